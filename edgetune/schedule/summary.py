@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgetune.codegen.axes import axes_of, joined, with_pixels
+from edgetune.codegen.cuda.copies_ahead import STAGES
 from edgetune.codegen.prefetch.inputs import ANNOTATION as INPUTS
 from edgetune.codegen.prefetch.outputs import ANNOTATION as OUTPUTS
 from edgetune.codegen.prefetch.weights_l1 import ANNOTATION as WEIGHTS_L1
@@ -60,6 +61,7 @@ class _Steps:
     blocks: dict[str, str] = field(default_factory=dict)  # the trace's name of a block: the block's name
     loops: dict[str, str] = field(default_factory=dict)  # the trace's name of a loop: its axis
     lanes: dict[str, int] = field(default_factory=dict)  # of a loop over vectors, elements of one
+    drawn: dict[str, int] = field(default_factory=dict)  # the trace's name of a number: the number
     tiles: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
     fused: list[str] = field(default_factory=list)
@@ -72,7 +74,9 @@ class _Steps:
     def take(self, step: Sequence[Any], decision: object) -> None:
         """Note one step of the trace; raises what Python raises where it is none."""
         kind, inputs, attributes, outputs = step
-        if kind.startswith("Sample") and decision is not None:
+        if kind == "SampleCategorical" and isinstance(decision, int):
+            self.drawn[outputs[0]] = attributes[0][decision]
+        elif kind.startswith("Sample") and decision is not None:
             self._sample(kind, inputs, decision)
         elif kind == "GetSBlock":
             self.blocks[outputs[0]] = str(attributes[0]).removesuffix("_update")
@@ -116,6 +120,8 @@ class _Steps:
             self.packed |= self.final
         elif kind == "Annotate" and attributes[0] in _PREFETCHES:
             self.others.append(_PREFETCHES[attributes[0]])
+        elif kind == "Annotate" and attributes[0] == STAGES and self.drawn[inputs[1]] > 1:
+            self.others.append(f"copy {_steps(self.drawn[inputs[1]] - 1)} ahead")
         elif kind == "Annotate" and attributes[0] == PARTS:
             self.others.append(f"sum in {inputs[1]} parts")
 
@@ -139,6 +145,10 @@ class _Steps:
             where = ", ".join(dict.fromkeys(filter(None, self.attached)))
             found.append(f"compute {_stages(len(self.attached))} per {where or 'iteration'}")
         return [*found, *dict.fromkeys(self.others), *(["pack weights"] if self.packed else [])]
+
+
+def _steps(number: int) -> str:
+    return "1 step" if number == 1 else f"{number} steps"
 
 
 def _stages(number: int) -> str:

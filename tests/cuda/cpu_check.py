@@ -86,6 +86,14 @@ class Checked:
         text = BARRIER.join(parts[: number + 1]) + BARRIER.join(parts[number + 1 :])
         return self.with_text(text)
 
+    def renamed(self, prefix: str) -> Checked:
+        """The same whose names begin with another prefix than "check"."""
+        source = self.source
+        names = [launch.kernel.replace("check__", f"{prefix}__") for launch in source.launches]
+        launches = tuple(replace(one, kernel=name) for one, name in zip(source.launches, names, strict=True))
+        symbol, text = (part.replace("check__", f"{prefix}__") for part in (source.symbol, source.definition))
+        return replace(self, source=replace(source, symbol=symbol, definition=text, launches=launches))
+
     def with_text(self, definition: str) -> Checked:
         """The same with another text of its kernels."""
         return replace(self, source=replace(self.source, definition=definition))
@@ -98,11 +106,17 @@ def gpu() -> GpuTarget:
     return found
 
 
-def checked(kernel: Kernel, seed: int = 0, trace: str | None = None, prefix: str = "check") -> Checked:
-    """A kernel of a program under `trace`, or else its default schedule, and random inputs; `prefix` begins names."""
-    text = trace or default_gpu_schedule(kernel.function, gpu())[0]
+def checked(
+    kernel: Kernel, seed: int = 0, trace: str | None = None, prefix: str = "check", target: GpuTarget | None = None
+) -> Checked:
+    """A kernel of a program under `trace`, or else its default schedule, and random inputs; `prefix` begins names.
+
+    It is for cuda-generic where no `target` is given.
+    """
+    target = target or gpu()
+    text = trace or default_gpu_schedule(kernel.function, target)[0]
     module, packing = split_packing(replay_plainly(kernel.function, text))
-    source = emit_cuda_kernel(module, gpu(), f"{prefix}__k_{kernel.name}", kernel.unaligned)
+    source = emit_cuda_kernel(module, target, f"{prefix}__k_{kernel.name}", kernel.unaligned)
     generator = np.random.default_rng(seed)
     given = [
         random_input(param, tuple(other for other in kernel.params if other is not param), generator, positive=False)

@@ -8,7 +8,7 @@ its own input. Fits every kernel with a register tile: convolutions, products of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -23,6 +23,7 @@ from edgetune.schedule.gpu.copy_stages import (
     copies_words,
     is_of_words,
     stage_options,
+    stages_bytes,
     stages_fault,
     stages_of,
     waits,
@@ -239,11 +240,23 @@ class BlockTile:
 
     def _copied_elements(self, sizes: Sizes) -> tuple[int, int]:
         """Elements in shared memory that are copied once for a block, and those copied in each step."""
+        box = [prod(sizes[name][1:]) for name in self.axes]
+        inner = [sizes[f"sum{number}"][1] for number in range(len(self.tile.anchor.reduction))]
+        known = self._known_copies.get((*box, *inner))
+        if known is None:
+            known = self._known_copies[(*box, *inner)] = self._copied_for(box, inner)
+        return known
+
+    @cached_property
+    def _known_copies(self) -> dict[tuple[int, ...], tuple[int, int]]:
+        """What `_copied_elements` has found so far, by the tile of a block and the steps of its sums."""
+        return {}
+
+    def _copied_for(self, box: Sequence[int], inner: Sequence[int]) -> tuple[int, int]:
         anchor = self.tile.anchor
         spatial = [1] * len(anchor.spatial)
-        for name, axis in self.axes.items():
-            spatial[axis] = prod(sizes[name][1:])
-        inner = [sizes[f"sum{number}"][1] for number in range(len(anchor.reduction))]
+        for axis, extent in zip(self.axes.values(), box, strict=True):
+            spatial[axis] = extent
         whole = [extent_of(axis) for axis in anchor.reduction]
         once = steps = 0
         for weight, rows in self._coefficients:
@@ -269,7 +282,7 @@ class BlockTile:
     def _shared_bytes(self, sizes: Sizes) -> int:
         """Bytes of shared memory, of all stages."""
         once, steps = self._copied_elements(sizes)
-        return FLOAT * (once + stages_of(sizes) * steps)
+        return FLOAT * once + stages_bytes(FLOAT * steps, stages_of(sizes), 2)
 
     def _counts(self, sizes: Sizes) -> tuple[int, int, int]:
         """Threads of a block; sums and operands of a thread."""
@@ -334,7 +347,8 @@ class BlockTile:
                         for number, extent in enumerate(sums)
                         for part in (long if number == depth else extent if extent <= _MOST_WINDOW else 1,)
                     }
-                    yield from ({**sizes, **split, **stages} for stages in stage_options(self._runs_ahead))
+                    steps = prod(outer for outer, _ in split.values())
+                    yield from ({**sizes, **split, **stages} for stages in stage_options(self._runs_ahead, steps))
 
     @property
     def _steps_matter(self) -> bool:

@@ -14,6 +14,7 @@ from tvm import DataType, ir
 from tvm.s_tir import Schedule
 
 from edgetune.codegen.cuda.copies_ahead import STAGES
+from edgetune.codegen.cuda.tiles import ALIGNMENT
 from edgetune.codegen.cuda.vector_access import padded
 from edgetune.graph.tvm_types import LoopRV, TvmBuffer
 from edgetune.schedule.gpu.design import Sizes
@@ -47,9 +48,9 @@ class CopyStages:
         return (decision + 1,)
 
 
-def stage_options(offered: bool) -> Sequence[Sizes]:
-    """The decisions about stages, fewest first; an empty one where they are not offered."""
-    return [{CopyStages.name: option} for option in CopyStages().options()] if offered else [{}]
+def stage_options(offered: bool, steps: int) -> Sequence[Sizes]:
+    """The decisions about stages of a sum of so many steps, fewest first; an empty one where they are not offered."""
+    return [{CopyStages.name: (n,)} for n in range(1, min(steps, _MOST_STAGES) + 1)] if offered else [{}]
 
 
 def stages_of(sizes: Sizes) -> int:
@@ -65,10 +66,15 @@ def waits(latency: float, steps: int, stages: int, between: float) -> float:
     return latency + (steps - 1) * max(0.0, latency - (stages - 1) * between)
 
 
+def stages_bytes(nbytes: int, stages: int, buffers: int) -> int:
+    """Most bytes of shared memory of so many buffers, which have `nbytes` in one stage; several are aligned."""
+    return stages * (nbytes + buffers * (ALIGNMENT - 1)) if stages > 1 else nbytes
+
+
 def stages_fault(sizes: Sizes, steps: int) -> str | None:
     """Why a sum of so many steps cannot have the stages; None where it can."""
     stages = stages_of(sizes)
-    return f"{stages} stages are more than the sum has steps ({steps})" if stages > max(steps, 1) else None
+    return f"{stages} stages are more than the sum has steps ({steps})" if stages > steps else None
 
 
 def is_of_words(buffer: TvmBuffer) -> bool:

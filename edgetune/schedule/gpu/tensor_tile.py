@@ -30,13 +30,15 @@ from edgetune.codegen.cuda.tile_intrinsics import (
     multiply_add,
 )
 from edgetune.graph.tvm_types import LoopRV, SBlockRV
-from edgetune.schedule.gpu.design import PACKED, WARP, BlockLimits, LoopSplit, Sizes, bind_copy
+from edgetune.schedule.gpu.copy_stages import CopyStages, stage_options, stages_fault, stages_of, waits
+from edgetune.schedule.gpu.design import PACKED, WARP, BlockLimits, Choice, LoopSplit, Sizes, bind_copy
 from edgetune.schedule.gpu.matrix_roles import MatrixRoles, matrix_roles
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.schedule.sketches.tile import FLOAT, Tile
 
 _CORES = {"float16": "fp16", "bfloat16": "bf16"}
 _HALF, _VECTOR = 2, 16
+_WORD = 2  # elements of the least that one asynchronous copy moves
 _SKEW = 8  # elements between the rows of tiles in shared memory, so that rows lie in different banks
 _AXES = ("blockIdx.y", "blockIdx.x", "threadIdx.z", "threadIdx.y")  # of blocks and warps, along rows and columns
 _MOST_BLOCKS = 65535  # along y and z
@@ -72,8 +74,13 @@ class TensorTile:
     limits: BlockLimits
     name: str = "tiles of 16 x 16 on tensor cores"
 
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """Splits of loops, then stages of copies where the target copies asynchronously."""
+        return (*self.splits, *([CopyStages()] if self._runs_ahead else []))
+
     @cached_property
-    def choices(self) -> tuple[LoopSplit, ...]:
+    def splits(self) -> tuple[PaddedSplit, ...]:
         """Blocks, warps and tiles of a warp along rows and columns; steps of the sum, and tiles of one step."""
         inner = tuple((warps, tiles) for warps in _WARPS for tiles in _TILES)
         rows, columns, sums = (ceil(extent / TILE) for extent in self.roles.extents)
@@ -88,10 +95,12 @@ class TensorTile:
         declare()
         anchor = sch.get_sblock(self.tile.anchor.name)
         last = self._as_product(sch, anchor)
-        padding = [TILE * (prod(sizes[choice.name][1:]) if sizes else 1) for choice in self.choices]
+        padding = [TILE * (prod(sizes[split.name][1:]) if sizes else 1) for split in self.splits]
         sch.pad_einsum(anchor, [*self.roles.ones, *padding])
         self._inline_results(sch, anchor, padding)
         outer, blocks, warps, (step, inner) = self._loops(sch, anchor, sizes)
+        if self._runs_ahead:
+            CopyStages().annotate(sch, step, sizes)
         self._fill(sch, outer, step, inner, warps)
         self._sum(sch, anchor, outer, step, warps[-1])
         for stored in sch.get_producers(last):
@@ -106,13 +115,24 @@ class TensorTile:
         if max(row_blocks, self.roles.others) > _MOST_BLOCKS:
             return f"{max(row_blocks, self.roles.others)} blocks are more than a grid has ({_MOST_BLOCKS})"
         registers = _OF_TILE * (rows * columns + rows + columns) + _OTHER_REGISTERS
-        return self.limits.fault(WARP * row_warps * column_warps, registers, sum(self._shared_bytes(sizes)))
+        limited = self.limits.fault(WARP * row_warps * column_warps, registers, sum(self._shared_bytes(sizes)))
+        return stages_fault(sizes, sizes["sums"][0]) or limited
+
+    @cached_property
+    def _runs_ahead(self) -> bool:
+        """Whether asynchronous copies can fill tiles: rows of both operands in memory have whole words."""
+        if not self.limits.copies_asynchronously:
+            return False
+        reads = self.tile.anchor.reads()
+        free = [self.roles.right] if self.roles.packed else []
+        rows = [int(read.source.ty.shape[-1]) for number, read in enumerate(reads) if number not in free]
+        return all(row % _WORD == 0 for row in rows)
 
     def _shared_bytes(self, sizes: Sizes) -> tuple[int, int]:
-        """Bytes of both operands of a step, and of a block's sums, in shared memory."""
-        rows, columns, sums = (TILE * prod(sizes[choice.name][1:]) for choice in self.choices)
+        """Bytes of both operands, of all stages, and of a block's sums, in shared memory."""
+        rows, columns, sums = (TILE * prod(sizes[split.name][1:]) for split in self.splits)
         operands = _HALF * (rows * (sums + _SKEW) + sums * (columns + _SKEW))
-        return operands, FLOAT * rows * (columns + _SKEW // 2)
+        return stages_of(sizes) * operands, FLOAT * rows * (columns + _SKEW // 2)
 
     def cycles(self, sizes: Sizes) -> float:
         """Cycles: products, copies and the last stage, each as four schedulers issue them; times turns of blocks."""
@@ -122,19 +142,21 @@ class TensorTile:
         operands, sums = self._shared_bytes(sizes)
         loaded = warps * (rows + columns) * _HALF * TILE**2 / _SHARED_PER_CYCLE
         products = inner * max(ceil(warps / _SCHEDULERS) * rows * columns * _PRODUCT, loaded)
-        pieces = ceil(operands / _VECTOR / (WARP * warps))
+        pieces = ceil(operands / stages_of(sizes) / _VECTOR / (WARP * warps))
         copied = pieces * _COPY * max(1, warps / _SCHEDULERS)
         finished = ceil(sums / FLOAT / (WARP * warps)) * _ELEMENT * max(1, warps / _SCHEDULERS)
-        block = steps * (products + copied + _LATENCY) + finished + _LATENCY
+        waited = waits(_LATENCY, steps, stages_of(sizes), products)
+        block = steps * (products + copied) + waited + finished + _LATENCY
         turns = ceil(self.roles.others * row_blocks * column_blocks / self.limits.multiprocessors)
         held = self.limits.held(WARP * warps, operands + sums)
         return float(turns * block / min(held, turns) ** _OVERLAP)
 
     def likely(self) -> Iterator[Sizes]:
         """All decisions."""
-        names = [choice.name for choice in self.choices]
-        for found in product(*(choice.options() for choice in self.choices)):
-            yield dict(zip(names, found, strict=True))
+        names = [split.name for split in self.splits]
+        for found in product(*(split.options() for split in self.splits)):
+            sizes = dict(zip(names, found, strict=True))
+            yield from ({**sizes, **stages} for stages in stage_options(self._runs_ahead, found[-1][0]))
 
     def _as_product(self, sch: Schedule, anchor: SBlockRV) -> SBlockRV:
         """Give the sums, their operands and the last stage the axes of a product; the last stage."""
@@ -173,9 +195,9 @@ class TensorTile:
         """Split, order and bind the loops: the block of one tile, loops of blocks and warps, and those of the sum."""
         *others, rows, columns, sums = sch.get_loops(anchor)
         parts, tiles = [], []
-        for choice, loop in zip(self.choices, (rows, columns, sums), strict=True):
+        for split, loop in zip(self.splits, (rows, columns, sums), strict=True):
             whole, inside = sch.split(loop, [None, TILE])
-            parts.append(choice.split(sch, whole, sizes)[0])
+            parts.append(split.split(sch, whole, sizes)[0])
             tiles.append(inside)
         (row_block, row_warp, row), (column_block, column_warp, column), (step, inner) = parts
         blocks, warps = [row_block, column_block], [row_warp, column_warp]
