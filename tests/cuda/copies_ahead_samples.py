@@ -11,6 +11,7 @@ import numpy as np
 from edgetune.graph.program import Kernel
 from edgetune.pipeline.model_formats import read_model
 from edgetune.schedule.algorithms.schedule_text import trace_text
+from edgetune.schedule.gpu.block_tile import BlockTile
 from edgetune.schedule.gpu.design import Design, Sizes, propose
 from edgetune.schedule.gpu.spaces import gpu_designs, scheduled
 from edgetune.schedule.gpu.tensor_tile import TensorTile
@@ -41,11 +42,12 @@ def kernel_called(name: str) -> Kernel:
     return read_model(MODEL).program().kernels[2 * NAMES.index(name)]
 
 
-def designs_of(name: str) -> list[Design]:
+def designs_of(name: str) -> list[BlockTile | TensorTile]:
     """The designs of a kernel whose copies can run ahead."""
     kernel = kernel_called(name)
-    found = [d for d in gpu_designs(kernel.function, h200()) if any(choice.name == "stages" for choice in d.choices)]
-    return [design for design in found if isinstance(design, TensorTile) == (name in _HALVES)]
+    kind = TensorTile if name in _HALVES else BlockTile
+    found = [design for design in gpu_designs(kernel.function, h200()) if isinstance(design, kind)]
+    return [design for design in found if any(choice.name == "stages" for choice in design.choices)]
 
 
 def drawn(design: Design, stages: int, seed: int = 0) -> Sizes:

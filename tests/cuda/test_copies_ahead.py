@@ -18,6 +18,7 @@ from edgetune.codegen.packing import split_packing
 from edgetune.errors import KernelFailed
 from edgetune.graph.precision import ALLOWED
 from edgetune.schedule.algorithms.schedule_text import trace_text
+from edgetune.schedule.gpu.block_tile import BlockTile
 from edgetune.schedule.gpu.copy_stages import waits
 from edgetune.schedule.gpu.design import first_choice, propose, sizes_of
 from edgetune.schedule.gpu.neighbours import design_of, neighbours
@@ -68,7 +69,10 @@ def without_each(check: Checked) -> list[Checked]:
 
 @pytest.mark.parametrize(("name", "stages"), [(CONVOLUTION, 2), (POINTWISE, 3), (TENSOR, 2), (PRODUCT, 3)])
 def test_without_any_one_wait_or_barrier_a_kernel_is_stopped(name: str, stages: int, tmp_path: Path) -> None:
-    """But those between stores of tiles, which stand there without copies that run ahead as well. Copies into the wrong stage, or of the wrong step, are noticed as well."""
+    """But those between stores of tiles, which stand there without copies that run ahead as well.
+
+    Copies into the wrong stage, sums of the wrong one, and waits for too few groups are noticed as well.
+    """
     whole = first(name, stages)
     text = whole.source.definition
     faults = without_each(whole)
@@ -114,15 +118,15 @@ def test_shared_memory_of_all_stages_is_counted_before_a_replay() -> None:
                 assert sch is not None
                 module, _ = split_packing(sch.mod)
                 (launch,) = emit_cuda_kernel(module, h200(), "kernel").launches
-                assert launch.shared_bytes + launch.dynamic_bytes <= design._shared_bytes(sizes)
+                assert launch.shared_bytes + launch.dynamic_bytes <= np.sum(design._shared_bytes(sizes))
             once = {key: (1, *size[1:]) if key.startswith("sum") else size for key, size in sizes.items()}
             assert "stages are more than the sum has steps" in str(design.fault(once))
     small = h200().model_copy(update={"shared_bytes_per_block": 4096, "dynamic_shared_bytes_per_block": None})
-    (design, *_) = gpu_designs(kernel_called(POINTWISE).function, small)
+    (tight, *_) = gpu_designs(kernel_called(POINTWISE).function, small)
     sizes = {"row": (5, 5, 1), "pixel": (1, 5, 1), "channel": (4, 16, 1)}
     sums = {"sum0": (1, 1), "sum1": (1, 1), "sum2": (4, 16)}
-    assert design.fault({**sizes, **sums, "stages": (1,)}) is None
-    assert "bytes of shared memory are more" in str(design.fault({**sizes, **sums, "stages": (2,)}))
+    assert tight.fault({**sizes, **sums, "stages": (1,)}) is None
+    assert "bytes of shared memory are more" in str(tight.fault({**sizes, **sums, "stages": (2,)}))
 
 
 def stages_offered(kernel_name: str, target: GpuTarget) -> set[str]:
@@ -199,6 +203,7 @@ def test_a_loop_that_does_not_copy_is_refused() -> None:
     """An annotation of a trace may stand anywhere."""
     kernel = kernel_called(POINTWISE)
     design = next(d for d in gpu_designs(kernel.function, gpu()) if d.name.endswith("sums in registers"))
+    assert isinstance(design, BlockTile)
     sizes = propose(design, np.random.default_rng(0))
     sch = Schedule(module_of(kernel.function))
     design.apply(sch, {**(sizes or {}), "sum2": (8, 8)})

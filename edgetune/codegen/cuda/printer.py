@@ -153,8 +153,8 @@ class CudaPrinter(StatementPrinter):
         if self._asynchronous:
             given = "" if condition is None else f", {self.scalar(condition).code}"
             for first in range(0, loop.count, lanes):
-                at = (self._vector_at(access, first) for access in (stored, source))
-                self._begin_copy(lanes * of.bytes, *at, given)
+                to, taken = self._vector_at(stored, first), self._vector_at(source, first)
+                self._begin_copy(lanes * of.bytes, to, taken, given)
             return True
         chosen = "" if condition is None else f"{self.scalar(condition).at(UNARY)} ? "
         other = "" if condition is None else f" : {vector_type(of, lanes)}{{}}"
