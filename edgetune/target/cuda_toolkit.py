@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -35,7 +36,12 @@ def find_nvcc(name: str = "nvcc") -> Path | None:
 
 
 def has_gpu() -> bool:
-    """Return whether this machine has an NVIDIA GPU, as its driver shows it; a package's Makefile asks the same."""
+    """Return whether this machine has an NVIDIA GPU, as its driver shows it; a package's Makefile asks the same.
+
+    One that is hidden from CUDA is not there: an empty CUDA_VISIBLE_DEVICES, or -1 (CUDA C++ Programming Guide).
+    """
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1"}:
+        return False
     return any(Path(device).exists() for device in ("/dev/nvidia0", "/dev/nvhost-gpu", "/dev/nvgpu"))
 
 

@@ -2,46 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from edgetune.resources import templates_dir
+from tests.cuda.small_kernels import compiled_kernels, run_kernel
 
-_HEAD = """
-#include "cuda_runtime.h"
-#include <stdio.h>
-"""
-_KERNEL = """
-__global__ void kernel_%d(const float *x, float *y)
-{
-    __shared__ float held[128];
-    const unsigned i = threadIdx.x;
-    (void)x, (void)y, (void)held, (void)i;
-    %s
-}
-"""
-_MAIN = """
-int main(int, char **words)
-{
-    void (*const kernels[])(const float *, float *) = {%s};
-    float host[128], *x, *y;
-    for (int i = 0; i < 128; i++)
-        host[i] = (float)i;
-    cudaMalloc((void **)&x, sizeof host);
-    cudaMalloc((void **)&y, sizeof host);
-    memcpy(x, host, sizeof host);
-    memset(y, 0, sizeof host);
-    void *arguments[] = {&x, &y};
-    const dim3 grid((unsigned)atoi(words[2]));
-    if (cudaLaunchKernel(kernels[atoi(words[1])], grid, dim3(32), arguments, 0, nullptr) != cudaSuccess)
-        return 1;
-    for (int i = 0; i < 32; i++)
-        printf("%%g ", (double)y[i]);
-    return 0;
-}
-"""
 _COPY = "__pipeline_memcpy_async(&held[4 * i], &x[4 * i], 16);"
 _WAIT, _BARRIER, _COMMIT = "__pipeline_wait_prior(0);", "__syncthreads();", "__pipeline_commit();"
 _PADDED = _COPY.replace("&x[4 * i], 16", "&x[4 * i - 4], 16, i < 1 ? 16 : 0")
@@ -87,36 +53,18 @@ _WRONG = [
 """Bodies of kernels, and why they are stopped: one of several reasons, which depends on the order of the threads."""
 
 _BODIES = [*_RIGHT, *(body for body, _ in _WRONG)]
-_WATCH = "-fsanitize=thread"
 
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
     """A program of all kernels, each by its number: watched by the shadow, and not."""
     folder = tmp_path_factory.mktemp("copies")
-    kernels = "".join(_KERNEL % pair for pair in enumerate(_BODIES))
-    names = ", ".join(f"kernel_{number}" for number in range(len(_BODIES)))
-    (folder / "all.cpp").write_text(_HEAD + kernels + _MAIN % names)
-    flags = [
-        "-std=c++17",
-        "-O1",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-Wno-misleading-indentation",
-        f"-I{templates_dir() / 'package/cuda'}",
-    ]
-    for name, watch in (("watched", [_WATCH]), ("plain", [])):
-        compile_it = ["g++", *flags, *watch, "-c", "all.cpp", "-o", f"{name}.o"]
-        subprocess.run(compile_it, cwd=folder, check=True)
-        subprocess.run(["g++", f"{name}.o", "-o", name], cwd=folder, check=True)
-    return {True: folder / "watched", False: folder / "plain"}
+    return {watched: compiled_kernels(_BODIES, folder, watched=watched) for watched in (True, False)}
 
 
 def said(program: Path, body: str, blocks: int = 1) -> str:
     """What the kernel with that body wrote, or why it was stopped."""
-    command = [str(program), str(_BODIES.index(body)), str(blocks)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_kernel(program, _BODIES.index(body), blocks)
     return done.stdout if done.returncode == 0 else done.stderr
 
 

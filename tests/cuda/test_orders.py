@@ -2,56 +2,33 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from edgetune.resources import templates_dir
+from tests.cuda.small_kernels import compiled_kernels, run_kernel
 
-_PROGRAM = """
-#include "cuda_runtime.h"
-
-__global__ void shifted(const float *x, float *y)
-{
-    __shared__ float held[32];
-    const unsigned i = threadIdx.x;
-    held[i] = x[i];
-    %s
-    y[i] += held[%s];
-}
-
-int main()
-{
-    float host[32], *x, *y;
-    for (int i = 0; i < 32; i++)
-        host[i] = (float)i;
-    cudaMalloc((void **)&x, sizeof host);
-    cudaMalloc((void **)&y, sizeof host);
-    memcpy(x, host, sizeof host);
-    memset(y, 0, sizeof host);
-    void *arguments[] = {&x, &y};
-    if (cudaLaunchKernel(shifted, dim3(1), dim3(32), arguments, 0, nullptr) != cudaSuccess)
-        return 1;
-    for (int i = 0; i < 32; i++)
-        if (y[i] != host[%s])
-            return 2;
-    return 0;
-}
-"""
 _EARLIER, _LATER = "i == 0 ? 0 : i - 1", "i == 31 ? 31 : i + 1"
+_PLACES = {_EARLIER: [0, *range(31)], _LATER: [*range(1, 32), 31]}
+_BARRIERS = ("__syncthreads();", "")
 
 
-@pytest.mark.parametrize("place", [_EARLIER, _LATER])
-@pytest.mark.parametrize("barrier", ["__syncthreads();", ""])
-def test_a_single_block_runs_in_both_orders(place: str, barrier: str, tmp_path: Path) -> None:
-    """Without the sanitizer, whose shadow would tell as well. With its barrier it adds once, not once per order."""
-    (tmp_path / "one.cpp").write_text(_PROGRAM % (barrier, place, place))
-    include = f"-I{templates_dir() / 'package/cuda'}"
-    subprocess.run(["g++", "-std=c++17", "-O1", include, "one.cpp", "-o", "one"], cwd=tmp_path, check=True)
-    done = subprocess.run(["./one"], cwd=tmp_path, capture_output=True, text=True, check=False)
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Without the sanitizer, whose shadow would tell as well."""
+    bodies = [f"held[i] = x[i]; {barrier} y[i] += held[{place}];" for place in _PLACES for barrier in _BARRIERS]
+    return compiled_kernels(bodies, tmp_path_factory.mktemp("orders"), watched=False)
+
+
+@pytest.mark.parametrize("place", _PLACES)
+@pytest.mark.parametrize("barrier", _BARRIERS)
+def test_a_single_block_runs_in_both_orders(place: str, barrier: str, program: Path) -> None:
+    """With its barrier it adds once, not once per order."""
+    number = [*_PLACES].index(place) * len(_BARRIERS) + _BARRIERS.index(barrier)
+    done = run_kernel(program, number)
     if barrier:
         assert (done.returncode, done.stderr) == (0, "")
+        assert [float(value) for value in done.stdout.split()] == _PLACES[place]
     else:
         assert done.returncode == 3
         assert "the order in which the threads of a block run changes its results" in done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.errors import ToolchainMissing
-from edgetune.target.cuda_toolkit import find_nvcc, nvcc_id, require_nvcc
+from edgetune.target.cuda_toolkit import find_nvcc, has_gpu, nvcc_id, require_nvcc
 from tests.cuda.cpu_check import gpu
 
 ANSWERS = """#!/bin/sh
@@ -53,3 +53,15 @@ def test_nvcc_on_path_comes_before_that_of_the_wheels(folder: Path) -> None:
     assert find_nvcc() == wheel
     assert find_nvcc() != _installed(folder / "bin/nvcc")
     assert find_nvcc() == folder / "bin/nvcc"
+
+
+@pytest.mark.parametrize(("visible", "there"), [("", False), ("-1", False), ("0", True), (None, True)])
+def test_a_gpu_that_is_hidden_from_cuda_is_not_there(
+    visible: str | None, there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests of machines without a GPU hide it, so that they run on every machine."""
+    monkeypatch.setattr(Path, "exists", lambda _: True)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert has_gpu() is there
