@@ -22,6 +22,7 @@ from tests.distribution_sample import edgetune
 
 MODEL = Path(__file__).parents[2] / "examples/models/ds_cnn.onnx"
 BOARD = "cuda-generic"
+_PRODUCT = {"a": [128, 256], "b": [256, 128], "y": [128, 128]}
 ON_CPU = "this machine's CPU instead of a GPU"
 
 
@@ -79,6 +80,22 @@ def test_a_named_gpu_gets_a_package_for_its_own_architecture(board: str, arch: i
     with work_copy(tmp_path / "ds_cnn") as (copy, _):
         assert f"CUDA_ARCH ?= {arch}\n" in (copy / "Makefile").read_text()
         made = run_tool(["make", "-s", f"NVCC={find_nvcc()}"], timeout_s=300, folder=copy)
+        assert (made.returncode, made.stdout, made.stderr) == (0, "", "")
+
+
+@pytest.mark.nvcc
+def test_a_package_whose_copies_run_ahead_passes_its_self_test_and_compiles(tmp_path: Path) -> None:
+    """Its file of kernels includes what asynchronous copies need; also for a GPU that copies at once."""
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in _PRODUCT.items()]
+    product = helper.make_graph([helper.make_node("MatMul", ["a", "b"], ["y"])], "product", ends[:2], ends[2:])
+    onnx.save(helper.make_model(product), tmp_path / "product.onnx")
+    done = edgetune(["build", "product.onnx", "--board", "h200", "-o", "product"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "product/src/product_kernels.cu").read_text()
+    assert "#ifndef CUDA_ON_CPU\n#include <cuda_pipeline_primitives.h>\n#endif\n" in text
+    assert re.search(r"copy \d steps? ahead", text)
+    with work_copy(tmp_path / "product") as (copy, _):
+        made = run_tool(["make", "-s", f"NVCC={find_nvcc()}", "CUDA_ARCH=75 80 90"], timeout_s=300, folder=copy)
         assert (made.returncode, made.stdout, made.stderr) == (0, "", "")
 
 
