@@ -57,14 +57,19 @@ def with_copies_ahead(function: PrimFunc) -> PrimFunc:
 
     Raises KernelFailed where such a loop has another form.
     """
-    body = function.body
-    for loop in [node for node in statements_in(body) if _stages(node) > 1]:
-        body = _pipelined(body, loop)
-    if body.same_as(function.body):
+    body, found = function.body, _next_loop(function.body)
+    if found is None:
         return function
+    while found is not None:
+        body = _pipelined(body, found)
+        found = _next_loop(body)
     changed = tvm.IRModule({"main": function.with_body(body)})
     own_variables = tvm.transform.Sequential([tirx.transform.ConvertSSA(), tirx.transform.StmtSimplify()])
     return own_variables(changed)["main"]
+
+
+def _next_loop(body: Stmt) -> For | None:
+    return next((node for node in statements_in(body) if _stages(node) > 1), None)
 
 
 def _stages(node: Stmt) -> int:
@@ -116,7 +121,11 @@ def _loop(loop: For, step: _Step, stages: int, staged: Mapping[TvmBuffer, _Stage
             _in_stage(step.rest, staged, variable % stages),
         ]
     )
-    return tirx.SeqStmt([*first, rebuilt(loop, [body])])
+    other = {name: value for name, value in loop.annotations.items() if name != STAGES}
+    done = tirx.For(
+        variable, loop.min, loop.extent, int(loop.kind), body, loop.thread_binding, other, loop.step, loop.span
+    )
+    return tirx.SeqStmt([*first, done])
 
 
 def _int(number: int) -> Expr:

@@ -2,7 +2,8 @@
 
 It runs the passes of TVM's `s_tir` pipeline that concern a GPU, up to where host and device code part. Loops stay
 loops: nvcc unrolls those that index registers (see `edgetune.codegen.cuda.printer`). Sums over threads become shuffles
-of warps (see `edgetune.codegen.cuda.warp_reduction`), or go through shared memory, in halving steps.
+of warps (see `edgetune.codegen.cuda.warp_reduction`), or go through shared memory, in halving steps. Copies into shared
+memory may run ahead of the sums that read them (see `edgetune.codegen.cuda.copies_ahead`).
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class CudaPrinter(StatementPrinter):
         loop = VectorLoop.of(s)
         if loop is not None and self._loaded:  # operands of tiles: sums run over several axes as one
             loop = loop.regrouped(self.context.analyzer)
-        if loop is None or not (self._copied(loop) or self._as_vectors(s, loop)):
+        if loop is None or not (self._copied(loop) or (not self._asynchronous and self._as_vectors(s, loop))):
             self._plain_loop(s)
 
     def _plain_loop(self, s: Stmt) -> None:

@@ -42,7 +42,7 @@ def design_of(function: PrimFunc, target: GpuTarget, text: str) -> tuple[Design,
         if len(design.choices) == len(decisions):
             try:
                 sizes = sizes_of(design, decisions)
-            except TypeError:
+            except (TypeError, ValueError):
                 continue
             if all(sizes[choice.name] in set(choice.options()) for choice in design.choices):
                 sch = scheduled(function, design, sizes)
