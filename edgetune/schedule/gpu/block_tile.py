@@ -33,7 +33,7 @@ from edgetune.schedule.gpu.design import (
     MOST_THREADS_Z,
     WARP,
     BlockLimits,
-    Choice,
+    DesignChoice,
     LoopSplit,
     Sizes,
     bind_copy,
@@ -91,7 +91,7 @@ class BlockTile:
         return {name: axis for name, axis in found.items() if axis is not None}
 
     @property
-    def choices(self) -> tuple[Choice, ...]:
+    def choices(self) -> tuple[DesignChoice, ...]:
         """Splits of loops, then stages of copies where the target copies asynchronously."""
         return (*self.splits, *([CopyStages()] if self._runs_ahead else []))
 

@@ -30,7 +30,7 @@ Sizes = Mapping[str, tuple[int, ...]]
 """By decision, the extents of the loops into which it splits one loop, the outermost first; or one number."""
 
 
-class Choice(Protocol):
+class DesignChoice(Protocol):
     """A decision of a design."""
 
     @property
@@ -142,7 +142,7 @@ class Design(Protocol):
         """For people."""
 
     @property
-    def choices(self) -> tuple[Choice, ...]:
+    def choices(self) -> tuple[DesignChoice, ...]:
         """The decisions, in the order of the trace."""
 
     def apply(self, sch: Schedule, sizes: Sizes | None) -> None:

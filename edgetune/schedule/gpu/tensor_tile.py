@@ -31,7 +31,7 @@ from edgetune.codegen.cuda.tile_intrinsics import (
 )
 from edgetune.graph.tvm_types import LoopRV, SBlockRV
 from edgetune.schedule.gpu.copy_stages import CopyStages, stage_options, stages_fault, stages_of, waits
-from edgetune.schedule.gpu.design import PACKED, WARP, BlockLimits, Choice, LoopSplit, Sizes, bind_copy
+from edgetune.schedule.gpu.design import PACKED, WARP, BlockLimits, DesignChoice, LoopSplit, Sizes, bind_copy
 from edgetune.schedule.gpu.matrix_roles import MatrixRoles, matrix_roles
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.schedule.sketches.tile import FLOAT, Tile
@@ -75,7 +75,7 @@ class TensorTile:
     name: str = "tiles of 16 x 16 on tensor cores"
 
     @property
-    def choices(self) -> tuple[Choice, ...]:
+    def choices(self) -> tuple[DesignChoice, ...]:
         """Splits of loops, then stages of copies where the target copies asynchronously."""
         return (*self.splits, *([CopyStages()] if self._runs_ahead else []))
 
