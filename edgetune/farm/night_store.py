@@ -184,8 +184,8 @@ class NightStore:
         with self._database.reading() as connection:
             if not _has(connection, nights):
                 return []
-            numbers = connection.scalars(select(nights.c.id).where(nights.c.farm == farm).order_by(nights.c.id))
-            return [_night(connection, number) for number in numbers.all()]
+            rows = connection.execute(select(nights).where(nights.c.farm == farm).order_by(nights.c.id))
+            return [Night(**row) for row in rows.mappings()]
 
     def cells(self, night: Night) -> list[NightCell]:
         """The cells of a night in the order of its plan."""
@@ -379,16 +379,10 @@ def _judge(connection: Connection, number: int, attempt: int, verdict: Verdict) 
     present = connection.scalar(select(night_cells.c.attempt).where(night_cells.c.id == number).with_for_update())
     if present != attempt or _judged(connection, number):
         return False
-    values = {
-        "night_cell_id": number,
-        "attempt": attempt,
-        "verdict": verdict.verdict,
-        "reason": verdict.reason,
-        "package": verdict.package,
-        "facts": json.dumps(verdict.facts, sort_keys=True, allow_nan=False),
-        "utc": utc_now(),
-    }
-    connection.execute(insert(verdicts).values(values))
+    facts = json.dumps(verdict.facts, sort_keys=True, allow_nan=False)
+    values = {"verdict": verdict.verdict, "reason": verdict.reason, "package": verdict.package, "facts": facts}
+    row = {"night_cell_id": number, "attempt": attempt, "utc": utc_now(), **values}
+    connection.execute(insert(verdicts).values(row))
     return True
 
 
