@@ -87,7 +87,7 @@ def test_an_infinite_term_stays_where_it_is() -> None:
 
 
 def test_kernels_of_expressions_have_windows() -> None:
-    """200 elements take 44 steps each instead of 200."""
+    """200 elements take 44 steps each instead of 100."""
     kernel = kernel_from_te(expression("up to", (64, 200), "largest", 0.0))
     assert stages(kernel.function) == 4
 

@@ -86,3 +86,17 @@ def test_the_rest_of_a_function_is_a_vector_that_overlaps(length: int, widths: l
 )
 def test_overlapping_functions_mean_what_plain_loops_mean(count: int, length: int, target: Any) -> None:
     assert check(centred(count, length), target, length) > 0
+
+
+def test_a_function_of_a_tensor_whose_memory_it_takes_is_applied_once(tmp_path: Path) -> None:
+    """Exponentials of sums lie where the sums were: an overlapping vector would take exponentials of some again."""
+    x, w, g = te.placeholder((3, 9), name="x"), te.placeholder((9, 31), name="w"), te.placeholder((3,), name="g")
+    k, a, b = (te.reduce_axis((0, extent), name) for extent, name in ((9, "k"), (3, "a"), (3, "b")))
+    product = te.compute((3, 31), lambda r, c: te.sum(x[r, k] * w[k, c], axis=k), "product")
+    powers = te.compute((3, 31), lambda r, c: te.exp(product[r, c] - g[r]), "powers")
+    windows = te.compute((1, 29), lambda r, c: te.sum(powers[r + a, c + b], axis=[a, b]), "windows")
+    function, target = prim_func([x, w, g], windows), wide_target(256)
+    source = emit_kernel(apply_schedule(function, default_schedule(function, target, 0, FORMS)[0]).module, target, "k")
+    arrays = random_arguments(function)
+    result = run_kernel(source, target, arrays, tmp_path)[-1]
+    np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-4)

@@ -6,10 +6,12 @@ the condition. Later passes lift the condition out of loops, and remove it from 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from edgetune.graph.tvm_types import BufferStore, Expr, For, IRModule, PrimFunc, SBlock, Stmt
+from edgetune.graph.tvm_types import BufferStore, Expr, For, IRModule, PrimFunc, SBlock, Stmt, TvmBuffer
 from edgetune.schedule.sketches.idle_steps import skip_idle_steps
 from edgetune.schedule.sketches.padded_vectors import conjuncts, whole_or_by_element
 from edgetune.schedule.sketches.remainders import peel_remainder
@@ -19,47 +21,47 @@ def guard_accumulations(mod: IRModule) -> IRModule:
     """`mod` (scheduled functions) with its padded accumulations guarded; other statements are unchanged."""
     functions = {}
     for name, function in mod.functions.items():
-        body = _rebuilt(function.body, _reduces(function)) if isinstance(function, tirx.PrimFunc) else None
+        body = _rebuilt(function.body, _operands(function)) if isinstance(function, tirx.PrimFunc) else None
         functions[name] = function if body is None else function.with_body(body)
     result = ir.IRModule(functions)
     return result.with_attrs(mod.attrs) if mod.attrs else result
 
 
-def _reduces(function: PrimFunc) -> bool:
-    """Whether a block of a function has an axis of a reduction."""
+def _operands(function: PrimFunc) -> Sequence[TvmBuffer] | None:
+    """The parameters of a function of which a block has an axis of a reduction; None of others."""
     found: list[bool] = []
 
     def note(block: SBlock) -> None:
         found.append(any(int(axis.iter_type) == int(tirx.IterVar.CommReduce) for axis in block.iter_vars))
 
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, note))
-    return any(found)
+    return list(function.params) if any(found) else None
 
 
-def _rebuilt(node: Stmt, overlapping: bool) -> Stmt:
-    """`node` with guards; the same object if nothing changed. For `overlapping` see `peel_remainder`."""
+def _rebuilt(node: Stmt, parameters: Sequence[TvmBuffer] | None) -> Stmt:
+    """`node` with guards; the same object if nothing changed. For `parameters` see `peel_remainder`."""
     if isinstance(node, tirx.BufferStore):
         return _guarded(node)
     if isinstance(node, tirx.SeqStmt):
         old = list(node.seq)
-        parts = [_rebuilt(part, overlapping) for part in old]
+        parts = [_rebuilt(part, parameters) for part in old]
         same = all(new is part for new, part in zip(parts, old, strict=True))
         return node if same else tirx.SeqStmt(parts)
     if isinstance(node, tirx.For):
-        peeled = peel_remainder(node, overlapping=overlapping)
+        peeled = peel_remainder(node, parameters)
         if peeled is not node:
-            return _rebuilt(peeled, overlapping)
+            return _rebuilt(peeled, parameters)
         padded = whole_or_by_element(node)
         if padded is not node:
             return padded
         before = node.body
         body = skip_idle_steps(node) if int(node.kind) == int(tirx.ForKind.SERIAL) else before
-        body = _rebuilt(before, overlapping) if body.same_as(before) else body
+        body = _rebuilt(before, parameters) if body.same_as(before) else body
         return node if body is before else _with_body(node, body)
     if isinstance(node, s_tir.SBlockRealize):
         block = node.block
         before = block.body
-        body = _rebuilt(before, overlapping)
+        body = _rebuilt(before, parameters)
         if body is before:
             return node
         inner = s_tir.SBlock(

@@ -7,19 +7,23 @@ lanes as for all: where more than one part would be left over, the last vector i
 
 from __future__ import annotations
 
-from tvm import s_tir, sym, tirx
+from collections.abc import Sequence
 
-from edgetune.graph.tvm_types import Expr, For, SBlock, Stmt
+from tvm import ir, s_tir, sym, tirx
+
+from edgetune.graph.reduction_stage import mentions
+from edgetune.graph.tvm_types import Expr, For, SBlock, Stmt, TvmBuffer
 from edgetune.schedule.sketches.block_analysis import is_one, is_zero
 from edgetune.schedule.sketches.elementwise import calls_function
 from edgetune.schedule.sketches.idle_steps import substituted
 
 
-def peel_remainder(loop: For, *, overlapping: bool = False) -> Stmt:
+def peel_remainder(loop: For, parameters: Sequence[TvmBuffer] | None = None) -> Stmt:
     """`loop` over vectors with a condition for its last one: all whole vectors, and the rest by halves.
 
-    `overlapping`: the rest of a function of the elements is a whole vector, which computes some again. The result then
-    takes no operand's memory. `loop` itself where it is no such loop.
+    With `parameters`, the rest of a function of their elements is a whole vector, which computes some again. The result
+    then takes no operand's memory: in place, elements would pass through the function twice. Other tensors share memory
+    later, unseen here, so that a function of them keeps its rest. `loop` itself where it is no such loop.
     """
     inner = loop.body
     if not isinstance(inner, tirx.For) or int(inner.kind) != int(tirx.ForKind.VECTORIZED):
@@ -34,7 +38,7 @@ def peel_remainder(loop: For, *, overlapping: bool = False) -> Stmt:
     count, whole = _like(loop.min, vectors), _with_lanes(loop, loop.loop_var, lanes, 0)
     parts: list[Stmt] = [tirx.For(loop.loop_var, loop.min, count, loop.kind, whole, annotations=loop.annotations)]
     first = 0
-    if overlapping and rest & (rest - 1) and _is_function(realize.block):
+    if parameters is not None and rest & (rest - 1) and _is_function(realize.block, parameters):
         return tirx.SeqStmt([*parts, _with_lanes(loop, _like(loop.min, 0), lanes, total - lanes)])
     while rest:
         width = 1 << (rest.bit_length() - 1)
@@ -44,11 +48,13 @@ def peel_remainder(loop: For, *, overlapping: bool = False) -> Stmt:
     return tirx.SeqStmt(parts)
 
 
-def _is_function(block: SBlock) -> bool:
-    """Whether a block calls a function of what it does not write itself."""
-    written = [region.source for region in block.writes]
-    own = any(region.source.same_as(one) for region in block.reads for one in written)
-    return not own and block.init is None and calls_function(block)
+def _is_function(block: SBlock, parameters: Sequence[TvmBuffer]) -> bool:
+    """Whether a block calls a function of parameters, and of no other tensor along the last axis that it writes."""
+    if block.init is not None or len(block.writes) != 1 or not calls_function(block):
+        return False
+    last = block.writes[0].region[-1].min
+    own = [region for region in block.reads if not any(region.source.same_as(one) for one in parameters)]
+    return isinstance(last, ir.Var) and not any(mentions(axis.min, last) for one in own for axis in one.region)
 
 
 def _bound(predicate: Expr, loop: For, inner: For) -> int | None:
