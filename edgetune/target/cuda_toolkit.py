@@ -36,11 +36,13 @@ def find_nvcc(name: str = "nvcc") -> Path | None:
 
 
 def has_gpu() -> bool:
-    """Return whether this machine has an NVIDIA GPU, as its driver shows it; a package's Makefile asks the same.
+    """Return whether this machine has an NVIDIA GPU, as its driver shows it.
 
-    One that is hidden from CUDA is not there: an empty CUDA_VISIBLE_DEVICES, or -1 (CUDA C++ Programming Guide).
+    One that is hidden from CUDA is not there: CUDA_VISIBLE_DEVICES counts up to its first entry that is neither a
+    number nor a name (CUDA C++ Programming Guide). A package's Makefile looks at the driver's files alone.
     """
-    if os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1"}:
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
+    if not (first.isdigit() or first.startswith(("GPU-", "MIG-"))):
         return False
     return any(Path(device).exists() for device in ("/dev/nvidia0", "/dev/nvhost-gpu", "/dev/nvgpu"))
 

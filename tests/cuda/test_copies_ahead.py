@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -31,7 +32,7 @@ from edgetune.target.gpu import GpuTarget
 from edgetune.target.ptxas import Cubin, compile_text
 from tests.cuda.batch import Batch, BatchError, compile_batch
 from tests.cuda.copies_ahead_samples import NAMES, designs_of, drawn, h200, kernel_called, samples
-from tests.cuda.cpu_check import BARRIER, Checked, gpu, unit
+from tests.cuda.cpu_check import BARRIER, Checked, checked, gpu, unit
 from tests.cuda.tensor_core_samples import design_for, layer
 
 CONVOLUTION, POINTWISE, TENSOR, PRODUCT = NAMES
@@ -97,6 +98,34 @@ def test_without_any_one_wait_or_barrier_a_kernel_is_stopped(name: str, stages: 
         if error < allowed(name):
             missed.append(variant.source.definition)
     assert missed == []
+
+
+def test_pieces_that_are_smaller_than_a_copy_are_stored_at_once(tmp_path: Path) -> None:
+    """Rows of 16 bits at a place that is not known to be aligned keep tensor cores and stages."""
+    kernel = replace(layer("3x3 of 14x14 images"), unaligned=(0,))
+    design = design_for(kernel, h200())
+    sch = scheduled(kernel.function, design, drawn(design, 3))
+    assert sch is not None
+    check = checked(kernel, trace=trace_text(sch.trace), target=h200()).renamed("k0")
+    assert "tile_multiply" in check.source.definition
+    assert "wait_for_copies(1)" in check.source.definition
+    assert check.error(compiled([check], tmp_path).run(0, check.buffers)) < allowed(TENSOR)
+
+
+def test_a_sum_of_one_step_is_no_loop() -> None:
+    """An annotation of its loop would keep it, and barriers in it."""
+    kernel = layer("1x1 of 7x7 images")
+    texts = []
+    for target in (h200(), gpu()):
+        design = design_for(kernel, target)
+        sizes = first_choice(design)
+        assert sizes is not None
+        assert sizes["sums"][0] == 1
+        sch = scheduled(kernel.function, design, sizes)
+        assert sch is not None
+        texts.append(checked(kernel, trace=trace_text(sch.trace), target=target).source.definition)
+    assert "< 1;" not in texts[0]
+    assert texts[0].count(BARRIER) == texts[1].count(BARRIER)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -55,13 +55,20 @@ def test_nvcc_on_path_comes_before_that_of_the_wheels(folder: Path) -> None:
     assert find_nvcc() == folder / "bin/nvcc"
 
 
-@pytest.mark.parametrize(("visible", "there"), [("", False), ("-1", False), ("0", True), (None, True)])
-def test_a_gpu_that_is_hidden_from_cuda_is_not_there(
-    visible: str | None, there: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("visible", [None, "0", "1", "0,-1", "GPU-8932f937", "MIG-8932f937"])
+def test_a_gpu_that_cuda_may_see_is_there(visible: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _seen(visible, monkeypatch)
+
+
+@pytest.mark.parametrize("visible", ["", "-1", "-1,0", "NoDevFiles"])
+def test_a_gpu_that_is_hidden_from_cuda_is_not_there(visible: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests of machines without a GPU hide it, so that they run on every machine."""
+    assert not _seen(visible, monkeypatch)
+
+
+def _seen(visible: str | None, monkeypatch: pytest.MonkeyPatch) -> bool:
     monkeypatch.setattr(Path, "exists", lambda _: True)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert has_gpu() is there
+    return has_gpu()

@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from edgetune.codegen.cuda.async_copies import asynchronous, commit_copies, wait_for_copies
-from edgetune.codegen.cuda.tidy import SHARED, is_barrier, rebuilt, statements_in, with_values
+from edgetune.codegen.cuda.tidy import LOCAL, SHARED, is_barrier, rebuilt, statements_in, with_values
 from edgetune.codegen.cuda.tiles import ALIGNMENT
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.memory import size_of
@@ -38,18 +38,35 @@ class _Step:
 
     @classmethod
     def of(cls, loop: For) -> _Step:
-        """The parts of a loop's body. Raises KernelFailed where there are others."""
+        """The parts of a loop's body. Raises KernelFailed where there are others, or where copies are no copies."""
         parts = list(_flat(loop.body))
         places = [place for place, part in enumerate(parts) if is_barrier(part)]
         copies = [part for part in parts[: places[-1]] if not is_barrier(part)] if places else []
         rest = parts[places[-1] + 1 :] if places else []
         within = [node for part in (*copies, *rest) for node in statements_in(part)]
-        if not copies or not rest or any(is_barrier(node) for node in within):
+        between = [place for place in places[:-1] if any(not is_barrier(part) for part in parts[:place])]
+        if not copies or not rest or between or any(is_barrier(node) for node in within):
             raise KernelFailed("copies can only run ahead in a loop that copies, waits for all threads, and sums up")
         found = cls(_sequence(copies), parts[places[-1]], _sequence(rest))
         if _filled(found.rest):
             raise KernelFailed("copies cannot run ahead in a loop that writes shared memory besides")
+        if not _fills_from_memory(found.copies):
+            raise KernelFailed("copies can only run ahead from device memory into shared memory")
         return found
+
+
+def without_single_stages(function: PrimFunc) -> PrimFunc:
+    """A scheduled function without STAGES of loops in which no copies can run ahead: of one stage, or of one step.
+
+    An annotation keeps a loop of one step, and the barriers in it.
+    """
+
+    def plain(loop: For) -> For:
+        if STAGES not in loop.annotations or min(_stages(loop), int(loop.extent)) > 1:
+            return loop
+        return _without_stages(loop, loop.body)
+
+    return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, plain), order="post"))
 
 
 def with_copies_ahead(function: PrimFunc) -> PrimFunc:
@@ -78,6 +95,8 @@ def _stages(node: Stmt) -> int:
 
 def _pipelined(body: Stmt, loop: For) -> Stmt:
     step, stages = _Step.of(loop), _stages(loop)
+    if any(isinstance(node, tirx.For) and _holds(node, loop) for node in _outside(body, loop)):
+        raise KernelFailed("copies cannot run ahead in a loop inside of another one: nothing waits between its turns")
     found = _filled(step.copies)
     if any(found & set(_touched(node)) for node in _outside(body, loop)):
         raise KernelFailed("copies cannot run ahead into shared memory that is used outside of their loop")
@@ -103,7 +122,8 @@ def _staged(buffer: TvmBuffer, stages: int) -> _Staged:
 
 def _loop(loop: For, step: _Step, stages: int, staged: Mapping[TvmBuffer, _Staged]) -> Stmt:
     """The loop with copies that run ahead, after those of the first steps."""
-    ahead, variable, count = stages - 1, loop.loop_var, int(loop.extent.value)
+    variable, count = loop.loop_var, int(loop.extent.value)
+    ahead = min(stages - 1, count)
 
     def copies(at: Expr, stage: Expr) -> Stmt:
         return asynchronous(_in_stage(with_values(step.copies, {variable: at}), staged, stage))
@@ -121,11 +141,14 @@ def _loop(loop: For, step: _Step, stages: int, staged: Mapping[TvmBuffer, _Stage
             _in_stage(step.rest, staged, variable % stages),
         ]
     )
+    return tirx.SeqStmt([*first, _without_stages(loop, body)])
+
+
+def _without_stages(loop: For, body: Stmt) -> For:
+    """A loop with another body, and without STAGES."""
     other = {name: value for name, value in loop.annotations.items() if name != STAGES}
-    done = tirx.For(
-        variable, loop.min, loop.extent, int(loop.kind), body, loop.thread_binding, other, loop.step, loop.span
-    )
-    return tirx.SeqStmt([*first, done])
+    own = loop.loop_var, loop.min, loop.extent, int(loop.kind)
+    return tirx.For(*own, body, loop.thread_binding, other, loop.step, loop.span)
 
 
 def _int(number: int) -> Expr:
@@ -177,6 +200,20 @@ def _outside(node: Stmt, loop: For) -> Iterator[Stmt]:
         yield node
         for child in children(node):
             yield from _outside(child, loop)
+
+
+def _holds(node: Stmt, loop: For) -> bool:
+    """Whether a loop is inside a statement."""
+    return any(one.same_as(loop) for one in statements_in(node))
+
+
+def _fills_from_memory(copies: Stmt) -> bool:
+    """Whether copies write shared memory alone, and read device memory alone."""
+    inside = list(statements_in(copies))
+    read = [load.source for node in inside for load in loads_in(expressions(node))]
+    written = [node.buffer for node in inside if isinstance(node, tirx.BufferStore)]
+    near = (SHARED, LOCAL)
+    return all(str(one.scope()) == SHARED for one in written) and not any(str(one.scope()) in near for one in read)
 
 
 def _filled(node: Stmt) -> set[TvmBuffer]:

@@ -16,7 +16,7 @@ from math import prod
 import tvm
 from tvm import ir, s_tir, tirx
 
-from edgetune.codegen.cuda.copies_ahead import with_copies_ahead
+from edgetune.codegen.cuda.copies_ahead import with_copies_ahead, without_single_stages
 from edgetune.codegen.cuda.tiles import has_tiles
 from edgetune.codegen.cuda.warp_reduction import with_warp_reductions
 from edgetune.codegen.infinite_extrema import register_infinite_extrema
@@ -77,7 +77,7 @@ def lower_launches(mod: IRModule, arch: str, shared_bytes: int) -> LoweredLaunch
     target = lowering_target(arch, shared_bytes)
     try:
         with target:
-            named = with_loop_names(sole_function(mod))
+            named = without_single_stages(with_loop_names(sole_function(mod)))
             with _sharing(named):
                 flat = sole_function(_to_flat()(tvm.IRModule({"main": named})))
             hoisted = flat.with_body(hoist_initialisation(flat.body))

@@ -286,7 +286,7 @@ class CudaPrinter(StatementPrinter):
             number = TileNumbers(self.context.analyzer, self._bound)
             self.context.emit(on_tiles.text(lambda buffer, index: self.element_text(buffer, [index]), number))
             return
-        if self._asynchronous:
+        if self._asynchronous and self.place(s.buffer).of.bytes in SIZES:  # smaller ones are stored at once
             self._copied_element(s)
             return
         if same(value) or self._is_own(s):  # what a sum over threads leaves
