@@ -30,8 +30,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DEMO_TIME ?= 5m
 # A night per engine with faults, the store on both engines, 50 replayed nights, five causes, the page.
-NIGHTLY_SLICE := farm/test_two_hosts.py farm/test_engines.py farm/test_page.py records/test_postgresql.py \
-	farm/test_replayed_nights.py farm/test_cause.py farm/test_night_store.py records/test_records.py
+NIGHTLY_SLICE := farm/test_two_hosts.py farm/test_engines.py farm/test_page.py farm/test_nights_of_engines.py \
+	records/test_postgresql.py farm/test_replayed_nights.py farm/test_cause.py farm/test_night_store.py records/test_records.py
 # Test files run side by side; tests that time hold the lock of the measuring core. Much of a test is waiting for boards and
 # processes, so there is one worker more than the cores it is meant for.
 JOBS ?= 3
@@ -214,7 +214,7 @@ nightly-copies: $(VENV)/.stamp-test
 	$(BIN)/python -m benchmarks.nightly.copies --times 200 --check $(NIGHTLY_COPIES)
 
 nightly-slice: $(VENV)/.stamp-test
-	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(addprefix tests/,$(NIGHTLY_SLICE))
+	$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations 12 $(addprefix tests/,$(NIGHTLY_SLICE))
 
 nightly-page: $(VENV)/.stamp-test
 	$(BIN)/python -m benchmarks.nightly.page_size --check $(NIGHTLY_PAGE)

@@ -8,17 +8,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from edgetune._version import __version__
 from edgetune.config.database_location import DatabaseUrl
 from edgetune.farm.cells import cells_of
 from edgetune.farm.engine import engine_of
 from edgetune.farm.night_store import NightStore
-from tests.farm.hosts import BOARDS, TRIALS, TestFarm, ended_by_sigterm, gone, judged_once, measuring, wait_for
+from tests.farm.hosts import TRIALS, TestFarm, ended_by_sigterm, gone, judged_once, measuring, wait_for
 from tests.postgresql_server import PostgresqlServer
 
 
@@ -56,30 +54,6 @@ def test_a_night_of_one_host_goes_on_after_a_freeze_a_kill_a_drain_and_a_signal(
     farm.call("h1", "run", "--now")
     judged_once(farm, before)
     assert farm.most_measured() == 1, "no candidate is measured twice"
-
-
-@pytest.mark.parametrize("engine", ["local", "procrastinate"])
-def test_the_end_of_the_window_ends_cells_and_night_within_seconds(make: Callable[..., TestFarm], engine: str) -> None:
-    farm, now = make(engine, models=1), datetime.now(UTC)
-    with (farm.folder / "farm.yaml").open("a") as file:
-        file.write(f"window: {now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=2):%H:%M}\ntimezone: UTC\n")
-    loaded = farm.load()
-    facts = {"farm": "farm", "night": str((now - timedelta(hours=1)).date()), "host": "h1", "owner": "", "limit": 0.02}
-    with NightStore.open(loaded.db, create=True) as store:
-        ends = datetime.now(UTC) + timedelta(seconds=30)
-        facts |= {"ends_utc": ends.isoformat(), "tool_version": __version__}
-        night = engine_of(loaded, store).begin(facts, cells_of(loaded))
-    assert night is not None
-    host = farm.start("h1", "run")
-    wait_for(lambda: len(host.runs()) == len(BOARDS) or datetime.now(UTC) > ends, words=host.said)
-    below = host.cells()
-    assert below, "cells run when the window ends"
-    assert host.process.wait(60.0) == 0, host.said()
-    assert ends <= datetime.now(UTC) <= ends + timedelta(seconds=10)
-    assert gone(below)
-    reasons = [row.verdict.reason for row in farm.rows() if row.verdict]
-    assert reasons == [f"the window was over ({ends.isoformat()})"] * len(BOARDS)
-    assert reasons[0] in (farm.folder / "out" / "pages" / night.night / "index.html").read_text()
 
 
 def test_a_host_with_another_edgetune_takes_no_cell_and_says_so(postgresql: PostgresqlServer, tmp_path: Path) -> None:

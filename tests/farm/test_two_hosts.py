@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from tests.farm.hosts import BOARDS, SECONDS, TRIALS, TestFarm, ended_by_sigterm, gone, judged_once, measuring, wait_for
+from tests.farm.hosts import SECONDS, TRIALS, TestFarm, ended_by_sigterm, gone, judged_once, measuring, wait_for
 
 
 def test_a_night_of_two_hosts_goes_on_at_the_other_after_a_freeze_a_kill_and_a_drain(
@@ -48,17 +48,3 @@ def test_a_night_of_two_hosts_goes_on_at_the_other_after_a_freeze_a_kill_and_a_d
     judged_once(farm, before)
     assert second.process.poll() is None, "it waits for the next night"
     ended_by_sigterm(second)
-
-
-def test_a_night_without_faults_takes_one_attempt_per_cell_and_a_rerun_runs_in_it(
-    make: Callable[..., TestFarm],
-) -> None:
-    farm = make("procrastinate", models=1, trials=TRIALS)
-    found = farm.call("h1", "run", "--now")
-    assert {row.attempt for row in farm.rows()} == {1}
-    assert [cell["verdict"] for cell in found["cells"]] == ["first"] * len(BOARDS)
-    assert farm.measured() == TRIALS * len(BOARDS)
-    farm.call("h1", "rerun", f"m0@{BOARDS[0]}")
-    again = farm.call("h1", "run", "--now")
-    assert again["night"] == found["night"]
-    assert sorted(row.attempt for row in farm.rows()) == [1, 2]
