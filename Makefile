@@ -16,7 +16,7 @@
 # make nightly-faults  faults befall nights of both engines; nothing may be lost or doubled (NIGHTLY_FAULTS=--help)
 # make nightly-causes  seeded nights: is the cause of a slower package named? (NIGHTLY_CAUSES=--help)
 # make nightly-copies  a package beside its own copy on this machine, 200 times: at most one alarm (NIGHTLY_COPIES=PACKAGE)
-# make nightly-slice   the tests of nights that CI has: 7.5 minutes on 2 cores
+# make nightly-slice   the tests of nights that CI has: 4 minutes on 2 cores
 # make store-benchmark  the records database: 16 writers for a minute, and a million records (STORE_BENCHMARK=--help)
 # make nightly-page  size and time of the page of 20 models on 10 boards after a year (NIGHTLY_PAGE=--help)
 # make scaling       candidates a second on 1 to 16 boards; fails where 16 are not worth 90 % of that (SCALING=--help)
@@ -30,8 +30,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DEMO_TIME ?= 5m
 # A night per engine with faults, the store on both engines, 50 replayed nights, five causes, the page.
-NIGHTLY_SLICE := farm/test_two_hosts.py farm/test_engines.py farm/test_page.py farm/test_nights_of_engines.py \
-	records/test_postgresql.py farm/test_replayed_nights.py farm/test_cause.py farm/test_night_store.py records/test_records.py
+NIGHTLY_SLICE := farm/test_two_hosts.py farm/test_engines.py farm/test_page.py records/test_postgresql.py \
+	farm/test_replayed_nights.py farm/test_cause.py farm/test_night_store.py records/test_records.py
 # Test files run side by side; tests that time hold the lock of the measuring core. Much of a test is waiting for boards and
 # processes, so there is one worker more than the cores it is meant for.
 JOBS ?= 3
@@ -214,7 +214,7 @@ nightly-copies: $(VENV)/.stamp-test
 	$(BIN)/python -m benchmarks.nightly.copies --times 200 --check $(NIGHTLY_COPIES)
 
 nightly-slice: $(VENV)/.stamp-test
-	$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations 12 $(addprefix tests/,$(NIGHTLY_SLICE))
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(addprefix tests/,$(NIGHTLY_SLICE))
 
 nightly-page: $(VENV)/.stamp-test
 	$(BIN)/python -m benchmarks.nightly.page_size --check $(NIGHTLY_PAGE)

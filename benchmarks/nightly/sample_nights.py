@@ -53,6 +53,7 @@ class SampleNight:
 
 NIGHTS = {
     "year": SampleNight(20, 10, 365, red=True),
+    "year-of-a-shelf": SampleNight(6, 4, 365, red=True),
     "first": SampleNight(3, 2, 1),
     "quiet": SampleNight(3, 3, 30),
     "red": SampleNight(3, 3, 90, red=True),
