@@ -16,7 +16,7 @@
 # make nightly-faults  faults befall nights of both engines; nothing may be lost or doubled (NIGHTLY_FAULTS=--help)
 # make nightly-causes  seeded nights: is the cause of a slower package named? (NIGHTLY_CAUSES=--help)
 # make nightly-copies  a package beside its own copy on this machine, 200 times: at most one alarm (NIGHTLY_COPIES=PACKAGE)
-# make nightly-slice   the tests of nights that CI has: 4 to 4.5 minutes on 2 cores
+# make nightly-slice   the tests of nights that CI has: 4 minutes on 2 idle cores
 # make store-benchmark  the records database: 16 writers for a minute, and a million records (STORE_BENCHMARK=--help)
 # make nightly-page  size and time of the page of 20 models on 10 boards after a year (NIGHTLY_PAGE=--help)
 # make scaling       candidates a second on 1 to 16 boards; fails where 16 are not worth 90 % of that (SCALING=--help)

@@ -1,4 +1,4 @@
-"""Whole nights of counting cells on either engine: without faults, and until the end of the window."""
+"""Nights of counting cells on either engine: without faults, ended by a signal, and by the end of their window."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgetune._version import __version__
 from edgetune.farm.cells import cells_of
 from edgetune.farm.engine import engine_of
 from edgetune.farm.night_store import NightStore
-from tests.farm.hosts import BOARDS, TRIALS, TestFarm, gone, wait_for
+from tests.farm.hosts import BOARDS, TRIALS, TestFarm, ended_by_sigterm, gone, judged_once, measuring, wait_for
 
 
 def test_a_night_without_faults_takes_one_attempt_per_cell_and_a_rerun_runs_in_it(
@@ -26,6 +26,21 @@ def test_a_night_without_faults_takes_one_attempt_per_cell_and_a_rerun_runs_in_i
     again = farm.call("h1", "run", "--now")
     assert again["night"] == found["night"]
     assert sorted(row.attempt for row in farm.rows()) == [1, 2]
+
+
+@pytest.mark.parametrize("engine", ["local", "procrastinate"])
+def test_sigterm_ends_a_host_and_its_cells_and_the_same_command_goes_on(
+    make: Callable[..., TestFarm], engine: str
+) -> None:
+    farm = make(engine)
+    host = farm.start("h1", "run", "--now")
+    measuring(farm, host)
+    farm.budget(TRIALS)
+    ended_by_sigterm(host)
+    before = farm.measured()
+    farm.call("h1", "run", "--now")
+    judged_once(farm, before)
+    assert farm.most_measured() == 1, "no candidate is measured twice"
 
 
 @pytest.mark.parametrize("engine", ["local", "procrastinate"])
