@@ -14,6 +14,7 @@ from tvm import ir, tirx
 
 from edgetune.codegen.contiguous_access import total_of
 from edgetune.codegen.linear import Linear, linear
+from edgetune.codegen.text import ATOM
 from edgetune.codegen.unrolling import extent_of
 from edgetune.graph.tvm_types import BufferStore, Expr, For, Stmt, Var
 
@@ -61,7 +62,7 @@ def printed_transposition(printer: StatementPrinter, loop: For) -> bool:
             extents.append(str(extent_of(one)))
             continue
         first, past = printer.scalar(shared.first), printer.scalar(shared.past_last)
-        extents.append(f"{past.code} - {first.at(6)}")
+        extents.append(f"{past.code} - {first.at(ATOM)}")
         starts = [start + shared.first * step for start, step in zip(starts, steps, strict=True)]
     to, origin = (
         printer.element_text(buffer, [start])

@@ -27,6 +27,8 @@ from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt
 
 _FEWEST_TERMS = 48
 _LEAST_STEPS = 1 << 16
+"""Terms of a row, and results times terms, below which calls and scratch cost more than windows save."""
+
 _LANES = 8
 """Elements of windows and results are a multiple of this: whole vectors of AVX2, and so of NEON."""
 

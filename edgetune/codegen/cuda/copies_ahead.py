@@ -128,9 +128,7 @@ def _loop(loop: For, step: _Step, stages: int, staged: Mapping[TvmBuffer, _Stage
     def copies(at: Expr, stage: Expr) -> Stmt:
         return asynchronous(_in_stage(with_values(step.copies, {variable: at}), staged, stage))
 
-    first = [
-        part for number in range(min(ahead, count)) for part in (copies(_int(number), _int(number)), commit_copies())
-    ]
+    first = [part for number in range(ahead) for part in (copies(_int(number), _int(number)), commit_copies())]
     later = copies(variable + ahead, (variable + ahead) % stages)
     body = tirx.SeqStmt(
         [

@@ -84,7 +84,8 @@ def lower_launches(mod: IRModule, arch: str, shared_bytes: int) -> LoweredLaunch
             plain = sole_function(_simplified()(tvm.IRModule({"main": hoisted})))
             shuffled = with_warp_reductions(plain)
             waiting = sole_function(_with_barriers(target)(tvm.IRModule({"main": shuffled})))
-            function = sole_function(_with_constants()(tvm.IRModule({"main": with_copies_ahead(waiting)})))
+            ahead = tvm.IRModule({"main": with_copies_ahead(waiting)})
+            function = sole_function(tirx.transform.CommonSubexprElim()(ahead))
     except TVM_REFUSALS as error:
         lines = str(error).strip().splitlines()
         raise KernelFailed(f"lowering failed: {lines[-1] if lines else type(error).__name__}") from error
@@ -172,11 +173,6 @@ def _with_barriers(target: TvmTarget) -> Pass:
             s_tir.transform.LowerThreadAllreduce(),
         ]
     )
-
-
-@cache
-def _with_constants() -> Pass:
-    return tvm.transform.Sequential([tirx.transform.CommonSubexprElim()])
 
 
 def _flattened(node: Stmt) -> Iterator[Stmt]:

@@ -38,7 +38,7 @@ from edgetune.codegen.cuda.vector_access import (
     VectorAccess,
     VectorFinder,
     VectorLoop,
-    padded,
+    guarded_value,
     same,
     vector_type,
 )
@@ -217,7 +217,7 @@ class CudaPrinter(StatementPrinter):
 
     def _copied_element(self, s: Stmt) -> None:
         """Begin the copy of one element."""
-        condition, value = padded(s.value)
+        condition, value = guarded_value(s.value)
         if not isinstance(value, ir.TensorLoad) or self.place(value.source).of != self.place(s.buffer).of:
             raise KernelFailed("what is computed cannot be copied asynchronously")
         given = "" if condition is None else f", {self.scalar(condition).code}"

@@ -92,7 +92,7 @@ class VectorFinder:
 
     def copied(self, loop: VectorLoop) -> tuple[Expr | None, VectorAccess] | None:
         """What the loop copies as vectors, and the condition under which it does: elsewhere it writes zeroes."""
-        condition, value = padded(loop.store.value)
+        condition, value = guarded_value(loop.store.value)
         if not isinstance(value, ir.TensorLoad) or value.source == loop.store.buffer:
             return None
         used: set[Var] = set()
@@ -116,7 +116,7 @@ class VectorFinder:
         return None
 
 
-def padded(value: Expr) -> tuple[Expr | None, Expr]:
+def guarded_value(value: Expr) -> tuple[Expr | None, Expr]:
     """The condition under which a value is not zero, None where there is none, and what it is then."""
     if isinstance(value, ir.Call) and operator(value) == "if_then_else" and _is_zero(value.args[2]):
         return value.args[0], value.args[1]

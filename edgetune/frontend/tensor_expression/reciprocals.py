@@ -28,14 +28,14 @@ def with_reciprocals(function: PrimFunc) -> PrimFunc:
         return function
     before = list(root.block.body.seq)
     made: dict[int, ReductionStage] = {}
+    pairs: list[tuple[TvmBuffer, TvmBuffer]] = []
     for place, statement in enumerate(before):
         total = reduction_of(statement)
         if total is not None and _is_total(total, before[:place]) and _is_divisor(total, before[place + 1 :]):
             made[place] = _reciprocal(total)
+            pairs.append((total.out, made[place].out))
     if not made:
         return function
-    sums = [(reduction_of(before[place]), one) for place, one in made.items()]
-    pairs = [(total.out, one.out) for total, one in sums if total is not None]
     statements: list[Stmt] = []
     for place, statement in enumerate(before):
         statements.append(_multiplied(statement, pairs))
@@ -76,7 +76,7 @@ def _is_total(total: ReductionStage, before: Sequence[Stmt]) -> bool:
     return all(tvm_ffi.structural_equal(a, b) for a, b in zip(seen, gap.a.indices, strict=True))
 
 
-def _value_at(load: BufferLoad, before: Sequence[Stmt]) -> Expr:
+def _value_at(load: BufferLoad, before: Sequence[Stmt]) -> Expr | None:
     """What the stage that writes a tensor stores where `load` reads it; None if it is not known."""
     for statement in before:
         block = block_of(statement)

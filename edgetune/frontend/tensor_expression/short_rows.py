@@ -28,9 +28,11 @@ _WIDEST = 16
 """Lanes of the widest vectors."""
 
 _NARROW = 8
-"""Lanes of a vector that rows of more than one are no multiple of; narrower rest takes as long as a vector."""
+"""Lanes of narrower vectors: what a row has beyond a multiple of them takes as long as a vector."""
 
 _LONGEST = 32
+"""Elements from which on a row has so many vectors that its rest does not matter."""
+
 _MOST_ELEMENTS = 1 << 17
 """Elements of longer rows up to which L2 holds them: beyond it, copies cost more than rests of vectors."""
 

@@ -15,7 +15,7 @@ from tvm.s_tir import Schedule
 
 from edgetune.codegen.cuda.copies_ahead import STAGES
 from edgetune.codegen.cuda.tiles import ALIGNMENT
-from edgetune.codegen.cuda.vector_access import padded
+from edgetune.codegen.cuda.vector_access import guarded_value
 from edgetune.graph.tvm_types import LoopRV, TvmBuffer
 from edgetune.schedule.gpu.design import Sizes
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, stores
@@ -85,7 +85,7 @@ def is_of_words(buffer: TvmBuffer) -> bool:
 def copies_words(analysis: BlockAnalysis, before: Sequence[str], name: str) -> bool:
     """Whether the stage called `name` copies elements of a tensor in memory, or writes zeroes; `before` are inlined."""
     stage = analysis.stage(name)
-    _, value = padded(next(iter(stores(stage.block.body))).value)
+    _, value = guarded_value(next(iter(stores(stage.block.body))).value)
     made = [other.block.writes[0].source for other in analysis.stages if other.name in before]
     if not isinstance(value, ir.TensorLoad) or any(value.source.same_as(one) for one in made):
         return False
