@@ -1,12 +1,13 @@
 """Transpositions: two loops that copy rows as columns become one call, which turns squares of vectors in registers.
 
 A scalar loop takes a load and a store for each element, and one of both touches another line of the cache each time.
-Eight vectors of eight lanes turn by 24 shuffles. Only copies of float32 become calls; loops may have any extents.
+Eight vectors of eight lanes turn by 24 shuffles, sixteen of sixteen by 64. Only copies of float32 become calls; loops
+may have any extents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from edgetune.codegen.statements import StatementPrinter
 
 MOST_LANES = 8
+"""Lanes of the vectors for rows and columns of any length. Longer ones serve whole squares alone."""
+_LONGEST_LANES = 16
 _FEWEST_LANES = 4
+_FEWEST_SHARED = 256  # of a loop that threads share: each of 16 threads has a square of the longest lanes
 _FEWEST_ELEMENTS = 64
 
 
@@ -68,6 +72,8 @@ def printed_transposition(printer: StatementPrinter, loop: For) -> bool:
         printer.element_text(buffer, [start])
         for buffer, start in zip((found.store.buffer, value.source), starts, strict=True)
     )
+    if _long(found, extents) and printer.context.lanes_limit >= _LONGEST_LANES:
+        lanes = _LONGEST_LANES
     name = printer.context.need(f"{_kind(found, lanes)}:f32x{lanes}")
     call = f"{name}(&{to}, {found.to_row}, &{origin}, {found.from_row}, {', '.join(extents)});"
     printer.context.emit(call)
@@ -103,6 +109,12 @@ def _kind(copy: Copy, lanes: int) -> str:
         return "transpose"
     width = "quads" if min(rows, columns) <= lanes // 2 and lanes == MOST_LANES else "rows"
     return f"{'split' if rows < columns else 'join'}_{width}"
+
+
+def _long(copy: Copy, extents: Sequence[str]) -> bool:
+    """Whether rows and columns fill squares of the longest lanes; a text that is no number is a thread's share."""
+    found = [(extent_of(loop) or 0, text) for loop, text in zip((copy.rows, copy.columns), extents, strict=True)]
+    return all(extent >= (_LONGEST_LANES if text.isdigit() else _FEWEST_SHARED) for extent, text in found)
 
 
 def _worthwhile(copy: Copy, lanes: int) -> bool:

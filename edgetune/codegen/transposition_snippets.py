@@ -46,16 +46,19 @@ _COMMENTS = {
 
 
 def _squares(rest: str, lanes: int, _quads: bool) -> str:
+    # Lines of `from` are read whole before they leave the cache: two squares of eight rows are one line. A store of
+    # sixteen lanes is a line of `to`, so more rows may lie between two stores to the same one.
+    block = 2 * lanes if lanes <= 8 else 4 * lanes
     return f"""    if (rows < {lanes} || columns < {lanes}) {{
         for (int32_t i = 0; i < rows; i++) {{
             for (int32_t j = 0; j < columns; j++) to[i * to_row + j] = from[j * from_row + i];
         }}
         return;
     }}
-    for (int32_t block = 0; block < rows; block += {2 * lanes}) {{
+    for (int32_t block = 0; block < rows; block += {block}) {{
         for (int32_t column = 0; column < columns; column += {lanes}) {{
             const int32_t j = @min_i32(column, columns - {lanes});
-            for (int32_t row = block; row < @min_i32(block + {2 * lanes}, rows); row += {lanes}) {{
+            for (int32_t row = block; row < @min_i32(block + {block}, rows); row += {lanes}) {{
                 const int32_t i = @min_i32(row, rows - {lanes});
                 const float *restrict const in = &from[j * from_row + i];
                 float *restrict const out = &to[i * to_row + j];
@@ -193,9 +196,10 @@ def _turned(comment: str, name: str, rest: str, rows: int) -> str:
 
 
 def _places(lanes: int, distance: int) -> tuple[list[int], list[int]]:
-    """Places of the shuffles that join two vectors: of four lanes each, or their halves."""
-    if distance == 4:
-        return [0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]
+    """Places of the shuffles that join two vectors: within each four lanes, or of every second four."""
+    if distance >= 4:
+        first = [quad + lane for quad in range(0, 2 * lanes, 8) for lane in range(4)]
+        return first, [place + 4 for place in first]
     low: list[int] = []
     high: list[int] = []
     for quad in range(0, lanes, 4):

@@ -80,9 +80,9 @@ def with_remainder(*, own: bool) -> Any:
     return apply_schedule(function, found[0]).module
 
 
-def transposed(rows: int, columns: int) -> Any:
+def transposed(rows: int, columns: int, bits: int = 256) -> Any:
     """A copy in another order, of which a thread may get less than a square of vectors."""
-    function, board = of_order((rows, columns), (1, 0)), wide_target(256)
+    function, board = of_order((rows, columns), (1, 0)), wide_target(bits)
     return replay(function, default_trace(function, board)[0])
 
 
@@ -102,12 +102,15 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "transposed": lambda: transposed(90, 70),
     "short_rows": lambda: transposed(900, 3),
     "long_rows": lambda: transposed(5, 900),
+    "squares_of_16": lambda: transposed(400, 21, 512),
 }
+BITS = {"squares_of_16": 512}
+"""Widest vectors of kernels that need others than 256 bits."""
 
 
 @pytest.mark.parametrize("kernel", sorted(KERNELS))
 def test_iterations_in_another_order_and_with_other_scratch_give_the_same_bits(kernel: str, tmp_path: Path) -> None:
-    board = wide_target(256)
+    board = wide_target(BITS.get(kernel, 256))
     one = emit_kernel(KERNELS[kernel](), board, "sample")
     several = emit_shared_kernel(KERNELS[kernel](), board, "sample", ALL)
     assert several.workers == WORKERS

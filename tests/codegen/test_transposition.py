@@ -52,6 +52,8 @@ def check(shape: tuple[int, ...], order: tuple[int, ...], bits: int, folder: Pat
     ("shape", "order", "kind"),
     [
         ((31, 45), (1, 0), "transpose"),
+        ((13, 300), (1, 0), "transpose"),
+        ((70, 133), (1, 0), "transpose"),
         ((2, 9, 5, 8), CHANNELS_LAST, "transpose"),
         ((2, 5, 8, 9), (0, 3, 1, 2), "transpose"),
         ((50, 3), (1, 0), "split"),
@@ -83,7 +85,7 @@ def test_all_orders_of_all_extents(extents: list[int], random: Any, bits: int) -
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.integers(2, 40), st.integers(2, 40), st.sampled_from([256, 128]))
+@given(st.integers(2, 80), st.integers(2, 40), st.sampled_from([512, 256, 128]))
 def test_all_matrices(rows: int, columns: int, bits: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         check((rows, columns), (1, 0), bits, Path(folder))

@@ -30,7 +30,7 @@ def test_a_transposition_reads_lines_inside_of_short_runs(*, shifted: bool) -> N
     arrays = [values, added] if shifted else [values]
     np.testing.assert_array_equal(run(module, [*arrays, np.zeros((1, 64, 12, 20), np.float32)]), wanted)
     if not shifted:
-        assert "transpose_f32x8(&y[0], 240, &x[0], 64, 64, 240);" in text, "pixels are one axis"
+        assert "transpose_f32x16(&y[0], 240, &x[0], 64, 64, 240);" in text, "pixels are one axis"
         return
     loops = [int(extent) for extent in re.findall(r"for \(int32_t \w+ = 0; \w+ < (\d+);", text)]
     run_length = 1 if re.search(r"\(f32x\d+u? \*\)&y", text) else loops.pop()  # a vector is a run of its own
