@@ -7,18 +7,20 @@ from functools import cache
 
 from benchmarks.search.expression import Expression
 from benchmarks.search.held_out import held_out
+from benchmarks.search.later import later
 from benchmarks.search.paper_operators import is_quick, paper_operators
 from benchmarks.search.small_extents import small_extents
 from benchmarks.search.unforeseen import unforeseen
 from edgetune.errors import UsageError
 from edgetune.yaml_reader.nearest import nearest
 
-_WITHOUT_PEER = {"unforeseen": unforeseen, "held-out": held_out, "small-extents": small_extents}
+_WITHOUT_PEER = {"unforeseen": unforeseen, "held-out": held_out, "small-extents": small_extents, "later": later}
 
 
 @cache
 def _by_name() -> dict[str, Expression]:
-    return {case.name: case for case in (*paper_operators(), *unforeseen(), *held_out(), *small_extents())}
+    lists = (paper_operators, *_WITHOUT_PEER.values())
+    return {case.name: case for cases in lists for case in cases()}
 
 
 def expression_named(name: str) -> Expression:
@@ -27,10 +29,10 @@ def expression_named(name: str) -> Expression:
 
 
 def names_of(selection: str) -> Iterator[str]:
-    """The names of a selection: "quick", "full", "second", "unforeseen", "held-out", "small-extents", or a list.
+    """The names of a selection: "quick", "full", "second", a list without a peer such as "held-out", or names.
 
-    The "second" are the second shapes of all operators, batch 1. A list is names separated by commas; the start of a
-    name stands for all of its cases, as "t2d".
+    The "second" are the second shapes of all operators, batch 1. Names are separated by commas; the start of a name
+    stands for all of its cases, as "t2d".
 
     Raises UsageError for a name that stands for none.
     """

@@ -76,7 +76,7 @@ def test_norm_scores_and_groups_follow_their_definitions() -> None:
     np.testing.assert_allclose(computed(case).reshape(4, 2, 3), np.einsum("lgc,cgd->lgd", x, w), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", list(names_of("unforeseen")))
+@pytest.mark.parametrize("name", [*names_of("unforeseen"), *names_of("later")])
 def test_unforeseen_expressions_compute_what_their_definitions_say(name: str) -> None:
     case = expression_named(name)
     assert case.error(computed(case)) < 1e-5
