@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import tvm
 import tvm_ffi
-from tvm import s_tir, te, topi
+from tvm import ir, s_tir, te, tirx, topi
 
 from edgetune.graph.attention import least_scratch
 from edgetune.graph.collapsed_axes import collapse_axes
@@ -50,7 +50,7 @@ def plain_function(function: PrimFunc, mask: Sequence[bool]) -> PrimFunc:
 
     Parameters are named by their role, the layout of weights is free, and very long sums are computed in parts.
     """
-    free = [i for i, fixed in enumerate(mask) if fixed and sum(int(e) > 1 for e in function.params[i].shape) > 1]
+    free = _packable(function, mask)
     plain = (
         function.with_attr("global_symbol", "main")
         .with_attr("tirx.noalias", True)
@@ -64,6 +64,24 @@ def plain_function(function: PrimFunc, mask: Sequence[bool]) -> PrimFunc:
     fixed = [number for number, constant in enumerate(mask) if constant]
     collapsed = collapse_axes(rename_parameters(plain, names), fixed)
     return split_long_sums(separate_windows(collapsed))
+
+
+def _packable(function: PrimFunc, mask: Sequence[bool]) -> list[int]:
+    """The constants of two axes and more whose layout a schedule may choose.
+
+    A constant that is read at several places for one result, and is no factor of a sum, keeps its layout: the one that
+    TVM suggests for it joins elements that differ.
+    """
+    many = [i for i, fixed in enumerate(mask) if fixed and sum(int(e) > 1 for e in function.params[i].shape) > 1]
+    if not many or multiply_accumulates(function):
+        return many
+    reads: Counter[str] = Counter()
+
+    def count(store: tirx.BufferStore) -> None:
+        tvm_ffi.structural_walk(store.value, (ir.TensorLoad, lambda load: reads.update([load.source.name])))
+
+    tvm_ffi.structural_walk(function.body, (tirx.BufferStore, count))
+    return [i for i in many if reads[function.params[i].name] < 2]
 
 
 def kernel_of(

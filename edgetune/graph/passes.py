@@ -22,6 +22,7 @@ from edgetune.graph.layer_names import nodes_of_calls, pass_marks_on
 from edgetune.graph.layout.channels_last import channels_last
 from edgetune.graph.layout.fold_transposes import fold_input_transposes, fold_transposes
 from edgetune.graph.quantised import integer_operators
+from edgetune.graph.resampling import resize_by_tables
 from edgetune.graph.rewrite import DefUse, constant, rewrite
 from edgetune.graph.sink_activations import sink_activations
 from edgetune.graph.tvm_errors import tvm_refusals
@@ -59,6 +60,7 @@ def fuse(module: tvm.IRModule, exchanged: Collection[int] = (), *, joins_attenti
     module = rewrite(module, _simplify)
     module = rewrite(module, _clamp_indices)
     module = rewrite(module, pick_to_slice)
+    module = rewrite(module, resize_by_tables)
     module = pass_marks_on(fuse_attention(module)) if joins_attention else module
     module = pass_marks_on(fold_transposes(module))
     module = fold_constants(module)
