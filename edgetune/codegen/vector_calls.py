@@ -18,6 +18,9 @@ from edgetune.graph.tvm_types import Expr
 if TYPE_CHECKING:
     from edgetune.codegen.vectors import VectorPrinter
 
+FEWEST_LANES = 4
+"""Lanes from which on every second element of a row is two loads and a shuffle."""
+
 _COMPARISONS = {tirx.EQ: "==", tirx.NE: "!=", tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">="}
 
 
@@ -205,7 +208,7 @@ def has_vector_form(printer: VectorPrinter, e: Expr) -> bool:
     if lanes == 1 or isinstance(e, (tirx.Broadcast, tirx.Ramp, ir.Var)):
         return not isinstance(e, tirx.Ramp) or isinstance(e.stride, tirx.IntImm)
     if isinstance(e, ir.TensorLoad):
-        return printer.contiguous(e.source, e.indices) is not None and not printer.place(e.source).of.half
+        return _load_has_form(printer, e, lanes)
     if isinstance(e, (tirx.FloorDiv, tirx.FloorMod, tirx.Mod, tirx.Shuffle, tirx.Let, tirx.BitwiseNot)):
         return False
     if isinstance(e, tirx.Div) and of.kind != "float":
@@ -221,6 +224,12 @@ def has_vector_form(printer: VectorPrinter, e: Expr) -> bool:
     if isinstance(e, tirx.Not):
         return has_vector_form(printer, e.a)
     return has_vector_form(printer, e.a) and has_vector_form(printer, e.b)
+
+
+def _load_has_form(printer: VectorPrinter, e: Expr, lanes: int) -> bool:
+    if printer.contiguous(e.source, e.indices) is not None:
+        return not printer.place(e.source).of.half
+    return lanes >= FEWEST_LANES and printer.every_second(e) is not None
 
 
 def calls_functions(e: Expr) -> bool:

@@ -20,13 +20,11 @@ from edgetune.codegen.multiply_add import narrow_product
 from edgetune.codegen.scalars import ScalarPrinter
 from edgetune.codegen.text import ADD, ATOM, MUL, TERNARY, UNARY, Text, cast, joined
 from edgetune.codegen.traverse import operands
-from edgetune.codegen.vector_calls import MaskPrinter
+from edgetune.codegen.vector_calls import FEWEST_LANES, MaskPrinter
 from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
 
 _ARITHMETIC = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/"}
 _BITS = {tirx.BitwiseAnd: "&", tirx.BitwiseOr: "|", tirx.BitwiseXor: "^"}
-
-_FEWEST_LANES = 4
 
 
 class VectorPrinter(ScalarPrinter):
@@ -268,10 +266,9 @@ class VectorPrinter(ScalarPrinter):
     def _load_vector(self, e: Expr, first: int, width: int) -> Text:
         place = self.place(e.source)
         start = self.contiguous(e.source, e.indices)
-        if start is None and place.of.short == "f32" and place.registers is None and width >= _FEWEST_LANES:
-            base = self._base_of_every_second(e)
-            if base is not None:
-                return self._every_second(e, base, first, width)
+        every_second = self.every_second(e) if start is None and width >= FEWEST_LANES else None
+        if every_second is not None:
+            return self._every_second(e, every_second, first, width)
         if start is None or place.of.half:
             return self.by_lanes(e, first, width)
         if place.registers is not None:
@@ -280,12 +277,14 @@ class VectorPrinter(ScalarPrinter):
         loose = self.context.need(f"type:{place.of.value_short}x{width}u")
         return Text(f"*(const {loose} *){self.pointer(e.source, start, first)}", UNARY)
 
-    def _base_of_every_second(self, e: Expr) -> Expr | None:
-        """The index of the first element of a load of every second element; None for any other load."""
-        index = self.flat_index(e.source, e.indices)
+    def every_second(self, e: Expr) -> Expr | None:
+        """The index of the first element where a load is every second float in memory; None for any other load."""
+        place, index = self.place(e.source), self.flat_index(e.source, e.indices)
         known = self.context.variables.get(index) if isinstance(index, ir.Var) else None
         index = known if isinstance(known, tirx.Ramp) else index
-        if self.place(e.source).lanes != 1 or not isinstance(index, tirx.Ramp):
+        if place.of.short != "f32" or place.registers is not None or place.lanes != 1:
+            return None
+        if not isinstance(index, tirx.Ramp):
             return None
         return index.base if isinstance(index.stride, tirx.IntImm) and int(index.stride.value) == 2 else None
 

@@ -44,7 +44,9 @@ def test_every_schedule_means_what_plain_loops_mean(count: int, length: int, own
     assert check(rows(count, length, own=own), target, seed) > 0
 
 
-@pytest.mark.parametrize(("length", "widths"), [(100, [16, 4]), (127, [16, 8, 4, 2]), (96, [16]), (12, [4])])
+@pytest.mark.parametrize(
+    ("length", "widths"), [(100, [16, 4]), (127, [16, 8, 4, 2]), (96, [16]), (12, [8, 4]), (14, [8, 4, 2])]
+)
 def test_the_rest_is_narrower_vectors(length: int, widths: list[int], tmp_path: Path) -> None:
     function, target = rows(3, length, own=False), wide_target(512)
     source = emit_kernel(apply_schedule(function, default_schedule(function, target, 0, FORMS)[0]).module, target, "k")

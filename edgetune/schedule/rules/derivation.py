@@ -13,16 +13,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, prod
 
-from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
 
-from edgetune.graph.tvm_types import LoopRV, Stmt
+from edgetune.graph.tvm_types import LoopRV
 from edgetune.schedule.rules.column_blocks import BLOCK, block_of_columns, common_columns, split_columns
 from edgetune.schedule.rules.factored_reduction import (
     FactoredReduction,
@@ -33,6 +32,13 @@ from edgetune.schedule.rules.factored_reduction import (
     tile_factored,
 )
 from edgetune.schedule.rules.nested_sums import find_nested, nest, order_by_rows, shares_nothing
+from edgetune.schedule.rules.row_placement import (
+    has_windows_along_rows,
+    images_apart,
+    move_inwards,
+    row_cycles,
+    rows_apart,
+)
 from edgetune.schedule.rules.spatial_tile import (
     SpatialTile,
     find_spatial_tile,
@@ -103,6 +109,18 @@ class Stages:
         largest = (self.spatial,) if structure.spatial and self.spatial is not None else ()
         return {tile.stage.name: tile for tile in (*largest, *(self.columns if structure.columns else ()))}
 
+    def rows_of_terms(self, tiled: Container[str], factored: Container[str]) -> list[str]:
+        """The names of the reductions that add rows of terms, where those `tiled` and `factored` do not."""
+        last, alone = self.analysis.stages[-1], len(self.analysis.stages) == 1
+        windows = has_windows_along_rows(self.analysis)
+        return [
+            stage.name
+            for stage in self.analysis.reductions
+            if not (stage.name in tiled or stage.name in factored or stage.name in self.nested.values())
+            and has_rows_of_terms(stage, every_second=windows)
+            and (stage is not last or len(last.spatial) > 1 or alone)  # what comes before may need its only loop
+        ]
+
     def of(self, name: str) -> FactoredReduction | None:
         """The factored reduction called `name`."""
         return next((one for one in self.factored if one.stage.name == name), None)
@@ -147,9 +165,11 @@ def structures_of(stages: Stages) -> list[Structure]:
     if stages.columns:
         found += [replace(structure, columns=True) for structure in found]
     own = 1 if stages.spatial is None or stages.spatial.result is None else 2
-    several = len(stages.analysis.stages) > own and len(found) > 1 and len(last.spatial) > 0 and not stages.nested
-    vectors = [one for one in found if stages.factored or stages.tiles(one)]
+    several = len(stages.analysis.stages) > own and len(last.spatial) > 0 and not stages.nested
+    vectors = [one for one in found if len(found) > 1 and (stages.factored or stages.tiles(one))]
     ends = [one for one in vectors if several and _has_rows(last, stages.tiles(one))]
+    if several and has_windows_along_rows(stages.analysis):
+        ends += [one for one in found if one not in ends and _adds_rows(stages, one)]
     blocks = [
         one for one in found if common_columns(stages.analysis) is not None and last.name not in stages.tiles(one)
     ]
@@ -163,6 +183,13 @@ def structures_of(stages: Stages) -> list[Structure]:
 def _has_rows(last: BlockStage, tiles: Mapping[str, SpatialTile]) -> bool:
     """Whether blocks of rows of the last stage can be computed one after another; lanes of tiles are no rows."""
     return not (last.reduction and last.name not in tiles) and (len(last.spatial) > 1 or not tiles)
+
+
+def _adds_rows(stages: Stages, structure: Structure) -> bool:
+    """Whether the last stage has rows, and it and all reductions are tiles, or add rows of terms."""
+    last, tiles = stages.analysis.stages[-1], stages.tiles(structure)
+    served = {*tiles, *stages.rows_of_terms(tiles, ())}
+    return len(last.spatial) > 1 and all(stage.name in served for stage in stages.analysis.reductions)
 
 
 def note_of(stages: Stages, structure: Structure) -> str:
@@ -183,14 +210,7 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
     sums_of = _factor(sch, stages, structure, decide, core)
     last = stages.analysis.stages[-1]
     reader = blocks_of[last.name].result if last.name in tiles else last.name  # a tile is no single block at its end
-    alone = len(stages.analysis.stages) == 1
-    by_rows = [
-        stage.name
-        for stage in stages.analysis.reductions
-        if stage.name not in {*tiles, *sums_of, *stages.nested.values()}
-        and has_rows_of_terms(stage)
-        and (stage is not last or len(last.spatial) > 1 or alone)  # what comes before may need the only loop of results
-    ]
+    by_rows = stages.rows_of_terms(tiles, sums_of)
     depth = len(last.spatial) - (not last.reduction or structure.rows or last.name in by_rows)
     depth = max(1, depth) if structure.rows else depth
     common = common_columns(stages.analysis) if structure.blocks else None
@@ -202,11 +222,15 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
         rows = sch.get_loops(sch.get_sblock(reader))[depth - 1]
         decide.suggest(lambda: {ROWS: _rows_for(stages, depth - 1, structure, core)})
         decide.tile(sch, ROWS, rows, MAX_ROWS)
+    images = 1  # whose rows are computed together
+    if structure.rows and rows_apart(last.spatial_extents[depth - 1], MAX_ROWS) is None:
+        images = prod(last.spatial_extents[: depth - 1])
     first_loops: dict[str, LoopRV] = {}
     for stage in reversed(stages.analysis.stages):
         sums, factored = sums_of.get(stage.name), stages.of(stage.name)
         inside = stages.nested.get(stage.name)
         moves = stage is not last and stage.name not in stages.analysis.outputs and inside is None
+        within = depth - images_apart(stages.analysis, stage.name, images, core.l1_bytes)
         if inside is not None:
             own = blocks_of[stage.name].result if stage.name in tiles else stage.name
             nest(sch, own, stages.analysis.stage(inside))
@@ -216,14 +240,14 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
         if stage.name in tiles:
             tile, blocks = tiles[stage.name], blocks_of[stage.name]
             moves = moves and blocks.result != last.name
-            sch = _move_inwards(sch, blocks.result, reader, depth) if moves else sch
+            sch = move_inwards(sch, blocks.result, reader, within) if moves else sch
             tile_results(sch, tile, blocks, decide, core)
             for packed in blocks.packed if moves else ():
-                sch = _move_inwards(sch, packed, reader, depth)
+                sch = move_inwards(sch, packed, reader, within)
             pack(sch, tile, blocks)
             continue
         if moves:
-            sch = _move_inwards(sch, stage.name, reader, depth)
+            sch = move_inwards(sch, stage.name, reader, within)
         if sums is not None and factored is not None:
             tile_factored(sch, factored, sums, decide, core)
     for stage in stages.analysis.stages:
@@ -256,9 +280,12 @@ def _sizes(factored: FactoredReduction, core: Core, *, chained: bool) -> dict[st
 
 
 def _rows_for(stages: Stages, axis: int, structure: Structure, core: Core) -> int:
-    """The rows that the tile of the largest reduction wants."""
+    """The rows that the tile of the largest reduction wants, and those that windows along rows need."""
     name, (_, sizes) = _largest(stages, structure, core)
-    return sizes.get(f"{name}.tile{axis}", 1)
+    rows = sizes.get(f"{name}.tile{axis}", 1)
+    if not has_windows_along_rows(stages.analysis):
+        return rows
+    return rows_apart(stages.analysis.stages[-1].spatial_extents[axis], MAX_ROWS, rows) or rows
 
 
 def _largest(stages: Stages, structure: Structure, core: Core) -> tuple[str, tuple[float, dict[str, int]]]:
@@ -271,6 +298,9 @@ def _largest(stages: Stages, structure: Structure, core: Core) -> tuple[str, tup
         cycles, sizes = tile_sizes(stages.spatial, core)
         return largest.name, (cycles / stages.spatial.lanes, sizes)
     factored = stages.of(largest.name)
+    if factored is None and largest.name in stages.rows_of_terms((), ()) and has_windows_along_rows(stages.analysis):
+        row = largest.spatial_extents[-1]
+        return largest.name, (row_cycles(row, core) / row, {})
     if factored is None:
         return largest.name, (inf, {})
     cycles, sizes = factored_sizes(factored, core, chained=structure.chained)
@@ -298,39 +328,15 @@ def ranked_structures(stages: Stages, core: Core) -> list[Structure]:
     in_blocks = any(one.blocks for one in structures)
     if in_blocks and not block_of_columns(stages.analysis, stages.lanes, core.l1_bytes):
         structures = [one for one in structures if not one.blocks]
+    by_rows = has_windows_along_rows(stages.analysis) and any(_is_narrow(tile, core) for tile in stages.columns)
     found = sorted(
         structures,
-        key=lambda one: (not one.blocks, not one.rows, _largest(stages, one, core)[1][0], not one.columns),
+        key=lambda one: (not one.blocks, not one.rows, _largest(stages, one, core)[1][0], one.columns == by_rows),
     )
     return [*found, Structure(factored=False)] if stages.factored else found
 
 
-def _move_inwards(sch: Schedule, name: str, reader: str, depth: int) -> Schedule:
-    """Compute stage `name` at the deepest of the reader's first `depth` loops that costs no repeated work."""
-    before = _work(sch)
-    for level in range(depth, 0, -1):
-        trial = sch.copy()
-        loop = trial.get_loops(trial.get_sblock(reader))[level - 1]
-        try:
-            trial.compute_at(trial.get_sblock(name), loop, preserve_unit_loops=True)
-        except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
-            continue
-        if _work(trial) <= before:
-            return trial
-    return sch
-
-
-def _work(sch: Schedule) -> int:
-    """Total number of executions of block bodies."""
-
-    def visit(node: Stmt, times: int) -> int:
-        if isinstance(node, tirx.For):
-            extent = node.extent
-            return visit(node.body, times * int(extent.value) if isinstance(extent, tirx.IntImm) else times)
-        if isinstance(node, tirx.SeqStmt):
-            return sum(visit(child, times) for child in node.seq)
-        if isinstance(node, s_tir.SBlockRealize):
-            return visit(node.block.body, times)
-        return times
-
-    return visit(sch.mod["main"].body, 1)
+def _is_narrow(tile: SpatialTile, core: Core) -> bool:
+    """Whether vectors of a tile are so narrow that whole rows of terms take less time."""
+    row = tile.stage.spatial_extents[-1]
+    return tile.lanes < core.lanes and row_cycles(row, core) / row < tile_sizes(tile, core)[0] / tile.lanes

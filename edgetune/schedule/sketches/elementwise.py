@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tvm import ir, sym, tirx
 from tvm.s_tir import Schedule
 
+from edgetune.graph.reduction_stage import with_places
 from edgetune.graph.tvm_types import BufferLoad, BufferRegion, Expr, LoopRV, SBlock, Var
 from edgetune.schedule.sketches.block_analysis import (
     BlockAnalysis,
@@ -103,21 +104,33 @@ def add_row(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisio
     sch.decompose_reduction(block, outermost)
 
 
-def has_rows_of_terms(stage: BlockStage) -> bool:
-    """Whether neighbours along the last axis of a reduction's results are sums of neighbours."""
+def has_rows_of_terms(stage: BlockStage, *, every_second: bool = False) -> bool:
+    """Whether neighbours along the last axis of a reduction's results are sums of neighbours.
+
+    `every_second`: or of every second element of a float32 row, which is two loads and a shuffle.
+    """
     if not stage.spatial or not stage.writes_its_axes() or stage.branches_along(stage.spatial[-1]):
         return False
     lane = stage.spatial[-1].var
     values = (node for store in stores(stage.block.body) for node in expressions(store.value))
-    return all(_is_along(load, lane) or _in_step(load, lane) for load in values if isinstance(load, ir.TensorLoad))
+    return all(
+        _is_along(load, lane) or _in_step(load, lane, every_second=every_second)
+        for load in values
+        if isinstance(load, ir.TensorLoad)
+    )
 
 
-def _in_step(load: BufferLoad, lane: Var) -> bool:
+def _in_step(load: BufferLoad, lane: Var, *, every_second: bool) -> bool:
     """Whether a load moves by one element with `lane`, which may count through several axes of its tensor."""
     place: Expr = tirx.IntImm(str(lane.ty.dtype), 0)
     for index, extent in zip(load.indices, load.source.ty.shape, strict=True):
         place = place * extent + index
-    return steps_by_one(sym.Analyzer().simplify(place), lane)
+    analyzer = sym.Analyzer()
+    place = analyzer.simplify(place)
+    if not every_second or str(load.source.ty.dtype) != "float32":
+        return steps_by_one(place, lane)
+    step = analyzer.simplify(with_places(place, {lane: lane + 1}) - place)
+    return isinstance(step, tirx.IntImm) and int(step.value) in {1, 2}
 
 
 def _transpose_in_blocks(sch: Schedule, loops: Sequence[LoopRV], axis: int, most: int) -> None:
@@ -142,8 +155,10 @@ def _nested(sch: Schedule, loops: Sequence[LoopRV]) -> bool:
 
 
 def _lanes(sch: Schedule, loop: LoopRV, native_lanes: int, decide: Decisions) -> None:
-    """Vectors of `native_lanes` and a remainder (`remainders.py`); where there is no such vector, what divides."""
+    """The widest vectors that fit the loop and a remainder (`remainders.py`), unless vectors divide it."""
     extent = int(sch.get(loop).extent.value)
+    while native_lanes > extent:
+        native_lanes //= 2
     width = lanes_for(extent, native_lanes)
     if width < native_lanes < extent:
         _, lane = sch.split(loop, [None, native_lanes])

@@ -1,0 +1,108 @@
+"""Row placement: in which loop of the last stage an earlier one is computed, and how many rows of it.
+
+It is the deepest loop in which no work is repeated. But windows along a row read it at places where no vector begins,
+and a load of parts of two vectors waits until both are stored in L1, ten cycles and more (A. Fog, The microarchitecture
+of Intel, AMD and VIA CPUs, on store forwarding). So several rows are computed before the first one is read.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvm import DataType, s_tir, tirx
+from tvm.s_tir import Schedule
+
+from edgetune.graph.tvm_types import Expr, Stmt
+from edgetune.schedule.rules.tiling import Core
+from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, mentions
+from edgetune.schedule.tile_costs import divisors, step_cycles
+
+_SHARE = 4  # of the registers
+_CAUTION = 1.2  # a tile is preferred to a row of terms that is hardly cheaper
+
+_ROWS = 4
+"""Rows of 57 elements took 55 us one by one, 34 by twos, 28 by fours and 27 by sevens (3x3 windows of stride 2)."""
+
+
+def has_windows_along_rows(analysis: BlockAnalysis) -> bool:
+    """Whether a stage reads rows of a reduction at other places than it writes.
+
+    What is around padding is computed for a whole image anyway, as windows of several rows share it.
+    """
+    return any(shifted_reads(analysis, stage.name) for stage in analysis.reductions)
+
+
+def shifted_reads(analysis: BlockAnalysis, name: str) -> bool:
+    """Whether a stage reads the rows of the stage `name` at other places along the last axis than it writes."""
+    made = analysis.stage(name).block.writes[0].source
+    return any(
+        region.source.same_as(made) and region.region and _is_shifted(region.region[-1].min, stage)
+        for stage in analysis.stages
+        for region in stage.reads()
+    )
+
+
+def _is_shifted(index: Expr, stage: BlockStage) -> bool:
+    lane = stage.spatial[-1].var if stage.spatial else None
+    return lane is not None and mentions(index, lane) and not index.same_as(lane)
+
+
+def row_cycles(extent: int, core: Core) -> float:
+    """Predicted cycles of one addition to each of `extent` neighbours; a remainder takes narrower vectors.
+
+    A few sums stay in registers while terms are added, others are loaded and stored.
+    """
+    vectors = extent // core.lanes + (extent % core.lanes).bit_count()
+    loads = vectors if vectors <= core.registers // _SHARE else 3 * vectors
+    return _CAUTION * step_cycles(vectors, loads, in_flight=1)  # the next row need not wait
+
+
+def rows_apart(extent: int, limit: int, wanted: int = 1) -> int | None:
+    """The rows of `extent` that are computed together where `wanted` would do without windows, at most `limit`.
+
+    None if no such number divides the rows.
+    """
+    enough = (rows for rows in divisors(extent, limit) if rows >= max(wanted, _ROWS) and rows % wanted == 0)
+    return min(enough, default=None)
+
+
+def images_apart(analysis: BlockAnalysis, name: str, images: int, l1_bytes: int) -> bool:
+    """Whether a stage that windows move along is computed for all rows of one of `images` at a time.
+
+    So it is where no number of rows is right, and half of L1 holds all of them.
+    """
+    out = analysis.stage(name).block.writes[0].source
+    bits = DataType(str(out.ty.dtype)).bits
+    size = prod(map(int, out.ty.shape)) * ((bits + 7) // 8) // images
+    return images > 1 and size <= l1_bytes // 2 and shifted_reads(analysis, name)
+
+
+def move_inwards(sch: Schedule, name: str, reader: str, depth: int) -> Schedule:
+    """Compute stage `name` at the deepest of the reader's first `depth` loops that costs no repeated work."""
+    before = _work(sch)
+    for level in range(depth, 0, -1):
+        trial = sch.copy()
+        loop = trial.get_loops(trial.get_sblock(reader))[level - 1]
+        try:
+            trial.compute_at(trial.get_sblock(name), loop, preserve_unit_loops=True)
+        except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
+            continue
+        if _work(trial) <= before:
+            return trial
+    return sch
+
+
+def _work(sch: Schedule) -> int:
+    """Total number of executions of block bodies."""
+
+    def visit(node: Stmt, times: int) -> int:
+        if isinstance(node, tirx.For):
+            extent = node.extent
+            return visit(node.body, times * int(extent.value) if isinstance(extent, tirx.IntImm) else times)
+        if isinstance(node, tirx.SeqStmt):
+            return sum(visit(child, times) for child in node.seq)
+        if isinstance(node, s_tir.SBlockRealize):
+            return visit(node.block.body, times)
+        return times
+
+    return visit(sch.mod["main"].body, 1)
