@@ -54,9 +54,9 @@ def form_for_odd_extents(function: PrimFunc, allowed: Collection[str], target: T
     peeled = _peeled_reductions(function, allowed, target)
     if peeled is not None and is_factored_cheaper(peeled.function, target, spatial):
         return peeled
-    if found is not None or peeled is None or tile_of(function, target) is not None:
+    if peeled is None or tile_of(function, target) is not None:
         return found
-    return peeled if _cycles(peeled.function, target) < _GAIN * _cycles(function, target) else None
+    return peeled if _cycles(peeled.function, target) < _GAIN * _cycles(spatial, target) else found
 
 
 def _peeled_reductions(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:
