@@ -3,8 +3,8 @@
 In `sum(a[i, k] * b[j, k])` no axis of the results is contiguous in both operands. One kernel copies b with j last, and
 the product reads the copy, as packing does in a matrix multiplication (Goto and van de Geijn, Anatomy of
 High-Performance Matrix Multiplication, TOMS 34(3), 2008). Vectors may also run along i, between copies of a and of the
-result. An axis of 3, 5 to 7 or 9 to 15 elements is padded to a whole vector. A formula chooses: cycles of the product,
-and those of the copies.
+result. An axis of 3, 5 to 7 or 9 to 15 elements is padded to a whole vector. Rows of a copied operand are whole lines of
+a cache. A formula chooses: cycles of the product, and those of the copies.
 """
 
 from __future__ import annotations
@@ -21,13 +21,17 @@ from edgetune.schedule.rules.factored_reduction import FactoredReduction, contig
 from edgetune.schedule.rules.tiling import Core, loads_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions
 from edgetune.schedule.sketches.row_reduction import steps_by_one
+from edgetune.schedule.sketches.tile import lanes_for
 from edgetune.schedule.tile_costs import divisors
 
 _CORE = Core(lanes=16, registers=32, l1_bytes=32768)
 """The widest core: what pays there pays with narrower vectors too, where a product takes longer and a copy does not."""
 
 _MOVE = 2.0
-"""Cycles to copy one element into another order."""
+"""Cycles to copy one element into another order, one by one."""
+
+_TURN = 1.0
+"""The same where squares of vectors are turned in registers."""
 
 _PACKED = 1.3
 """Cycles of a product that packs its operand in the same kernel, as a share of those without."""
@@ -68,7 +72,7 @@ def with_product_lanes(stages: Sequence[BlockStage], constants: Sequence[TvmBuff
     orders = Orders()
     try:
         for buffer, axis in best.copied:
-            orders.add(buffer, axis, best.padded)
+            orders.add(buffer, axis, best.padded, lines=not best.padded)
         if best.result:
             orders.add(written_by(product), best.axis, best.padded)
     except OrderConflict:
@@ -144,9 +148,9 @@ def _plan(product: BlockStage, number: int, constants: Sequence[TvmBuffer]) -> _
     if any(among(buffer, straight) for buffer, _ in copied.values()):
         return None
     result = number != len(product.spatial) - 1 or padded > 0
-    moves = sum(_elements(buffer) for buffer, _ in copied.values())
-    moves += _elements(written_by(product)) if result else 0
-    cycles = _vector_steps(product, extent, whole=True) / 2 + _MOVE * moves
+    moves = sum(_copy_cycles(buffer, place, padded) for buffer, place in copied.values())
+    moves += _copy_cycles(written_by(product), number, padded) if result else 0
+    cycles = _vector_steps(product, extent, _lanes(extent, whole=True)) / 2 + moves
     return _Plan(number, padded, tuple(copied.values()), result, cycles)
 
 
@@ -156,7 +160,10 @@ def _cycles_in_place(product: BlockStage, constants: Sequence[TvmBuffer]) -> flo
     axis = product.spatial[number]
     loads = [load for load in _moving(product, axis) if not among(load.source, constants)]
     across = [load for load in loads if not _is_contiguous(load, axis)]
-    spatial = _vector_steps(product, extent_of(axis), whole=False) / 2
+    lanes = _lanes(extent_of(axis), whole=False)
+    if across and any(product.reduction_extents[n] % _CORE.lanes == 0 for n in contiguous_axes(product, constants)):
+        lanes = lanes_for(extent_of(axis), _CORE.lanes)  # vectors overlap only where lanes cannot run along the terms
+    spatial = _vector_steps(product, extent_of(axis), lanes) / 2
     if across:
         spatial *= _PACKED if _shares_rows(product) else _LONE_ROW
         spatial += _MOVE * sum(_elements(load.source) for load in across)
@@ -174,14 +181,24 @@ def _factored(product: BlockStage, axis: int) -> float:
     return factored_sizes(FactoredReduction(product, axis, lanes), _CORE)[0] * product.work / lanes
 
 
-def _vector_steps(product: BlockStage, extent: int, *, whole: bool) -> float:
-    """Vector multiply-adds of a product with lanes along an axis of `extent` elements.
+def _vector_steps(product: BlockStage, extent: int, lanes: int) -> float:
+    """Vector multiply-adds of a product with `lanes` along an axis of `extent` elements; the last vectors overlap."""
+    return product.work / extent * -(-extent // lanes)
 
-    `whole`: an axis that is shorter than a vector is padded; otherwise two vectors overlap.
-    """
-    overlapping = _whole_vector(extent) > 0 and not whole
-    vectors = 2 if overlapping else -(-extent // _CORE.lanes)
-    return product.work / extent * vectors
+
+def _lanes(extent: int, *, whole: bool) -> int:
+    """The lanes of the vectors of an axis: `whole` if it is padded where it is shorter than a vector."""
+    padded = _whole_vector(extent)
+    if not padded:
+        return min(_CORE.lanes, 1 << (extent.bit_length() - 1))
+    return padded if whole else padded // 2
+
+
+def _copy_cycles(buffer: TvmBuffer, axis: int, padded: int) -> float:
+    """Predicted cycles to copy a tensor with one axis at its end."""
+    extents = [int(extent) for extent in buffer.ty.shape]
+    turned = not padded and min(extents[axis], extents[-1]) >= _CORE.lanes
+    return prod(extents) * (_TURN if turned else _MOVE)
 
 
 def _whole_vector(extent: int) -> int:

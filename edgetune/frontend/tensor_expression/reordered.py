@@ -1,4 +1,7 @@
-"""Stages whose tensors have another order in memory: one axis of a tensor comes last, and may be padded."""
+"""Stages whose tensors have another order in memory: one axis of a tensor comes last, and may be padded.
+
+Rows of whole lines of a cache begin at one, so that few vectors lie in two. What fills the last line is never read.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,9 @@ from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, IterVar, Nod
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions
 
+_LINE = 16
+"""Elements of float32 in a line of a cache."""
+
 
 class OrderConflict(Exception):  # noqa: N818 - no error: the expression keeps its order
     """A tensor is wanted in two orders."""
@@ -21,21 +27,26 @@ class Orders:
 
     def __init__(self) -> None:
         self._found: list[tuple[TvmBuffer, int, TvmBuffer]] = []
+        self._in_lines: list[TvmBuffer] = []
 
-    def add(self, buffer: TvmBuffer, axis: int | None, padded: int = 0) -> None:
-        """Move `axis` of `buffer` to the end, with `padded` elements if that is not 0.
+    def add(self, buffer: TvmBuffer, axis: int | None, padded: int = 0, *, lines: bool = False) -> None:
+        """Move `axis` of `buffer` to the end, with `padded` elements if that is not 0; these are zero.
 
-        Raises OrderConflict for an axis of None, and where another one moves already.
+        `lines`: in memory, its rows are whole lines of a cache. Raises OrderConflict for an axis of None, and where
+        another one moves already.
         """
         if axis is None:
             raise OrderConflict
         known = self.axis(buffer)
         if known is None:
             shape = _to_end(list(buffer.ty.shape), axis)
-            shape = [*shape[:-1], padded] if padded else shape
+            extent = -(-int(shape[-1]) // _LINE) * _LINE if lines else padded
+            shape = [*shape[:-1], extent] if extent else shape
             word = "last" if axis < len(shape) - 1 else "padded"
             moved = tirx.decl_buffer(shape, str(buffer.ty.dtype), f"{buffer.name}_{word}")
             self._found.append((buffer, axis, moved))
+            if lines:
+                self._in_lines.append(buffer)
         elif known != axis:
             raise OrderConflict
 
@@ -92,11 +103,13 @@ class Orders:
         axis = self.axis(buffer) or 0
         source = [*target[:axis], target[-1], *target[axis:-1]]
         value: Expr = tirx.BufferLoad(buffer, source)
-        extent, padded = buffer.ty.shape[axis], other.ty.shape[-1]
-        if int(padded) > int(extent):
+        extent, padded = int(buffer.ty.shape[axis]), int(other.ty.shape[-1])
+        if among(buffer, self._in_lines):
+            padded = extent
+        if padded > extent:
             zero = tirx.const(0, str(buffer.ty.dtype))
             value = tirx.if_then_else(target[-1] < extent, value, zero)
-        return _copying(str(other.name), (buffer, source), (other, target), value)
+        return _copying(str(other.name), (buffer, source), (other, target), value, padded)
 
     def copy_back(self, buffer: TvmBuffer) -> Stmt:
         """A stage that copies a tensor from its new order, without its padding."""
@@ -104,7 +117,8 @@ class Orders:
         source = self.indices(buffer, target)
         value = tirx.BufferLoad(self.moved(buffer), source)
         word = "first" if self.axis(buffer) != len(target) - 1 else "whole"
-        return _copying(f"{buffer.name}_{word}", (self.moved(buffer), source), (buffer, target), value)
+        last = int(buffer.ty.shape[-1])
+        return _copying(f"{buffer.name}_{word}", (self.moved(buffer), source), (buffer, target), value, last)
 
 
 def _to_end(items: list[Node], axis: int) -> list[Node]:
@@ -116,11 +130,12 @@ def _variables(buffer: TvmBuffer) -> list[Expr]:
 
 
 def _copying(
-    name: str, source: tuple[TvmBuffer, list[Expr]], target: tuple[TvmBuffer, list[Expr]], value: Expr
+    name: str, source: tuple[TvmBuffer, list[Expr]], target: tuple[TvmBuffer, list[Expr]], value: Expr, last: int
 ) -> Stmt:
+    """A stage that copies; `last` is the extent of the last axis."""
     body = tirx.BufferStore(target[0], value, target[1])
     block = s_tir.SBlock([], [point_region(*source)], [point_region(*target)], "", body)
-    extents = [int(extent) for extent in target[0].ty.shape]
+    extents = [*(int(extent) for extent in target[0].ty.shape[:-1]), last]
     return loops_around(name, target[1], extents, [0] * len(extents), block)
 
 

@@ -60,6 +60,9 @@ def made(equation: str, arrays: list[Array], tail: str = "", weights: int = 0) -
         ("ik,jk->ij", {"i": 127}, ["x1_last", "product"]),
         ("ki,jk->ij", {}, ["product", "product_first"]),
         ("bik,bjk->bij", {"i": 127}, ["x1_last", "product"]),
+        ("bnik,bjk->bnij", {"i": 31, "j": 100, "k": 64}, ["x1_last", "product"]),
+        ("bik,jk->bij", {"i": 31, "j": 100, "k": 64}, ["x1_last", "product"]),
+        ("bij,bj->bi", {"b": 31, "i": 100, "j": 127}, ["product"]),
         ("ki,jk->ij", {"k": 500, "j": 7}, ["product", "product_first"]),
         ("ik,kn->in", {"i": 400, "k": 127}, ["x1_padded", "product", "product_whole"]),
         ("ik,nk->in", {"i": 400, "k": 127}, ["x1_last", "product", "product_whole"]),
@@ -75,6 +78,13 @@ def test_what_is_copied(equation: str, sizes: dict[str, int], kernels: list[str]
         kernels if len(kernels) > 1 else ["made"]
     )
     np.testing.assert_allclose(output, np.einsum(equation, *arrays), rtol=1e-4, atol=1e-3)
+
+
+def test_rows_of_a_copy_begin_at_a_line() -> None:
+    """Of vectors that cross lines, each load takes as long as two."""
+    program, _ = made("bik,bjk->bij", arrays_of("bik,bjk->bij", i=127, j=100))
+    (copy,) = [buffer for buffer in program.buffers if buffer.name == "x1_last"]
+    assert copy.shape == (SIZES["b"], SIZES["k"], 112)
 
 
 @settings(max_examples=25)
