@@ -1,12 +1,14 @@
 """Cost model of register tiles: multiply-adds and loads of the unrolled body, and how far it hides latency.
 
 Tiles that do not fit the registers are excluded: no measurement could show that they are fast anyway. Of a window that
-is too large to be unrolled as a whole, only the sums must fit.
+is too large to be unrolled as a whole, only the sums must fit. A sum of few terms takes no less than the lines of its
+results, and of the tensors added to them, where L1 does not hold these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import product
 from math import inf, prod
 
@@ -21,6 +23,10 @@ LATENCY = 8  # multiply-adds in flight that keep a core's units busy
 _DEPTH = 4  # steps of a long reduction that are unrolled
 _UNROLLED = 256  # most stores in a body that is unrolled by default
 _SPILL = 2  # accesses of an operand that the body shares, and that no register can keep
+_LINE = 64  # bytes
+_LINE_CYCLES = 2.6  # to move a line between L2 and L1
+_APART = 2.2  # the same as a share of that if two tiles share the line and many lines lie between them
+_OPEN_LINES = 4  # rows of results, and of what is added to them, whose last lines wait for their other part
 _AHEAD = 2  # operands of the next multiply-add, loaded while this one runs; the vectors of a block are loaded together
 
 
@@ -35,7 +41,8 @@ def cheapest(
     registers = max(2, target.vector_registers)
     reads = reads_of(tile.anchor, tile.row, tile.pixel, tile.channel, tile.lanes)
     epilogue = epilogue_operands(analysis, tile.after, tile.channel)
-    best: tuple[tuple[float, int], dict[str, int]] | None = None
+    results = _results_of(analysis, tile, target)
+    best: tuple[tuple[float, float, int], dict[str, int]] | None = None
     for (row, pixel), vectors in product(pixels, divisors(tile.vectors, registers)):
         size = row * pixel * vectors
         if size > registers or (row > target.instruction_set.tile_rows and pixel > 1):
@@ -44,7 +51,8 @@ def cheapest(
         choices = _unrolled(tile, max(1, _UNROLLED // size))
         for unrolled in choices:
             body = Body(row, pixel, vectors, tuple(unrolled.values()), columns)
-            cost = _cost(body, reads, epilogue, over_pixels, tile, target, carried=len(choices) > 1)
+            cycles, sums = _cost(body, reads, epilogue, over_pixels, tile, target, carried=len(choices) > 1)
+            cost = max(cycles, results.cycles(tile, body, over_pixels=over_pixels)), cycles, sums
             if best is None or cost < best[0]:
                 best = cost, {"row": row, "pixel": pixel, "vectors": vectors} | unrolled
     return (best[0][0], best[1]) if best else (inf, {})
@@ -94,7 +102,8 @@ def _cost(
     """
     size = body.accumulators
     whole = over_pixels and body.reduction == tile.anchor.reduction_extents
-    ahead = max(_AHEAD, body.vectors, epilogue * body.vectors + 1 if over_pixels else 0)
+    shared = body.vectors if body.row * body.pixel > 1 or tile.pixel is None else 1  # others are operands in memory
+    ahead = max(_AHEAD, shared, epilogue * body.vectors + 1 if over_pixels else 0)
     taken, registers = reads.registers(body, over_pixels=whole) + ahead, max(2, target.vector_registers)
     spilled = 0
     if taken > registers:
@@ -105,6 +114,38 @@ def _cost(
     far = not tile.per_channel and tile.weight_bytes > target.l1_bytes // 2
     cycles = step_cycles(size, loads, body.vectors if far else 0, target.instruction_set.multiply_adds_in_flight)
     return (cycles / size, size)
+
+
+@dataclass(frozen=True)
+class _Results:
+    """What passes between L2 and L1: `tensors` are the results and what is added to them, none if L1 holds them.
+
+    `split`: rows begin inside a line.
+    """
+
+    tensors: int
+    split: bool
+
+    def cycles(self, tile: Tile, body: Body, *, over_pixels: bool) -> float:
+        """Cycles per multiply-add of one vector.
+
+        Where rows begin inside a line, two tiles share it, and it takes longer if many lines lie between the two.
+        """
+        rows = body.row * body.pixel * self.tensors
+        apart = self.split and body.vectors < tile.vectors and (over_pixels or rows > _OPEN_LINES)
+        lines = self.tensors * tile.lanes * tile.output_element / _LINE
+        return (_APART if apart else 1.0) * _LINE_CYCLES * lines / prod(tile.anchor.reduction_extents)
+
+
+def _results_of(analysis: BlockAnalysis, tile: Tile, target: Target) -> _Results:
+    stages = [tile.anchor, *(analysis.stage(name) for name in tile.after)]
+    shape = [int(extent) for extent in stages[-1].block.writes[0].source.ty.shape]
+    made = [write.source for stage in stages for write in stage.block.writes]
+    added = [region.source for stage in stages[1:] for region in stage.reads()]
+    added = [one for one in added if not any(one.same_as(other) for other in made)]
+    tensors = 1 + sum([int(extent) for extent in one.ty.shape] == shape for one in added)
+    held = tensors * tile.output_element * prod(shape) <= target.l1_bytes
+    return _Results(0 if held else tensors, shape[-1] * tile.output_element % _LINE > 0)
 
 
 def step_cycles(accumulators: int, loads: float, far: int = 0, in_flight: int = LATENCY) -> float:

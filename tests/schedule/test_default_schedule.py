@@ -12,6 +12,7 @@ from tvm import te, tirx
 from benchmarks.disassembly import loops_of
 from edgetune.codegen import emit_kernel, kernel_unit, split_packing
 from edgetune.schedule.algorithms.apply import replay
+from edgetune.schedule.algorithms.catalogue import algorithms_among
 from edgetune.schedule.default_schedule import default_guess, default_trace, ranked_variants
 from edgetune.schedule.default_sizes import tile_sizes
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
@@ -122,6 +123,32 @@ def test_the_predicted_share_is_high_for_whole_tiles_and_low_for_lanes_of_few() 
     assert narrow is not None
     assert narrow < 0.2
     assert default_guess(dense(1, 64, 10), target).share is None  # too short to matter
+
+
+def _rank_update(rank: int, rows: int, columns: int) -> Any:
+    """A matrix minus a product with `rank` terms."""
+    c = te.placeholder((rows, columns), name="c")
+    a, b = te.placeholder((rank, rows), name="a"), te.placeholder((rank, columns), name="b")
+    k = te.reduce_axis((0, rank), "k")
+    update = te.compute((rows, columns), lambda i, j: te.sum(a[k, i] * b[k, j], axis=k), "update")
+    return prim_func([c, a, b], te.compute((rows, columns), lambda i, j: c[i, j] - update[i, j], "updated"))
+
+
+@pytest.mark.parametrize(
+    ("rank", "rows", "columns", "whole_rows"),
+    [(4, 500, 100, True), (4, 500, 112, False), (64, 500, 100, False), (4, 25, 100, False)],
+    ids=["few terms", "rows of whole lines", "many terms", "results in L1"],
+)
+def test_few_terms_run_along_the_rows_of_results(rank: int, rows: int, columns: int, *, whole_rows: bool) -> None:
+    """Two tiles share a line where rows begin inside one: with other rows between the two it moves again."""
+    target = board(512, 32)
+    function = _rank_update(rank, rows, columns)
+    function = next((one.function for one in algorithms_among(function, ["vectors_512"])), function)
+    found = tile_of(function, target)
+    assert found is not None
+    analysis, tile = found
+    sizes = tile_sizes(analysis, tile, ranked_variants(tile, target, streamed=False)[0], target)
+    assert (sizes["vectors"] == tile.vectors) == whole_rows
 
 
 def test_a_large_window_is_unrolled_along_the_pixels_that_share_its_rows() -> None:

@@ -3,8 +3,8 @@
 In `sum(a[i, k] * b[j, k])` no axis of the results is contiguous in both operands. One kernel copies b with j last, and
 the product reads the copy, as packing does in a matrix multiplication (Goto and van de Geijn, Anatomy of
 High-Performance Matrix Multiplication, TOMS 34(3), 2008). Vectors may also run along i, between copies of a and of the
-result. An axis of 3, 5 to 7 or 9 to 15 elements is padded to a whole vector. Rows of a copied operand are whole lines of
-a cache. A formula chooses: cycles of the product, and those of the copies.
+result. An axis of 3, 5 to 7 or 9 to 15 elements is padded to a whole vector. Rows of a copied operand are whole lines
+of a cache. A formula chooses: cycles of the product, and those of the copies.
 """
 
 from __future__ import annotations
