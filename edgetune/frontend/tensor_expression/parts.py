@@ -41,7 +41,10 @@ _LEAST_USES = 8
 """Uses of each element of a product's operands from which on a register tile pays."""
 
 _LEAST_SHARE = 16
-"""Multiply-adds for each element of the tensors between two kernels."""
+"""Multiply-adds for each element of the tensors between two kernels; half as many if all reductions are products.
+
+In one kernel only one of several products has a register tile.
+"""
 
 _SHARE_TO_MEASURE = 4
 """The same number from which on a search measures whether the parts are faster."""
@@ -117,7 +120,8 @@ def divide(stages: Sequence[BlockStage], least_share: int = _LEAST_SHARE) -> lis
     own = [*kept, *stages[place:end]]
     before, after = [one for one in stages[:place] if one not in kept], list(stages[end:])
     between = _shared_elements(before, own) + _shared_elements([*before, *own], after)
-    if product.work < max(_LEAST_WORK, least_share * between) or not _shares_operands(product):
+    share = least_share / 2 if all(_shares_operands(one) for one in reductions) else least_share
+    if product.work < max(_LEAST_WORK, share * between) or not _shares_operands(product):
         return [list(stages)]
     return [
         *(divide(before, least_share) if before else []),

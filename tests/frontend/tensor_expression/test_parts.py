@@ -154,6 +154,22 @@ def test_every_product_is_a_kernel_of_its_own() -> None:
     np.testing.assert_allclose(output, powers / powers.sum(1, keepdims=True) @ arrays["y"], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(("size", "kernels"), [(8, ["rows", "t_last", "both"]), (4, ["made"])])
+def test_products_of_few_terms_are_kernels_of_their_own(size: int, kernels: list[str]) -> None:
+    """A matrix on both sides of small blocks: in one kernel, only one of the two products has a register tile."""
+    arrays = values(7, x=(512, size, size), t=(size, size))
+
+    def compute(x: te.Tensor, t: te.Tensor) -> te.Tensor:
+        i, j = te.reduce_axis((0, size), "i"), te.reduce_axis((0, size), "j")
+        rows = te.compute(x.shape, lambda b, u, c: te.sum(t[u, i] * x[b, i, c], axis=i), "rows")
+        return te.compute(x.shape, lambda b, u, v: te.sum(rows[b, u, j] * t[v, j], axis=j), "both")
+
+    program, output = parted(compute, arrays, {})
+    assert [(kernel.sources or ("made",))[0] for kernel in program.kernels] == kernels
+    wide = arrays["t"].astype(np.float64)
+    np.testing.assert_allclose(output, wide @ arrays["x"] @ wide.T, rtol=1e-4, atol=1e-4)
+
+
 def nothing_shared(x: te.Tensor) -> te.Tensor:
     j, k = te.reduce_axis((0, 1000), "j"), te.reduce_axis((0, 1000), "k")
     most = te.compute((64,), lambda i: te.max(x[i, j], axis=j), "most")
