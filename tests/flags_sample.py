@@ -29,7 +29,7 @@ compiler:
   cc: gcc
   cflags: [-O2]
 """
-_ROWS, _COLUMNS = 4, 24
+_ROWS, _COLUMNS = 5, 24  # four rows are reduced together, and one alone
 _SHAPE = [_ROWS, _COLUMNS]
 _FEW = [5]  # too few for vectors of four
 _FLOAT, _DOUBLE, _INT32, _INT64 = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64

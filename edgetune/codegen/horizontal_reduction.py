@@ -2,17 +2,25 @@
 
 A chain over the lanes would need one operation per lane. Pairwise sums also have a smaller error bound than sums in
 order (N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, SIAM 2002, section 4.2).
+
+Up to four vectors in a row join at once: the lanes of two become those of one, until one vector has the four results.
+That takes 9 shuffles and additions for four vectors of four lanes, 11 of eight, 13 of sixteen; one after another, 16,
+24 and 32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import groupby, pairwise, takewhile
+from math import inf
 from typing import TYPE_CHECKING
 
 import tvm_ffi
 from tvm import ir, sym, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.codegen.horizontal_snippets import FOUR, scalar_extreme
 from edgetune.codegen.memory import pieces
 from edgetune.codegen.traverse import map_loops, variables_in
 from edgetune.codegen.unrolling import extent_of, with_kind
@@ -21,17 +29,48 @@ from edgetune.graph.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer, Var
 if TYPE_CHECKING:
     from edgetune.codegen.statements import StatementPrinter
 
+_MOST = 2 * FOUR  # results that are neighbours; others join by four
 _FEWEST = 4  # lanes; with fewer, halving gains nothing
 _WORDS: dict[type, str] = {tirx.Add: "sum", tirx.Max: "largest", tirx.Min: "smallest"}
+_STARTS = {"sum": 0.0, "largest": -inf, "smallest": inf}  # of which a result does not depend
 _MARK = "lanes_"
 
 
 def join_lanes(node: Stmt) -> Stmt:
     """`node` with each loop `for lane: t = t + v[first + lane]` over a whole vector of local floats as one statement.
 
-    The statement stores the result of a call, `t = lanes_sum(t, v)`, which `printed_join` prints.
+    The statement stores the result of a call, `t = lanes_sum(t, v)`, which `printed_join` prints; or, where t = 0 comes
+    before the loop, of `lanes_sum(0, v)`.
     """
-    return map_loops(node, lambda loop: _joined(with_kind(loop, int(loop.kind), join_lanes(loop.body))))
+    joined = map_loops(node, lambda loop: _joined(with_kind(loop, int(loop.kind), join_lanes(loop.body))))
+    return _started(joined) if isinstance(joined, tirx.SeqStmt) else joined
+
+
+def _started(sequence: tirx.SeqStmt) -> Stmt:
+    """A sequence with each `t = constant; t = lanes_sum(t, v)` as one statement."""
+    found: list[Stmt] = []
+    for statement in _flat(sequence):
+        before = found[-1] if found else None
+        if isinstance(before, tirx.BufferStore) and isinstance(before.value, tirx.FloatImm) and _word(statement):
+            word, old, vector = statement.value.args
+            if _is(old, before.buffer, before.indices):
+                call = tirx.call_pure_extern("float32", str(word.value), before.value, vector)
+                found[-1] = tirx.BufferStore(statement.buffer, call, statement.indices)
+                continue
+        found.append(statement)
+    return found[0] if len(found) == 1 else tirx.SeqStmt(found)
+
+
+def _flat(node: Stmt) -> list[Stmt]:
+    return [part for child in node.seq for part in _flat(child)] if isinstance(node, tirx.SeqStmt) else [node]
+
+
+def _word(node: Stmt) -> str:
+    """What a statement that `join_lanes` made joins: "sum", "largest" or "smallest"; empty for any other statement."""
+    value = node.value if isinstance(node, tirx.BufferStore) else None
+    name = value.args[0] if isinstance(value, ir.Call) and value.args else None
+    word = str(name.value) if isinstance(name, ir.StringImm) else ""
+    return word.removeprefix(_MARK) if word.startswith(_MARK) else ""
 
 
 def _joined(loop: tirx.For) -> Stmt:
@@ -75,54 +114,156 @@ def _is(load: BufferLoad, buffer: TvmBuffer, indices: Sequence[Expr]) -> bool:
     )
 
 
-def printed_join(printer: StatementPrinter, value: Expr) -> str | None:
-    """C of a call that `join_lanes` made; None for any other value."""
-    if not isinstance(value, ir.Call) or not value.args or not isinstance(value.args[0], ir.StringImm):
-        return None
-    word = str(value.args[0].value).removeprefix(_MARK)
-    if word == value.args[0].value:
-        return None
-    need, code = printer.context.need, printer.scalar(value.args[1]).code
-    of, lanes = element_and_lanes(value.args[2].ty)
+def printed_join(printer: StatementPrinter, store: Stmt) -> bool:
+    """Emit a statement that `join_lanes` made; False, and nothing, for any other one."""
+    if not _word(store):
+        return False
+    _emit_result(printer, store, *_joined_alone(printer, store))
+    return True
+
+
+def printed_joins(printer: StatementPrinter, statements: Sequence[Stmt]) -> int:
+    """Emit the joins of one kind that `statements` begins with, several at once; how many those are.
+
+    None are emitted if there is only one. None of them may store what another one joins.
+    """
+    run = list(takewhile(partial(_alike, printer, statements[0]), statements))
+    if len(run) < 2:
+        return 0
+    for row in _rows(run):
+        values: list[str] = []
+        kept = printer.place(row[0].buffer).registers is not None
+        for part in _parts(row):
+            found = _joined_together(printer, part) if len(part) > 1 else _joined_alone(printer, part[0])
+            values += found
+            if not kept:
+                _emit_to_memory(printer, part, found)
+        if kept:
+            _emit_to_registers(printer, row, values)
+    return len(run)
+
+
+def _alike(printer: StatementPrinter, first: Stmt, other: Stmt) -> bool:
+    """Whether `other` joins one whole vector, as `first` does, which is not where `first` stores."""
+    if not _word(first) or _word(first) != _word(other):
+        return False
+    vectors = [store.value.args[2] for store in (first, other)]
+    lanes = {_lanes(store) for store in (first, other)}
+    targets = {printer.survey.base(store.buffer) for store in (first, other)}
+    sources = {printer.survey.base(vector.source) for vector in vectors}
+    return len(targets) == len(lanes) == 1 and max(lanes) <= printer.context.lanes_limit and not targets & sources
+
+
+def _lanes(store: Stmt) -> int:
+    return element_and_lanes(store.value.args[2].ty)[1]
+
+
+def _rows(run: Sequence[Stmt]) -> Iterator[list[Stmt]]:
+    """A run of joins as rows of neighbours; shorter ones than three are one row together."""
+    rows: list[list[Stmt]] = []
+    for store in run:
+        if rows and _next_to(rows[-1][-1], store):
+            rows[-1].append(store)
+        else:
+            rows.append([store])
+    for _, group in groupby(enumerate(rows), lambda row: row[0] if len(row[1]) >= FOUR - 1 else -1):
+        yield [store for _, row in group for store in row]
+
+
+def _next_to(one: Stmt, other: Stmt) -> bool:
+    return len(one.indices) == 1 and sym.Analyzer().can_prove_equal(other.indices[0] - one.indices[0], 1)
+
+
+def _parts(row: Sequence[Stmt]) -> Iterator[Sequence[Stmt]]:
+    """What is joined at once: eight where they are neighbours, four, and fewer at the end."""
+    left = list(row)
+    neighbours = all(_next_to(one, other) for one, other in pairwise(left))
+    while left:
+        size = _MOST if neighbours and len(left) >= _MOST and _lanes(left[0]) >= _MOST else FOUR
+        yield left[:size]
+        left = left[size:]
+
+
+def _joined_alone(printer: StatementPrinter, store: Stmt) -> list[str]:
+    """C of the lanes of a vector joined: a call for each native vector."""
+    word, need, values = _word(store), printer.context.need, list[str]()
+    of, lanes = element_and_lanes(store.value.args[2].ty)
     for first, width in pieces(lanes, printer.context.lanes_limit):
-        part = printer.vector(value.args[2], first, width)
+        part = printer.vector(store.value.args[2], first, width)
         if width > 1:
             name = printer.named(part, printer.type(of, width))
-            text = f"{need(f'lanes_{word}:{of.value_short}x{width}')}(&{name})"
+            values.append(f"{need(f'lanes_{word}:{of.value_short}x{width}')}(&{name})")
         else:
-            text = part.code
-        code = f"{code} + {text}" if word == "sum" else f"{need(f'{_scalar(word)}:{of.value_short}')}({code}, {text})"
-    return code
+            values.append(part.code)
+    return values
 
 
-def _scalar(word: str) -> str:
-    return "max" if word == "largest" else "min"
+def _joined_together(printer: StatementPrinter, stores: Sequence[Stmt]) -> list[str]:
+    """C of the results of two joins or more, which one call has. Two or three vectors are joined as four."""
+    word, need = _word(stores[0]), printer.context.need
+    of, lanes = element_and_lanes(stores[0].value.args[2].ty)
+    vectors = [printer.vector(store.value.args[2], 0, lanes) for store in stores]
+    names = [printer.named(vector, printer.type(of, lanes)) for vector in vectors]
+    names += names[len(names) - FOUR :] if len(names) < FOUR else []
+    result = printer.context.local("sums" if word == "sum" else word)
+    call = need(f"lanes_{word}_each:{of.value_short}x{lanes}x{len(names)}")
+    printer.context.emit(f"{printer.type(of, len(names))} {result};")
+    printer.context.emit(f"{call}(&{result}, {', '.join(f'&{name}' for name in names)});")
+    return [f"{result}[{lane}]" for lane in range(len(stores))]
 
 
-def needed(word: str, rest: str) -> list[str]:
-    """Snippets that `lanes_function` needs."""
-    types = [f"type:{rest}", f"type:i{rest[1:]}"]
-    return types if word == "sum" else [*types, f"v{_scalar(word)}:{rest}"]
+def _emit_to_memory(printer: StatementPrinter, stores: Sequence[Stmt], values: Sequence[str]) -> None:
+    """Store results one by one, or at once where they are all lanes of a vector side by side."""
+    whole = len(stores) >= FOUR and all(map(_is_start, stores))
+    if not whole or not all(_next_to(one, other) for one, other in pairwise(stores)):
+        for store, value in zip(stores, values, strict=True):
+            _emit_result(printer, store, value)
+        return
+    of, _ = element_and_lanes(stores[0].value.ty)
+    loose = printer.context.need(f"type:{of.value_short}x{len(stores)}u")
+    where = printer.element_text(stores[0].buffer, stores[0].indices)
+    printer.context.emit(f"*({loose} *)&{where} = {values[0].partition('[')[0]};")
 
 
-def lanes_function(word: str, rest: str) -> str:
-    """`float @lanes_sum_f32x16(const f32x16 *)`: the sum (maximum, minimum) of all lanes, by halves."""
-    lanes = int(rest.partition("x")[2])
-    step = "a += b;" if word == "sum" else f"@v{_scalar(word)}_{rest}(&a, &b);"
-    text = f"static inline __attribute__((always_inline)) float @lanes_{word}_{rest}(const {rest} *v)\n{{\n"
-    text += f"    {rest} a = *v, b;\n"
-    half = lanes // 2
-    while half:
-        order = [lane ^ half for lane in range(lanes)]
-        text += f"    b = ET_SHUFFLE_{rest}(a, {', '.join(map(str, order))});\n    {step}\n"
-        half //= 2
-    return f"{_shuffle(rest)}{text}    return a[0];\n}}\n"
+def _emit_to_registers(printer: StatementPrinter, stores: Sequence[Stmt], values: Sequence[str]) -> None:
+    """Store results in registers, those of a vector at once: compilers insert lanes one after another."""
+    of, _ = element_and_lanes(stores[0].value.ty)
+    registers = printer.place(stores[0].buffer).registers or {}
+    places = [int(store.indices[0].value) for store in stores]
+    number = 0
+    while number < len(stores):
+        name, width = registers.get(places[number], ("", 1))
+        end = number + width
+        whole = places[number:end] == list(range(places[number], places[number] + width))
+        if width > 1 and whole and all(map(_is_start, stores[number:end])):
+            printer.context.emit(f"{name} = {_vector_of(values[number:end], printer.type(of, width))};")
+            number = end
+        else:
+            _emit_result(printer, stores[number], values[number])
+            number += 1
 
 
-def _shuffle(rest: str) -> str:
-    ints = f"i{rest[1:]}"
-    return (
-        f"#ifndef ET_SHUFFLE_{rest}\n#if __has_builtin(__builtin_shufflevector)\n"
-        f"#define ET_SHUFFLE_{rest}(a, ...) __builtin_shufflevector((a), (a), __VA_ARGS__)\n"
-        f"#else\n#define ET_SHUFFLE_{rest}(a, ...) __builtin_shuffle((a), ({ints}){{__VA_ARGS__}})\n#endif\n#endif\n"
-    )
+def _vector_of(values: Sequence[str], c_type: str) -> str:
+    """A vector of values: the vector whose lanes they are, or a literal."""
+    name = values[0].partition("[")[0]
+    alone = len(values) >= FOUR and values == [f"{name}[{lane}]" for lane in range(len(values))]
+    return name if alone else f"({c_type}){{{', '.join(values)}}}"
+
+
+def _emit_result(printer: StatementPrinter, store: Stmt, *values: str) -> None:
+    """Store what the call of `store` starts from, joined with `values`."""
+    word = _word(store)
+    code, *rest = values if _is_start(store) else [printer.scalar(store.value.args[1]).code, *values]
+    for value in rest:
+        code = (
+            f"{code} + {value}"
+            if word == "sum"
+            else f"{printer.context.need(f'{scalar_extreme(word)}:f32')}({code}, {value})"
+        )
+    printer.context.emit(f"{printer.element_text(store.buffer, store.indices)} = {code};")
+
+
+def _is_start(store: Stmt) -> bool:
+    """Whether a join starts from a constant that changes no result."""
+    start = store.value.args[1]
+    return isinstance(start, tirx.FloatImm) and float(start.value) == _STARTS[_word(store)]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from edgetune.codegen import barriers, horizontal_reduction, polynomials, transposition_snippets, vector_snippets
+from edgetune.codegen import barriers, horizontal_snippets, polynomials, transposition_snippets, vector_snippets
 from edgetune.codegen.dtypes import by_short, storage_type
 from edgetune.codegen.multiply_add import multiply_add
 from edgetune.codegen.package_names import with_prefix
@@ -79,8 +79,15 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "vmin": (_extreme_types, partial(vector_snippets.min_max, "min")),
     **{
         f"lanes_{word}": (
-            partial(horizontal_reduction.needed, word),
-            partial(horizontal_reduction.lanes_function, word),
+            partial(horizontal_snippets.needed, word),
+            partial(horizontal_snippets.lanes_function, word),
+        )
+        for word in ("sum", "largest", "smallest")
+    },
+    **{
+        f"lanes_{word}_each": (
+            partial(horizontal_snippets.each_needed, word),
+            partial(horizontal_snippets.lanes_each_function, word),
         )
         for word in ("sum", "largest", "smallest")
     },

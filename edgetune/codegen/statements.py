@@ -13,7 +13,7 @@ from tvm import ir, tirx
 from edgetune.codegen.collapse_loops import Shared
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
-from edgetune.codegen.horizontal_reduction import printed_join
+from edgetune.codegen.horizontal_reduction import printed_join, printed_joins
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.memory import Survey, is_one, pieces
 from edgetune.codegen.names import plain_name
@@ -83,8 +83,12 @@ class StatementPrinter(VectorPrinter):
         printer(s)
 
     def _sequence(self, s: Stmt) -> None:
-        for child in s.seq:
-            self.statement(child)
+        left = list(s.seq)
+        while left:
+            joined = printed_joins(self, left)
+            if not joined:
+                self.statement(left[0])
+            left = left[max(1, joined) :]
 
     def block(self, s: Stmt) -> None:
         """Emit a statement inside braces that the caller prints."""
@@ -218,9 +222,9 @@ class StatementPrinter(VectorPrinter):
         place = self.place(s.buffer)
         lanes = max(value_lanes, place.lanes)
         if lanes == 1:
-            target = self.element_text(s.buffer, s.indices)
-            joined = printed_join(self, s.value)
-            self.context.emit(f"{target} = {joined or self.stored(self.scalar(s.value), place)};")
+            if not printed_join(self, s):
+                target = self.element_text(s.buffer, s.indices)
+                self.context.emit(f"{target} = {self.stored(self.scalar(s.value), place)};")
             return
         start = self.contiguous(s.buffer, s.indices)
         touches = self._touches_registers(s) or self._takes_vector_variable(s)

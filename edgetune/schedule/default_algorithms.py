@@ -24,7 +24,7 @@ from edgetune.schedule.default_schedule import (
     ranked_variants,
 )
 from edgetune.schedule.default_sizes import tile_sizes
-from edgetune.schedule.rules.derivation import cycles_of_largest, has_blocks
+from edgetune.schedule.rules.derivation import cycles_of_reductions, has_blocks
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.spaces import core_of, rows_of, stages_of, tile_of
 from edgetune.schedule.sketches.variants import Variant
@@ -71,7 +71,7 @@ def _cycles(function: PrimFunc, target: Target) -> float:
     analysis = analyse_blocks(function)
     if analysis is None:
         return inf
-    return cycles_of_largest(stages_of(function, analysis, target), core_of(function, target))
+    return cycles_of_reductions(stages_of(function, analysis, target), core_of(function, target))
 
 
 def overlapped_tail_algorithm(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:

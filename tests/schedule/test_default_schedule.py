@@ -117,11 +117,11 @@ def test_wide_vectors_ask_for_weights_that_the_first_cache_does_not_hold(
 def test_the_predicted_share_is_high_for_whole_tiles_and_low_for_lanes_of_few() -> None:
     target = board(512, 32)
     whole = default_guess(dense(64, 512, 512), target).share
-    narrow = default_guess(dense(512, 64, 6, constant=False), target).share
+    narrow = default_guess(dense(512, 16, 6, constant=False), target).share
     assert whole is not None
     assert whole > 0.8
     assert narrow is not None
-    assert narrow < 0.2
+    assert narrow < 0.3
     assert default_guess(dense(1, 64, 10), target).share is None  # too short to matter
 
 

@@ -99,6 +99,28 @@ def test_products_share_operands_and_few_results_have_several_chains() -> None:
         assert (best["product.chains"] > 1) == chains
 
 
+@pytest.mark.parametrize("k", [8, 16, 24, 32])
+def test_rows_of_a_vector_or_two_are_summed_in_lanes(k: int) -> None:
+    """Nothing divides 7 results; four rows beside each other join at once."""
+    x, y = te.placeholder((32, 7, k), name="x"), te.placeholder((7, k), name="y")
+    r = te.reduce_axis((0, k), "r")
+    function = prim_func([x, y], te.compute((32, 7), lambda i, j: te.sum(x[i, j, r] * y[j, r], axis=r), "agreement"))
+    text = text_of(function, board(512, 32))
+    assert "@lanes_sum_each_" in text
+    assert " += x[" not in text
+
+
+def test_a_tile_has_as_many_results_as_join_at_once() -> None:
+    core = Core(16, 32, 32768)
+    analysis = analyse_blocks(operator("norm", 64, 1, 16))
+    assert analysis is not None
+    factored = find_factored(analysis.reductions[0], 16)
+    assert factored is not None
+    cycles, sizes = factored_sizes(factored, core, chained=False)
+    assert sizes["total.tile0"] % 4 == 0
+    assert cycles < factored_sizes(factored, core, [1], chained=False)[0] / 2
+
+
 def test_columns_are_no_factored_reduction() -> None:
     a, b = te.placeholder((8, 64), name="a"), te.placeholder((64, 16), name="b")
     r = te.reduce_axis((0, 64), "r")

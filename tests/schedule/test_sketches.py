@@ -15,6 +15,7 @@ from tvm.s_tir.schedule import Trace
 from edgetune.codegen import emit_kernel
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.algorithms.schedule_text import trace_text
+from edgetune.schedule.default_sizes import tile_sizes
 from edgetune.schedule.sketches import design_spaces, module_of, postprocs
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.decisions import Chosen
@@ -182,6 +183,19 @@ def test_pointwise_convolutions_fuse_their_pixels() -> None:
     tile = find_tile(strided, 8)
     assert tile is not None
     assert not tile.fusible
+
+
+def test_rows_that_share_nothing_are_summed_side_by_side() -> None:
+    """As in a vector times a matrix for each of a batch: one sum at a time would wait for its last addition."""
+    a, b = te.placeholder((10, 96), name="a"), te.placeholder((10, 96, 16), name="b")
+    k = te.reduce_axis((0, 96), "k")
+    product = te.compute((10, 16), lambda i, j: te.sum(a[i, k] * b[i, k, j], axis=k), "product")
+    target = board(512, 32)
+    found = tile_of(prim_func([a, b], product), target)
+    assert found is not None
+    analysis, tile = found
+    assert tile.pixel == 0
+    assert tile_sizes(analysis, tile, Variant(("pixel", "channel")), target)["pixel"] > 1
 
 
 @pytest.mark.parametrize(

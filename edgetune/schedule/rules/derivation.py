@@ -313,6 +313,16 @@ def cycles_of_largest(stages: Stages, core: Core) -> float:
     return min(cycles) * stages.largest.work
 
 
+def cycles_of_reductions(stages: Stages, core: Core) -> float:
+    """Predicted cycles of the largest reduction, and of all others that can be factored."""
+    others = (one for one in stages.factored if one.stage.name != stages.largest.name)
+    cycles = (
+        min(factored_sizes(one, core, chained=chained)[0] for chained in (False, True)) * one.stage.work / one.lanes
+        for one in others
+    )
+    return cycles_of_largest(stages, core) + sum(cycles)
+
+
 def has_blocks(stages: Stages, core: Core) -> bool:
     """Whether all stages can be computed for blocks of whole vectors of columns."""
     blocks = common_columns(stages.analysis) is not None

@@ -16,6 +16,7 @@ from math import inf, log2, prod
 
 from tvm.s_tir import Schedule
 
+from edgetune.codegen.horizontal_snippets import FOUR
 from edgetune.graph.tvm_types import LoopRV, Node, SBlockRV, TvmBuffer, Var
 from edgetune.schedule.rules.tiling import (
     FEWEST_LANES,
@@ -30,7 +31,6 @@ from edgetune.schedule.rules.tiling import (
 )
 from edgetune.schedule.sketches.block_analysis import BlockStage, mentions
 from edgetune.schedule.sketches.decisions import Decisions
-from edgetune.schedule.sketches.elementwise import calls_function
 from edgetune.schedule.sketches.row_reduction import steps_by_one
 from edgetune.schedule.sketches.tile import FLOAT, lanes_for
 from edgetune.schedule.tile_costs import LATENCY, divisors, step_cycles
@@ -73,7 +73,7 @@ def find_factored(stage: BlockStage, native_lanes: int, weights: Sequence[TvmBuf
         FactoredReduction(stage, number, lanes_for(stage.reduction_extents[number], native_lanes))
         for number in contiguous_axes(stage, weights)
     ]
-    fitting = [one for one in found if one.lanes >= FEWEST_LANES and (one.steps > 1 or calls_function(stage.block))]
+    fitting = [one for one in found if one.lanes >= FEWEST_LANES]
     return max(fitting, key=lambda one: (one.lanes, stage.reduction_extents[one.axis]), default=None)
 
 
@@ -213,13 +213,24 @@ def factored_sizes(
             continue
         loads = chains * sum(operands)
         cycles = step_cycles(sums, loads, in_flight=core.in_flight) / sums
-        cycles += (2 * log2(factored.lanes) + chains + 2) / factored.steps
+        cycles += _join_cycles(factored.lanes, prod(tile), chains) / factored.steps
         if (cycles, sums) < best[:2]:
             sizes = {f"tile{number}": extent for number, extent in enumerate(tile)}
             steps = max(divisors(long // chains, max(1, MAX_UNROLLED * LATENCY // max(LATENCY, sums))))
             best = (cycles, sums, sizes | {"chains": chains, "unrolled": steps})
     sizes = best[2] | {"block": _block(factored, core, extents or stage.spatial_extents, best[2])}
     return best[0], {f"{stage.name}.{name}": size for name, size in sizes.items()}
+
+
+def _join_cycles(lanes: int, results: int, chains: int) -> float:
+    """Cycles from the sums of one result to its store, in a tile of `results`.
+
+    Chains are added to zero, one after another. Four vectors of lanes join at once, by nine shuffles and additions, and
+    two for each halving of what is then one vector; two of these instructions take a cycle.
+    """
+    calls = -(-results // FOUR)
+    joins = 2 * log2(lanes) if results == 1 else calls * (9 + 2 * log2(lanes / FOUR)) / results
+    return (joins + 1) / 2 + (chains + 1 if chains > 1 else 0)
 
 
 def _block(factored: FactoredReduction, core: Core, extents: Sequence[int], sizes: Mapping[str, int]) -> int:

@@ -90,7 +90,9 @@ def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
     channel = len(anchor.spatial) - 1
     if _strided(analysis, anchor, anchor.spatial[channel]) or _pads_along(anchor, pads, anchor.spatial[channel]):
         return None
-    wide = [i for i in range(channel) if anchor.spatial_extents[i] > 1 and not _batches(anchor, anchor.spatial[i])]
+    long = [i for i in range(channel) if anchor.spatial_extents[i] > 1]
+    shared = [i for i in long if not _batches(anchor, anchor.spatial[i])]
+    wide = shared or long[-1:]  # several sums that share nothing hide latency at least
     pixel = wide[-1] if wide else None
     row = wide[-2] if len(wide) > 1 else None
     fusible = pixel is not None and row is not None and not pads and row + 1 == pixel and _linear(anchor, row, pixel)

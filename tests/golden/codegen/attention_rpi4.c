@@ -220,8 +220,7 @@ void sample_attention(const float *restrict q, const float *restrict k, const fl
         const f32x4 other_3 = *(const f32x4u *)&attention_scores[12];
         sample__vmax_f32x4(&larger_3, &other_3);
         attention_largest_lanes = larger_3;
-        attention_largest[0] = -0x1.fffffep+127f;
-        attention_largest[0] = sample__max_f32(attention_largest[0], sample__lanes_largest_f32x4(&attention_largest_lanes));
+        attention_largest[0] = sample__max_f32(-0x1.fffffep+127f, sample__lanes_largest_f32x4(&attention_largest_lanes));
         attention_largest_lanes = (-0x1.fffffep+127f - (f32x4){0});
         f32x4 larger_4 = attention_largest_lanes;
         const f32x4 other_4 = *(const f32x4u *)&attention_scores[16];
@@ -239,8 +238,7 @@ void sample_attention(const float *restrict q, const float *restrict k, const fl
         const f32x4 other_7 = *(const f32x4u *)&attention_scores[28];
         sample__vmax_f32x4(&larger_7, &other_7);
         attention_largest_lanes = larger_7;
-        attention_largest[1] = -0x1.fffffep+127f;
-        attention_largest[1] = sample__max_f32(attention_largest[1], sample__lanes_largest_f32x4(&attention_largest_lanes));
+        attention_largest[1] = sample__max_f32(-0x1.fffffep+127f, sample__lanes_largest_f32x4(&attention_largest_lanes));
         attention_largest_lanes = (-0x1.fffffep+127f - (f32x4){0});
         f32x4 larger_8 = attention_largest_lanes;
         const f32x4 other_8 = *(const f32x4u *)&attention_scores[32];
@@ -258,8 +256,7 @@ void sample_attention(const float *restrict q, const float *restrict k, const fl
         const f32x4 other_11 = *(const f32x4u *)&attention_scores[44];
         sample__vmax_f32x4(&larger_11, &other_11);
         attention_largest_lanes = larger_11;
-        attention_largest[2] = -0x1.fffffep+127f;
-        attention_largest[2] = sample__max_f32(attention_largest[2], sample__lanes_largest_f32x4(&attention_largest_lanes));
+        attention_largest[2] = sample__max_f32(-0x1.fffffep+127f, sample__lanes_largest_f32x4(&attention_largest_lanes));
         attention_largest_lanes = (-0x1.fffffep+127f - (f32x4){0});
         f32x4 larger_12 = attention_largest_lanes;
         const f32x4 other_12 = *(const f32x4u *)&attention_scores[48];
@@ -277,8 +274,7 @@ void sample_attention(const float *restrict q, const float *restrict k, const fl
         const f32x4 other_15 = *(const f32x4u *)&attention_scores[60];
         sample__vmax_f32x4(&larger_15, &other_15);
         attention_largest_lanes = larger_15;
-        attention_largest[3] = -0x1.fffffep+127f;
-        attention_largest[3] = sample__max_f32(attention_largest[3], sample__lanes_largest_f32x4(&attention_largest_lanes));
+        attention_largest[3] = sample__max_f32(-0x1.fffffep+127f, sample__lanes_largest_f32x4(&attention_largest_lanes));
         f32x4 result = *(const f32x4u *)attention_scores - attention_largest[0];
         sample__exp_f32x4(&result);
         *(f32x4u *)attention_scores = result;
@@ -332,8 +328,7 @@ void sample_attention(const float *restrict q, const float *restrict k, const fl
             for (int32_t key_o = 0; key_o < 4; key_o++) {
                 attention_totals_lanes += *(const f32x4u *)&attention_scores[j * 16 + key_o * 4];
             }
-            attention_largest[j] = 0.0f;
-            attention_largest[j] = attention_largest[j] + sample__lanes_sum_f32x4(&attention_totals_lanes);
+            attention_largest[j] = sample__lanes_sum_f32x4(&attention_totals_lanes);
         }
         attention_mixed_0_0 = attention_mixed_0_1 = attention_mixed_1_0 = attention_mixed_1_1 = (f32x4){0};
         attention_mixed_2_0 = attention_mixed_2_1 = attention_mixed_3_0 = attention_mixed_3_1 = (f32x4){0};
