@@ -18,7 +18,7 @@ from tests.sketch_samples import prim_func
 
 TERMS = {"sum": lambda x, axis: te.sum(x, axis=axis), "largest": lambda x, axis: te.max(x, axis=axis)}
 TERMS["smallest"] = lambda x, axis: te.min(x, axis=axis)
-NUMPY = {"sum": np.sum, "largest": np.max, "smallest": np.min}
+NUMPY: dict[str, Any] = {"sum": np.sum, "largest": np.max, "smallest": np.min}
 NAMES = sorted(TERMS)
 
 
