@@ -1,6 +1,6 @@
 """Parts: a tensor expression as several kernels of one package, where a single one would be slower.
 
-Four reasons divide an expression:
+Five reasons divide an expression:
 
 - A product whose operands are used many times, beside other reductions: alone, it has a register tile. What comes
   before it and what follows are kernels of their own (`divide`), unless too few products share the tensors between.
@@ -8,6 +8,7 @@ Four reasons divide an expression:
   are copied into another order by kernels of their own (`product_lanes.py`).
 - Images with channels first, `x[n, c, h + i, w + j]`: windows and padding lie across the lanes of w. The sum is made
   with channels last, between transpositions (`channels_last.py`).
+- Lanes that read an operand with gaps, `x[4 * t + k]`, or past its end: they read a copy (`copied_operands.py`).
 - Rows shorter than a vector, as in a softmax over 7 elements: lanes run across rows (`short_rows.py`).
 """
 
@@ -20,6 +21,7 @@ from math import prod
 from tvm import ir, s_tir, tirx
 
 from edgetune.frontend.tensor_expression.channels_last import with_channels_last
+from edgetune.frontend.tensor_expression.copied_operands import with_copied_operands
 from edgetune.frontend.tensor_expression.product_lanes import with_product_lanes
 from edgetune.frontend.tensor_expression.reordered import among
 from edgetune.frontend.tensor_expression.short_rows import with_rows_as_lanes
@@ -103,7 +105,12 @@ def _reordered(
     stages: list[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer]
 ) -> Sequence[Sequence[Stmt | BlockStage]]:
     """The kernels of a group of stages in the order of their lanes, or the group as it is."""
-    return with_product_lanes(stages, constants) or with_rows_as_lanes(stages, constants, needed) or [stages]
+    return (
+        with_product_lanes(stages, constants)
+        or with_rows_as_lanes(stages, constants, needed)
+        or with_copied_operands(stages, constants)
+        or [stages]
+    )
 
 
 def divide(stages: Sequence[BlockStage], least_share: int = _LEAST_SHARE) -> list[list[BlockStage]]:

@@ -142,7 +142,7 @@ def analyse_blocks(function: PrimFunc) -> BlockAnalysis | None:
         return None
     stages: list[BlockStage] = []
     for statement in statements_of(root.block.body):
-        stage = _stage(statement)
+        stage = stage_of(statement)
         if stage is None:
             return None
         stages.append(stage)
@@ -153,7 +153,8 @@ def analyse_blocks(function: PrimFunc) -> BlockAnalysis | None:
     return BlockAnalysis(function, tuple(stages), outputs)
 
 
-def _stage(statement: Stmt) -> BlockStage | None:
+def stage_of(statement: Stmt) -> BlockStage | None:
+    """The plain stage that a statement is; None if it is anything else."""
     loops: list[For] = []
     while isinstance(statement, tirx.For):
         if int(statement.kind) != int(tirx.ForKind.SERIAL) or not is_zero(statement.min):

@@ -1,0 +1,111 @@
+"""Copied operands: a sum along whose lanes an operand has gaps, or ends inside a vector, reads a copy.
+
+Either the copy has no gaps and no ends (`operand_copies.py`), or lanes run along another axis of the results, which no
+window and no condition mentions: then operands and results are transposed. A formula chooses. Each copy is a kernel of
+its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from edgetune.frontend.tensor_expression.operand_copies import CORE, MOVE, OperandCopy, in_phases, padded, reading
+from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, among, written_by
+from edgetune.graph.tvm_types import Stmt, TvmBuffer
+from edgetune.schedule.rules.tiling import loads_of
+from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions, stage_of
+
+_UNALIGNED = 1.0
+"""Cycles of a multiply-add whose operand is a vector of its own from any place: most cross a line of the cache."""
+
+_LEAST_WORK = 1 << 15
+"""Terms below which calls of more kernels cost more than they save."""
+
+
+def with_copied_operands(stages: Sequence[BlockStage], constants: Sequence[TvmBuffer]) -> list[list[Stmt | BlockStage]]:
+    """The kernels that compute `stages`, each as its new statements and the stages that stay as they are.
+
+    Empty where no copy is worth its time.
+    """
+    found = [stage for stage in stages if stage.reduction]
+    if len(found) != 1 or found[0].work < _LEAST_WORK or not found[0].spatial or not found[0].writes_its_axes():
+        return []
+    total, place = found[0], stages.index(found[0])
+    before, after = list(stages[:place]), list(stages[place + 1 :])
+    borders = _copies_of(total, constants, padded)
+    inside = _stage_of(reading(total, borders)) if borders else total
+    phases = _copies_of(inside, constants, in_phases)
+    if not borders and not phases:
+        return []
+    skipped = [copy for copy in borders if copy.skipped]
+    rows = _stage_of(reading(total, skipped, selecting=True)) if skipped else total
+    orders = _lanes_elsewhere(rows, constants, [*borders, *phases])
+    first = [[*before]] if before else []
+    if orders is None:
+        copies = [*borders, *phases]
+        return [*first, *([copy.made] for copy in copies), [reading(inside, phases), *after]]
+    ours = written_by(total)
+    moved = [[orders.copy(buffer)] for buffer in orders.buffers() if not buffer.same_as(ours)]
+    made = orders.stage(rows, rows.name, rows.reduction)
+    return [*first, *([copy.made] for copy in skipped), *moved, [made], [orders.copy_back(ours), *after]]
+
+
+def _stage_of(statement: Stmt) -> BlockStage:
+    stage = stage_of(statement)
+    assert stage is not None, "a stage that reads copies is a stage"  # noqa: S101
+    return stage
+
+
+def _copies_of(
+    total: BlockStage, constants: Sequence[TvmBuffer], copy_of: Callable[[BlockStage, TvmBuffer], OperandCopy | None]
+) -> list[OperandCopy]:
+    """The copies that `copy_of` makes of what a sum reads and is no constant."""
+    others = [*constants, written_by(total)]
+    sources = {str(load.source.name): load.source for load in loads_of(total) if not among(load.source, others)}
+    floats = (buffer for buffer in sources.values() if str(buffer.ty.dtype) == "float32")
+    return [copy for buffer in floats if (copy := copy_of(total, buffer)) is not None]
+
+
+def _lanes_elsewhere(total: BlockStage, constants: Sequence[TvmBuffer], copies: Sequence[OperandCopy]) -> Orders | None:
+    """The order of tensors in which lanes run along another axis of the results; None where copies are cheaper.
+
+    `copies` are those with the lanes where they are. Vectors along an axis that no window or condition mentions are
+    whole and aligned, but results are copied too.
+    """
+    moved = sum(_elements(new.source) for copy in copies for _, new in copy.replaced[:1])
+    least = total.work / CORE.lanes * _UNALIGNED + MOVE * moved
+    best = None
+    for number, axis in enumerate(total.spatial[:-1]):
+        extent = extent_of(axis)
+        if extent < CORE.lanes or total.branches_along(axis):
+            continue
+        orders = _last_in(total, number, constants)
+        if orders is None:
+            continue
+        elements = sum(map(_elements, orders.buffers()))
+        cycles = total.work / extent * -(-extent // CORE.lanes) / 2 + MOVE * elements
+        if cycles < least:
+            least, best = cycles, orders
+    return best
+
+
+def _last_in(total: BlockStage, number: int, constants: Sequence[TvmBuffer]) -> Orders | None:
+    """The order of tensors with a spatial axis of a sum last in each; None where a tensor does not have it as it is."""
+    axis, orders = total.spatial[number], Orders()
+    orders.add(written_by(total), number)
+    for load in loads_of(total):
+        places = [place for place, index in enumerate(load.indices) if mentions(index, axis.var)]
+        if not places:
+            continue
+        if len(places) > 1 or not load.indices[places[0]].same_as(axis.var) or among(load.source, constants):
+            return None
+        try:
+            orders.add(load.source, places[0])
+        except OrderConflict:
+            return None
+    return orders
+
+
+def _elements(buffer: TvmBuffer) -> int:
+    return prod(int(extent) for extent in buffer.ty.shape)

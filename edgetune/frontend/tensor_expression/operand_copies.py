@@ -1,0 +1,226 @@
+"""Copies of operands: the elements that neighbours along the lanes of a sum read are neighbours in the copy.
+
+Of `sum(x[4 * t + k] * w[k])`, neighbours along t read every fourth element. A copy holds the four phases of x one after
+another, `x[4 * q + p]` at [p, q]: then neighbours read neighbours (the polyphase form of a decimating filter, P. P.
+Vaidyanathan, Multirate Systems and Filter Banks, 1993, section 4.3). Of `sum(k <= t ? x[t - k] * w[k] : 0)`, the
+condition says no more than that t - k lies inside x: a copy with zeros around needs no condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, prod
+
+import tvm_ffi
+from tvm import ir, s_tir, sym, tirx
+
+from edgetune.graph.tvm_types import BufferLoad, Expr, Node, Stmt, TvmBuffer, Var
+from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
+from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
+from edgetune.schedule.rules.tiling import MAX_TILE, Core, axes_of
+from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stores
+from edgetune.schedule.sketches.idle_steps import COMPARISONS, substituted
+from edgetune.schedule.sketches.padded_vectors import conjuncts
+
+CORE = Core(lanes=16, registers=32, l1_bytes=32768)
+"""The widest core: narrower vectors need as many cycles for a copy, and more for the sum."""
+
+MOVE = 1.0
+"""Cycles to copy one element."""
+
+_MOST_PHASES = 8
+_LANE = 1.0
+"""Cycles to load one lane of a vector with gaps, or to test one."""
+
+_EVERY_SECOND = 3.0
+"""Cycles of a vector of every second element: two loads and a shuffle."""
+
+_GAIN = 0.8
+
+
+@dataclass(frozen=True)
+class OperandCopy:
+    """A copy of `source`, made by the statement `made`, and what replaces each load of it (or branch around one).
+
+    `skipped`: terms that read its border can be left out by their place (see `schedule/sketches/idle_steps.py`).
+    """
+
+    source: TvmBuffer
+    made: Stmt
+    replaced: tuple[tuple[Expr, BufferLoad], ...]
+    skipped: bool = False
+
+
+def reading(total: BlockStage, copies: Sequence[OperandCopy], *, selecting: bool = False) -> Stmt:
+    """The stage with its loads replaced; `selecting`: a branch is a selection by the same condition."""
+    replaced = [pair for copy in copies for pair in copy.replaced]
+
+    def changed(node: Node) -> Node:
+        found = next((new for old, new in replaced if old.same_as(node)), None)
+        if found is None:
+            return node
+        return tirx.Select(node.args[0], found, node.args[2]) if selecting and isinstance(node, ir.Call) else found
+
+    block = total.block
+    body = tvm_ffi.structural_map(block.body, [(ir.TensorLoad, changed), (ir.Call, changed)])
+    kept = [region for region in block.reads if not any(region.source.same_as(copy.source) for copy in copies)]
+    reads = [*kept, *(point_region(new.source, list(new.indices)) for _, new in replaced)]
+    made = s_tir.SBlock([], reads, block.writes, "", body, block.init)
+    axes = [*total.spatial, *total.reduction]
+    kinds = [int(axis.iter_type) for axis in axes]
+    return loops_around(total.name, [axis.var for axis in axes], [extent_of(axis) for axis in axes], kinds, made)
+
+
+def _analyzer(stage: BlockStage) -> sym.Analyzer:
+    analyzer = sym.Analyzer()
+    for axis in (*stage.spatial, *stage.reduction):
+        analyzer.bind(axis.var, axis.dom)
+    return analyzer
+
+
+def _all_loads(stage: BlockStage, buffer: TvmBuffer) -> list[BufferLoad]:
+    """Every load of a tensor in a stage, the same place as often as it is there."""
+    values = (node for store in stores(stage.block.body) for node in expressions(store.value))
+    return [node for node in values if isinstance(node, ir.TensorLoad) and node.source.same_as(buffer)]
+
+
+def in_phases(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
+    """The copy of a tensor that the lanes read with gaps, phase after phase; None where that is no gain."""
+    lane, analyzer = total.spatial[-1].var, _analyzer(total)
+    loads = _all_loads(total, buffer)
+    found = [_stride(load, lane, analyzer) for load in loads]
+    steps = {stride for stride, _ in found}
+    if len(steps) != 1 or not 1 < max(steps) <= _MOST_PHASES:
+        return None
+    stride = max(steps)
+    *outer, last = (int(extent) for extent in buffer.ty.shape)
+    copied = [*outer, stride, -(-last // stride)]
+    with_gaps = sum(_fetched(total, load) for load in loads)
+    of_lane = _EVERY_SECOND / CORE.lanes if stride == 2 else _LANE
+    cycles = with_gaps / CORE.lanes + MOVE * prod(copied)
+    if total.spatial_extents[-1] < CORE.lanes or cycles > _GAIN * min(of_lane * with_gaps, _along_terms(total)):
+        return None
+    phases = tirx.decl_buffer(copied, str(buffer.ty.dtype), f"{buffer.name}_phases")
+    replaced = []
+    for load, (_, rest) in zip(loads, found, strict=True):
+        phase, first = (analyzer.simplify(part) for part in (tirx.floormod(rest, stride), tirx.floordiv(rest, stride)))
+        replaced.append((load, tirx.BufferLoad(phases, [*load.indices[:-1], phase, lane + first])))
+    target = [tirx.Var(f"v_ax{place}", "int32") for place in range(len(copied))]
+    place = target[-1] * stride + target[-2]
+    value: Expr = tirx.BufferLoad(buffer, [*target[:-2], place])
+    if last % stride:
+        value = tirx.if_then_else(tirx.likely(place < last), value, tirx.const(0, str(buffer.ty.dtype)))
+    return OperandCopy(buffer, _copying(phases, target, value, buffer), tuple(replaced))
+
+
+def _stride(load: BufferLoad, lane: Var, analyzer: sym.Analyzer) -> tuple[int, Expr]:
+    """How far a load moves with `lane` along the last axis of its tensor, and its place where that is 0.
+
+    The first is 0 where the load moves along another axis, by no fixed distance, or from a negative place.
+    """
+    if not load.indices or str(load.indices[-1].ty.dtype) != "int32":
+        return 0, tirx.IntImm("int32", 0)
+    *outer, last = load.indices
+    first, second = (analyzer.simplify(substituted(last, {lane: tirx.IntImm("int32", at)})) for at in (0, 1))
+    step = analyzer.simplify(second - first)
+    if any(mentions(index, lane) for index in outer) or not isinstance(step, tirx.IntImm):
+        return 0, first
+    linear = analyzer.can_prove_equal(last, first + step * lane) and analyzer.can_prove(first >= 0)
+    return (int(step.value), first) if linear else (0, first)
+
+
+def _fetched(total: BlockStage, load: BufferLoad) -> float:
+    """How often lanes load an element, where a register tile shares it among results that do not move it."""
+    moving = axes_of(total, load)
+    shared = prod(extent for number, extent in enumerate(total.spatial_extents) if number not in moving)
+    return total.work / min(shared, MAX_TILE)
+
+
+def _along_terms(total: BlockStage) -> float:
+    """Predicted cycles with lanes along terms instead."""
+    found = [
+        factored_sizes(FactoredReduction(total, axis, CORE.lanes), CORE)[0] * total.work / CORE.lanes
+        for axis in contiguous_axes(total)
+        if total.reduction_extents[axis] >= 2 * CORE.lanes
+    ]
+    return min(found, default=inf)
+
+
+def padded(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
+    """The copy of a tensor with a border in place of a condition along the lanes; None where there is none such."""
+    lane, analyzer = total.spatial[-1].var, _analyzer(total)
+    values = [node for store in stores(total.block.body) for node in expressions(store.value)]
+    branches = [node for node in values if _is_branch_around(node, buffer)]
+    if len(branches) != len(_all_loads(total, buffer)) or not branches:
+        return None
+    outside = {float(branch.args[2].value) for branch in branches}
+    if len(outside) != 1 or not all(_says_inside(branch, analyzer) for branch in branches):
+        return None
+    if not any(mentions(branch.args[0], lane) for branch in branches):
+        return None
+    shape = [int(extent) for extent in buffer.ty.shape]
+    bounds = [[analyzer.const_int_bound(index) for index in branch.args[1].indices] for branch in branches]
+    ahead = [max(0, *(-int(one[axis].min_value) for one in bounds)) for axis in range(len(shape))]
+    behind = [max(0, *(int(one[axis].max_value) + 1 - shape[axis] for one in bounds)) for axis in range(len(shape))]
+    copied = [sum(parts) for parts in zip(ahead, shape, behind, strict=True)]
+    if MOVE * prod(copied) > _GAIN * _LANE * total.work:
+        return None
+    written = tirx.decl_buffer(copied, str(buffer.ty.dtype), f"{buffer.name}_padded")
+    replaced = []
+    for branch in branches:
+        places = zip(branch.args[1].indices, ahead, strict=True)
+        moved = [analyzer.simplify(index + more) if more else index for index, more in places]
+        replaced.append((branch, tirx.BufferLoad(written, moved)))
+    target = [tirx.Var(f"v_ax{place}", "int32") for place in range(len(shape))]
+    inside = [
+        condition
+        for one, more, extent, whole in zip(target, ahead, shape, copied, strict=True)
+        for condition in (*([one >= more] if more else []), *([one < more + extent] if whole > more + extent else []))
+    ]
+    source = [one - more if more else one for one, more in zip(target, ahead, strict=True)]
+    value: Expr = tirx.BufferLoad(buffer, source)
+    if inside:
+        value = tirx.if_then_else(tirx.all(*inside), value, tirx.const(min(outside), str(buffer.ty.dtype)))
+    skipped = all(type(branch.args[0]) in COMPARISONS for branch in branches) and outside == {0.0}
+    return OperandCopy(buffer, _copying(written, target, value, buffer, source), tuple(replaced), skipped)
+
+
+def _is_branch_around(node: Expr, buffer: TvmBuffer) -> bool:
+    """Whether a value is an element of a tensor under a condition, and a constant otherwise."""
+    if not isinstance(node, ir.Call) or not getattr(node.op, "name", "").endswith("if_then_else"):
+        return False
+    _, inside, outside = node.args
+    ours = isinstance(inside, ir.TensorLoad) and inside.source.same_as(buffer)
+    return ours and isinstance(outside, tirx.FloatImm) and all(str(one.ty.dtype) == "int32" for one in inside.indices)
+
+
+def _says_inside(branch: Expr, analyzer: sym.Analyzer) -> bool:
+    """Whether the condition of a branch holds exactly where its load is inside of its tensor."""
+    condition, load, _ = branch.args
+    parts = list(conjuncts(condition))
+    if not all(type(part) in COMPARISONS and "int" in str(part.a.ty.dtype) for part in parts):
+        return False
+    said = [COMPARISONS[type(part)](part) for part in parts]
+    ends = zip(load.indices, load.source.ty.shape, strict=True)
+    meant = [slack for index, extent in ends for slack in (index, extent - 1 - index)]
+
+    def needed(slacks: Sequence[Expr]) -> list[Expr]:
+        return [slack for slack in slacks if not analyzer.can_prove(slack >= 0)]
+
+    def covers(some: Sequence[Expr], others: Sequence[Expr]) -> bool:
+        return all(any(analyzer.can_prove_equal(one, other) for other in others) for one in some)
+
+    return covers(needed(said), meant) and covers(needed(meant), said)
+
+
+def _copying(
+    written: TvmBuffer, target: Sequence[Var], value: Expr, read: TvmBuffer, source: Sequence[Expr] | None = None
+) -> Stmt:
+    """A stage that writes `value`, an element of `read`, to each place `target` of `written`."""
+    whole = [tirx.BufferRegion(read, [ir.Range(0, extent) for extent in read.ty.shape])]
+    reads = whole if source is None else [point_region(read, source)]
+    body = tirx.BufferStore(written, value, list(target))
+    block = s_tir.SBlock([], reads, [point_region(written, list(target))], "", body)
+    extents = [int(extent) for extent in written.ty.shape]
+    return loops_around(str(written.name), target, extents, [0] * len(extents), block)

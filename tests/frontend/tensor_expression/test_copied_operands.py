@@ -1,0 +1,171 @@
+"""Copied operands: which sums read copies, and that the kernels mean what the expression means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import te, tirx
+
+from edgetune.frontend.tensor_expression.kernel import program_from_te
+from edgetune.graph.evaluate import evaluate_program
+from edgetune.graph.program import Program
+
+Expression = Callable[..., te.Tensor]
+ZERO = tirx.const(0.0, "float32")
+
+
+def decimated(stride: int, results: int) -> Expression:
+    """A filter of which every `stride`-th result is kept."""
+
+    def compute(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis((0, w.shape[0]), "k")
+        return te.compute((x.shape[0], results), lambda c, t: te.sum(x[c, t * stride + k] * w[k], axis=k), "kept")
+
+    return compute
+
+
+def causal(delay: int = 0, outside: float = 0.0) -> Expression:
+    """A filter over what came before, of a signal that is `outside` before it begins."""
+
+    def compute(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis((0, w.shape[0]), "k")
+        other = tirx.const(outside, "float32")
+
+        def value(b: te.Var, t: te.Var) -> te.Tensor:
+            return te.sum(tirx.if_then_else(k + delay <= t, x[b, t - k - delay], other) * w[k], axis=k)
+
+        return te.compute(x.shape, value, "causal")
+
+    return compute
+
+
+def centred(stride: int = 1) -> Expression:
+    """A filter whose window reaches over both ends of the signal, written without a tensor of padding."""
+
+    def compute(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        rows, length = map(int, x.shape)
+        k, half = te.reduce_axis((0, w.shape[0]), "k"), int(w.shape[0]) // 2
+
+        def value(b: te.Var, t: te.Var) -> te.Tensor:
+            place = t * stride + k - half
+            return te.sum(tirx.if_then_else(tirx.all(place >= 0, place < length), x[b, place], ZERO) * w[k], axis=k)
+
+        return te.compute((rows, -(-length // stride)), value, "centred")
+
+    return compute
+
+
+def masked(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+    """The condition leaves out more than what lies outside of x."""
+    k = te.reduce_axis((0, w.shape[0]), "k")
+    return te.compute(
+        x.shape,
+        lambda b, t: te.sum(tirx.if_then_else(k + 1 <= t, x[b, t - k], ZERO) * w[k], axis=k),
+        "masked",
+    )
+
+
+def made(expression: Expression, *shapes: tuple[int, ...]) -> tuple[Program, list[np.ndarray], np.ndarray]:
+    """The program, random inputs, and what its kernels compute."""
+    arrays = [np.random.default_rng(n).standard_normal(shape).astype(np.float32) for n, shape in enumerate(shapes)]
+    named = {f"x{number}": array for number, array in enumerate(arrays)}
+    program = program_from_te(expression, {name: (x.shape, "float32") for name, x in named.items()}, {}, "made")
+    (output,) = evaluate_program(program, [named])[0].values()
+    return program, arrays, output
+
+
+def windows(x: np.ndarray, w: np.ndarray, stride: int = 1, ahead: int = 0, behind: int = 0) -> np.ndarray:
+    """The sums of the windows of x in double precision; `ahead` and `behind` are zeros around it."""
+    wide = np.pad(x.astype(np.float64), ((0, 0), (ahead, behind)))
+    return np.lib.stride_tricks.sliding_window_view(wide, len(w), axis=1)[:, ::stride] @ w
+
+
+PHASES, BORDER, ROWS = ["x0_phases"], ["x0_padded"], ["x0_last", "kept_first"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "shapes", "copies"),
+    [
+        (decimated(4, 1000), ((1, 4059), (63,)), PHASES),
+        (decimated(2, 1000), ((1, 2061), (63,)), PHASES),
+        (decimated(2, 4000), ((1, 8006), (8,)), []),  # two loads and a shuffle take no longer
+        (decimated(4, 1000), ((16, 4059), (63,)), ROWS),  # whole vectors of rows
+        (decimated(4, 1000), ((3, 4000), (4,)), []),  # each element is read once
+        (decimated(12, 1000), ((1, 12051), (63,)), []),  # the terms are lanes that take as long
+        (decimated(4, 10), ((200, 99), (63,)), []),  # results fill no vector
+        (causal(), ((3, 200), (200,)), BORDER),
+        (causal(3), ((3, 200), (100,)), BORDER),
+        (causal(outside=2.5), ((3, 200), (200,)), BORDER),
+        (causal(), ((64, 200), (200,)), ["x0_padded", "x0_padded_last", "causal_first"]),
+        (centred(), ((3, 999), (63,)), BORDER),
+        (centred(4), ((3, 4000), (63,)), ["x0_padded", "x0_padded_phases"]),
+        (masked, ((3, 200), (200,)), []),
+        (causal(), ((1, 20), (20,)), []),  # little work
+    ],
+)
+def test_lanes_with_gaps_or_ends_read_a_copy(
+    expression: Expression, shapes: tuple[tuple[int, ...], ...], copies: list[str]
+) -> None:
+    program, _, _ = made(expression, *shapes)
+    assert [kernel.name.removeprefix("made_") for kernel in program.kernels if kernel.macs == 0] == copies
+    assert len(program.divisions) == (1 if copies else 0)  # a search compares them with the whole
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    rows=st.sampled_from([1, 2, 16, 19]),
+    results=st.sampled_from([100, 257]),
+    taps=st.sampled_from([31, 64]),
+    stride=st.integers(1, 9),
+)
+def test_a_filter_with_a_stride_is_right(rows: int, results: int, taps: int, stride: int) -> None:
+    _, (x, w), answer = made(decimated(stride, results), (rows, (results - 1) * stride + taps), (taps,))
+    np.testing.assert_allclose(answer, windows(x, w, stride), rtol=1e-4, atol=1e-4)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    rows=st.sampled_from([1, 5, 16, 32]),
+    length=st.sampled_from([127, 200]),
+    taps=st.sampled_from([33, 127]),
+    delay=st.sampled_from([0, 1, 5]),
+    outside=st.sampled_from([0.0, 1.5]),
+)
+def test_a_filter_over_the_past_is_right(rows: int, length: int, taps: int, delay: int, outside: float) -> None:
+    _, (x, w), answer = made(causal(delay, outside), (rows, length), (taps,))
+    wide = np.pad(x, ((0, 0), (taps - 1 + delay, 0)), constant_values=outside)[:, : taps - 1 + length]
+    np.testing.assert_allclose(answer, windows(wide, w[::-1]), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 4])
+@pytest.mark.parametrize("rows", [3, 32])
+def test_a_filter_over_both_ends_is_right(rows: int, stride: int) -> None:
+    _, (x, w), answer = made(centred(stride), (rows, 400), (63,))
+    np.testing.assert_allclose(answer, windows(x, w, stride, 31, 31), rtol=1e-4, atol=1e-4)
+
+
+def test_a_condition_that_is_no_border_stays() -> None:
+    _, (x, w), answer = made(masked, (16, 200), (200,))
+    without = np.concatenate([np.zeros((16, 199), np.float32), x], axis=1).astype(np.float64)
+    seen = np.lib.stride_tricks.sliding_window_view(without, 200, axis=1)[:, :, ::-1].copy()
+    for t in range(200):
+        seen[:, t, t:] = 0
+    np.testing.assert_allclose(answer, seen @ w, rtol=1e-4, atol=1e-4)
+
+
+def test_stages_around_a_sum_stay() -> None:
+    """What comes before makes the tensor that is copied, and what follows reads the results in their own order."""
+
+    def expression(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis((0, 63), "k")
+        absolute = te.compute(x.shape, lambda c, i: te.abs(x[c, i]), "absolute")
+        kept = te.compute((16, 500), lambda c, t: te.sum(absolute[c, t * 4 + k] * w[k], axis=k), "kept")
+        return te.compute((16, 500), lambda c, t: kept[c, t] + x[c, t], "sums")
+
+    program, (x, w), answer = made(expression, (16, 2059), (63,))
+    assert len(program.kernels) > 2
+    np.testing.assert_allclose(answer, windows(np.abs(x), w, 4) + x[:, :500], rtol=1e-4, atol=1e-4)
