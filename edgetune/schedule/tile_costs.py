@@ -110,6 +110,8 @@ def _cost(
         if not carried or size + ahead >= registers:
             return (1e3 + taken, size)
         spilled = taken - registers
+    kept = reads.carried(body, tile.anchor.reduction_extents)
+    spilled = max(spilled, size + ahead + kept - registers if kept else 0)
     loads = (reads.loads(body) + _SPILL * spilled) / prod(body.reduction)
     far = not tile.per_channel and tile.weight_bytes > target.l1_bytes // 2
     cycles = step_cycles(size, loads, body.vectors if far else 0, target.instruction_set.multiply_adds_in_flight)

@@ -64,6 +64,16 @@ def test_weights_of_a_whole_window_stay_over_a_loop_of_pixels() -> None:
     assert depthwise.registers(window) - 2 < 9
 
 
+def test_a_step_of_a_long_window_keeps_what_the_next_one_needs() -> None:
+    x, w, k = te.placeholder((95, 16), name="x"), te.placeholder((63,), name="w"), te.reduce_axis((0, 63), "k")
+    rows = te.compute((9, 16), lambda t, c: te.sum(x[4 * t + k, c] * w[k], axis=k), "rows")
+    filtered = reads(prim_func([x, w], rows))
+    # Rows 0 to 2, 4 to 6, 8 to 10 and 12 to 14; then 3 to 5, 7 to 9, 11 to 13 and 15 to 17.
+    assert filtered.carried(Body(1, 4, 1, (3,)), (63,)) == 6
+    assert filtered.carried(Body(1, 4, 1, (1,)), (63,)) == 0
+    assert filtered.carried(Body(1, 4, 1, (63,)), (63,)) == 0  # no next step
+
+
 def test_an_epilogue_keeps_what_only_channels_move() -> None:
     for tail, kept in (("", 0), ("bias_relu", 1), ("residual", 1)):
         function = conv2d((8, 8, 16), 32, tail=tail)

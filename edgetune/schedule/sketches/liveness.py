@@ -8,7 +8,7 @@ number of live operands is counted over the multiply-adds in source order, as li
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,9 @@ _OPERATORS = {
     tirx.FloorDiv: int.__floordiv__,
     tirx.FloorMod: int.__mod__,
 }
+_TILED = 3
+"""Columns of a line of `_steps` before those of the reduction axes."""
+
 Matrix = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -75,6 +78,25 @@ class Reads:
             np.add.at(starting, first, 1)
             np.add.at(ending, last + 1, 1)
         return body.accumulators + int(np.cumsum(starting - ending).max())
+
+    def carried(self, body: Body, extents: Sequence[int]) -> int:
+        """Number of operands that the body loads, and the next step of the loop around it loads again from elsewhere.
+
+        Compilers keep those in registers from one step to the next (predictive commoning), whether registers are left
+        or not. `extents` are those of the reduction axes; the loop around the body is the last that is not unrolled.
+        """
+        around = [n for n, extent in enumerate(extents) if body.reduction[n] < extent]
+        if not around:
+            return 0
+        steps = _steps(body)
+        later = steps.copy()
+        later[:, _TILED + around[-1]] += body.reduction[around[-1]]
+        found = 0
+        for stride in self.strides:
+            if stride[:, _TILED + around[-1]].any():
+                now, then = ({tuple(place) for place in some @ stride.T} for some in (steps, later))
+                found += len(now & then)
+        return found
 
     def loads(self, body: Body) -> int:
         """Number of operands that the body loads, each once."""

@@ -81,7 +81,7 @@ def made(expression: Expression, *shapes: tuple[int, ...]) -> tuple[Program, lis
 def windows(x: np.ndarray, w: np.ndarray, stride: int = 1, ahead: int = 0, behind: int = 0) -> np.ndarray:
     """The sums of the windows of x in double precision; `ahead` and `behind` are zeros around it."""
     wide = np.pad(x.astype(np.float64), ((0, 0), (ahead, behind)))
-    return np.lib.stride_tricks.sliding_window_view(wide, len(w), axis=1)[:, ::stride] @ w
+    return np.asarray(np.lib.stride_tricks.sliding_window_view(wide, len(w), axis=1)[:, ::stride] @ w)
 
 
 PHASES, BORDER, ROWS = ["x0_phases"], ["x0_padded"], ["x0_last", "kept_first"]
