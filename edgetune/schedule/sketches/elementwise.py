@@ -20,6 +20,7 @@ from edgetune.schedule.sketches.block_analysis import (
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.inlining import inline_all
 from edgetune.schedule.sketches.padded_vectors import has_padded_vectors
+from edgetune.schedule.sketches.phases import split_phases
 from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
 from edgetune.schedule.sketches.tile import lanes_for
 from edgetune.schedule.sketches.transposition import transpose
@@ -72,6 +73,8 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
             sch.vectorize(lane)
         else:
             _transpose_in_blocks(sch, loops, axis, native_lanes)
+    else:
+        split_phases(sch, stage, loops)
 
 
 def _writes_in_blocks(stage: BlockStage, lanes: int) -> bool:
