@@ -21,6 +21,7 @@ from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Kernel, Param, Role, Rows, byte_size
 from edgetune.graph.separable_windows import scratch_of_lines, separate_windows
 from edgetune.graph.tvm_types import PrimFunc
+from edgetune.graph.whole_factors import with_whole_factors
 
 _COLUMNS = 128
 _MOST_SCRATCH = 1 << 14
@@ -62,7 +63,7 @@ def plain_function(function: PrimFunc, mask: Sequence[bool]) -> PrimFunc:
     shapes = [tuple(int(e) for e in p.shape) for p in plain.params]
     names = parameter_names(shapes, _roles(mask, len(shapes)), multiply_accumulates(plain) > 0)
     fixed = [number for number, constant in enumerate(mask) if constant]
-    collapsed = collapse_axes(rename_parameters(plain, names), fixed)
+    collapsed = collapse_axes(rename_parameters(with_whole_factors(plain), names), fixed)
     return split_long_sums(separate_windows(collapsed))
 
 
