@@ -36,6 +36,21 @@ def test_two_loads(bits: int, width: int, cc: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(result, run_plain(function, arrays))
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(5, 32), (3, 28), (2, 16)])
+def test_a_copy_of_every_second_element_is_not_transposed(rows: int, columns: int, tmp_path: Path) -> None:
+    """Space to depth: rows of four kinds are read by two vector loads, not a few elements of both kinds at a time."""
+    x = te.placeholder((3, rows, 2, columns, 2), name="x")
+    shape = (2, 2, 3, rows, columns)
+    function = prim_func([x], te.compute(shape, lambda i, j, c, r, s: x[c, r, i, s, j], "to_depth"))
+    target = wide_target(512)
+    source = emit_kernel(apply_schedule(function, default_schedule(function, target, 0, FORMS)[0]).module, target, "k")
+    assert "every_second_f32x16(&x[" in source.definition
+    arrays = random_arguments(function)
+    compile_strictly(source, target, tmp_path, "gcc")
+    result = run_kernel(source, target, arrays, tmp_path, cc="gcc", extra=SANITIZERS)[-1]
+    np.testing.assert_array_equal(result, run_plain(function, arrays))
+
+
 def test_other_strides_are_read_one_by_one() -> None:
     function, target = pooled(2, 16, 3), wide_target(512)
     source = emit_kernel(apply_schedule(function, default_schedule(function, target, 0, FORMS)[0]).module, target, "k")

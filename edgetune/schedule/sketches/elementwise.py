@@ -18,6 +18,7 @@ from edgetune.schedule.sketches.block_analysis import (
     stores,
 )
 from edgetune.schedule.sketches.decisions import Decisions
+from edgetune.schedule.sketches.idle_steps import substituted
 from edgetune.schedule.sketches.inlining import inline_all
 from edgetune.schedule.sketches.padded_vectors import has_padded_vectors
 from edgetune.schedule.sketches.phases import split_phases
@@ -49,7 +50,9 @@ def apply_elementwise(sch: Schedule, analysis: BlockAnalysis, native_lanes: int,
 def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisions) -> None:
     """Vectorise the innermost loops of a spatial stage, if adjacent elements are contiguous."""
     loops = sch.get_loops(sch.get_sblock(stage.name))[-len(stage.spatial) :] if stage.spatial else []
-    if not loops or stage.reduction or transpose(sch, stage, loops, native_lanes):
+    if not loops or stage.reduction:
+        return
+    if not _copies_every_second(stage.block) and transpose(sch, stage, loops, native_lanes):
         return
     if stage.branches_along(stage.spatial[-1]):
         fixed = isinstance(sch.get(loops[-1]).extent, tirx.IntImm)  # not the part of a row that a window needs
@@ -61,9 +64,10 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
     if not stage.writes_its_axes() and not (width == native_lanes and _writes_in_blocks(stage, width)):
         return
     whole = native_lanes if width == native_lanes else 1
+    vectors = max(width, int(sch.get(loops[-1]).extent.value) // native_lanes)
     if width < native_lanes and uniform(block) and _nested(sch, loops):
         _lanes(sch, sch.fuse(*loops), native_lanes, decide)
-    elif contiguous(block, whole) and max(width, int(sch.get(loops[-1]).extent.value) // native_lanes) > 1:
+    elif (contiguous(block, whole) or _copies_every_second(block)) and vectors > 1:
         _lanes(sch, loops[-1], native_lanes, decide)
     elif (axis := _transposed(block)) is not None:
         across = lanes_for(int(sch.get(loops[axis]).extent.value), native_lanes)
@@ -124,16 +128,36 @@ def has_rows_of_terms(stage: BlockStage, *, every_second: bool = False) -> bool:
 
 
 def _in_step(load: BufferLoad, lane: Var, *, every_second: bool) -> bool:
-    """Whether a load moves by one element with `lane`, which may count through several axes of its tensor."""
-    place: Expr = tirx.IntImm(str(lane.ty.dtype), 0)
-    for index, extent in zip(load.indices, load.source.ty.shape, strict=True):
-        place = place * extent + index
+    """Whether a load moves by one element with `lane`, which may count through several axes of its tensor.
+
+    `every_second`: moving by two elements of float32 will do.
+    """
     analyzer = sym.Analyzer()
-    place = analyzer.simplify(place)
+    place = analyzer.simplify(_place_of(load, lane))
     if not every_second or str(load.source.ty.dtype) != "float32":
         return steps_by_one(place, lane)
     step = analyzer.simplify(with_places(place, {lane: lane + 1}) - place)
     return isinstance(step, tirx.IntImm) and int(step.value) in {1, 2}
+
+
+def _place_of(load: BufferLoad, lane: Var) -> Expr:
+    """The place of a load in memory, in elements."""
+    place: Expr = tirx.IntImm(str(lane.ty.dtype), 0)
+    for index, extent in zip(load.indices, load.source.ty.shape, strict=True):
+        place = place * extent + index
+    return place
+
+
+def _copies_every_second(block: SBlock) -> bool:
+    """Whether a stage copies every second element of a row of float32: two loads and a shuffle make a vector."""
+    store, lane = block.body, block.iter_vars[-1].var
+    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, ir.TensorLoad):
+        return False
+    if str(store.value.source.ty.dtype) != "float32":
+        return False
+    place = _place_of(store.value, lane)
+    first = substituted(place, {lane: tirx.IntImm(str(lane.ty.dtype), 0)})
+    return bool(sym.Analyzer().can_prove_equal(place, first + lane * 2))
 
 
 def _transpose_in_blocks(sch: Schedule, loops: Sequence[LoopRV], axis: int, most: int) -> None:
