@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from numbers import Integral
 from typing import Any
 
@@ -75,13 +76,15 @@ def _program(
             number = next((n for n, (one, _) in enumerate(known) if one.same_as(place)), len(known))
             if number == len(known):
                 shape = tuple(int(extent) for extent in place.ty.shape)
-                known.append((place, Param(str(place.name), shape, str(place.ty.dtype), "input")))
-                buffers.append(Buffer(number, str(place.name), shape, str(place.ty.dtype), "intermediate"))
+                tensor = _unused(str(place.name), [buffer.name for buffer in buffers])
+                known.append((place, Param(tensor, shape, str(place.ty.dtype), "input")))
+                buffers.append(Buffer(number, tensor, shape, str(place.ty.dtype), "intermediate"))
             param = known[number][1]
             role: Role = "constant" if param.role == "constant" else "input"
             own.append(replace(param, role="output" if any(place.same_as(one) for one in part.writes) else role))
             numbers.append(number)
         title = f"{name}_{re.sub('[^A-Za-z0-9_]', '_', part.name)}" if part.name else name
+        title = _unused(title, [kernel.name for kernel in kernels])
         calls.append(Call(len(kernels), tuple(numbers), title))
         kernels.append(_kernel(title, part.function, tuple(own), part.name or name))
     specs = {
@@ -98,6 +101,12 @@ def _program(
         constants={b.id: np.asarray(weights[b.name], order="C") for b in buffers if b.kind == "constant"},
         model_sha256=workload_hash(function),
     )
+
+
+def _unused(name: str, used: Collection[str]) -> str:
+    """`name`, with a number if it is among `used`."""
+    numbered = (f"{name}_{number}" for number in count(1))
+    return name if name not in used else next(one for one in numbered if one not in used)
 
 
 def kernel_from_te(

@@ -22,6 +22,7 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.frontend.tensor_expression.channels_last import with_channels_last
 from edgetune.frontend.tensor_expression.copied_operands import with_copied_operands
+from edgetune.frontend.tensor_expression.equal_kernels import without_equal_kernels
 from edgetune.frontend.tensor_expression.product_lanes import with_product_lanes
 from edgetune.frontend.tensor_expression.reordered import among
 from edgetune.frontend.tensor_expression.short_rows import with_rows_as_lanes
@@ -98,7 +99,7 @@ def _groups(
         made, rest = with_channels_last(stages, constants, needed) or ([], stages)
         kernels = _reordered(rest, constants, needed) if rest else []
         groups += [*made, *([_statement(analysis, one) for one in kernel] for kernel in kernels)]
-    return groups
+    return without_equal_kernels(groups, outputs)
 
 
 def _reordered(

@@ -197,3 +197,44 @@ def test_windows_of_rows_without_channels_stay_as_they_are() -> None:
 
     program, _ = parted(filtered, values(6, x=(25, 25)), {})
     assert len(program.kernels) == 1
+
+
+def two_products(x: te.Tensor, y: te.Tensor, z: te.Tensor) -> te.Tensor:
+    """The ratio of two sums, both of which read rows of an operand as columns."""
+    k, m = te.reduce_axis((0, 64), "k"), te.reduce_axis((0, 64), "m")
+    shape = (127, 100)
+    least = te.compute(shape, lambda i, j: te.sum(te.min(x[i, k], y[j, k]), axis=k), "least")
+    most = te.compute(shape, lambda i, j: te.sum(te.max(x[i, m], z[j, m]), axis=m), "most")
+    return te.compute(shape, lambda i, j: least[i, j] / most[i, j], "ratio")
+
+
+def test_two_products_share_the_copy_of_an_operand() -> None:
+    arrays = {name: np.abs(value) for name, value in values(7, x=(127, 64), y=(100, 64)).items()}
+    program, output = parted(lambda x, y: two_products(x, y, y), arrays, {})
+    assert [kernel.name for kernel in program.kernels] == ["made_y_last", "made_least", "made_most"]
+    x, y = arrays["x"][:, None], arrays["y"]
+    np.testing.assert_allclose(output, np.minimum(x, y).sum(-1) / np.maximum(x, y).sum(-1), rtol=1e-5)
+
+
+def test_copies_of_two_operands_are_two_tensors() -> None:
+    arrays = {name: np.abs(value) for name, value in values(8, x=(127, 64), y=(100, 64), z=(100, 64)).items()}
+    program, output = parted(two_products, arrays, {})
+    assert [kernel.name for kernel in program.kernels] == ["made_y_last", "made_least", "made_z_last", "made_most"]
+    x, y, z = arrays["x"][:, None], arrays["y"], arrays["z"]
+    np.testing.assert_allclose(output, np.minimum(x, y).sum(-1) / np.maximum(x, z).sum(-1), rtol=1e-5)
+
+
+def test_kernels_and_tensors_have_names_of_their_own() -> None:
+    """The copy of y, an input, and a product that reads the copy share one name in the expression."""
+
+    def compute(x: te.Tensor, y: te.Tensor, y_last: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis((0, 64), "k")
+        total = te.compute((127, 100), lambda i, j: te.sum(x[i, k] * y[j, k], axis=k), "y_last")
+        return te.compute((127, 100), lambda i, j: total[i, j] + y_last[j], "moved")
+
+    arrays = values(9, x=(127, 64), y=(100, 64), y_last=(100,))
+    program, output = parted(compute, arrays, {})
+    assert [kernel.name for kernel in program.kernels] == ["made_y_last", "made_y_last_1"]
+    assert sorted(buffer.name for buffer in program.buffers) == ["moved", "x", "y", "y_last", "y_last_1"]
+    expected = arrays["x"].astype(np.float64) @ arrays["y"].T + arrays["y_last"]
+    np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-4)
