@@ -17,6 +17,7 @@ from edgetune.errors import UnsupportedOperator, UsageError
 from edgetune.frontend.tensor_expression.normal_form import normal_form
 from edgetune.frontend.tensor_expression.parts import PartOfExpression, divisions_of
 from edgetune.frontend.tensor_expression.reciprocals import with_reciprocals
+from edgetune.frontend.tensor_expression.repeated_values import with_repeated_values
 from edgetune.frontend.tensor_expression.row_divisors import with_row_divisors
 from edgetune.graph.long_sums import split_long_sums
 from edgetune.graph.macs import multiply_accumulates
@@ -146,7 +147,7 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
         reason = lines[-1] if lines else type(error).__name__
         raise UnsupportedOperator(f"TVM cannot make a function of {name} ({reason}): rewrite its expression") from error
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
-    return with_row_divisors(with_reciprocals(normal_form(function, weights)))
+    return with_repeated_values(with_row_divisors(with_reciprocals(normal_form(function, weights))))
 
 
 def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: str) -> Kernel:

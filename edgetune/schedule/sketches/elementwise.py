@@ -8,12 +8,13 @@ from tvm import ir, sym, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.graph.reduction_stage import with_places
-from edgetune.graph.tvm_types import BufferLoad, BufferRegion, Expr, LoopRV, SBlock, Var
+from edgetune.graph.tvm_types import BufferLoad, BufferRegion, Expr, IterVar, LoopRV, SBlock, Var
 from edgetune.schedule.sketches.block_analysis import (
     BlockAnalysis,
     BlockStage,
     expressions,
     extent_of,
+    is_one,
     mentions,
     stores,
 )
@@ -65,8 +66,11 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         return
     whole = native_lanes if width == native_lanes else 1
     vectors = max(width, int(sch.get(loops[-1]).extent.value) // native_lanes)
+    joint = _joint_axes(block) if width < native_lanes else 1
     if width < native_lanes and uniform(block) and _nested(sch, loops):
         _lanes(sch, sch.fuse(*loops), native_lanes, decide)
+    elif joint > 1 and _nested(sch, loops[-joint:]):
+        _lanes(sch, sch.fuse(*loops[-joint:]), native_lanes, decide)
     elif (contiguous(block, whole) or _copies_every_second(block)) and vectors > 1:
         _lanes(sch, loops[-1], native_lanes, decide)
     elif (axis := _transposed(block)) is not None:
@@ -118,25 +122,26 @@ def has_rows_of_terms(stage: BlockStage, *, every_second: bool = False) -> bool:
     """
     if not stage.spatial or not stage.writes_its_axes() or stage.branches_along(stage.spatial[-1]):
         return False
-    lane = stage.spatial[-1].var
+    lane = stage.spatial[-1]
     values = (node for store in stores(stage.block.body) for node in expressions(store.value))
     return all(
-        _is_along(load, lane) or _in_step(load, lane, every_second=every_second)
+        _is_along(load, lane.var) or _in_step(load, lane, every_second=every_second)
         for load in values
         if isinstance(load, ir.TensorLoad)
     )
 
 
-def _in_step(load: BufferLoad, lane: Var, *, every_second: bool) -> bool:
+def _in_step(load: BufferLoad, lane: IterVar, *, every_second: bool) -> bool:
     """Whether a load moves by one element with `lane`, which may count through several axes of its tensor.
 
     `every_second`: moving by two elements of float32 will do.
     """
     analyzer = sym.Analyzer()
-    place = analyzer.simplify(_place_of(load, lane))
+    analyzer.bind(lane.var, lane.dom)
+    place = analyzer.simplify(_place_of(load, lane.var))
     if not every_second or str(load.source.ty.dtype) != "float32":
-        return steps_by_one(place, lane)
-    step = analyzer.simplify(with_places(place, {lane: lane + 1}) - place)
+        return steps_by_one(place, lane.var)
+    step = analyzer.simplify(with_places(place, {lane.var: lane.var + 1}) - place)
     return isinstance(step, tirx.IntImm) and int(step.value) in {1, 2}
 
 
@@ -174,6 +179,32 @@ def _transpose_in_blocks(sch: Schedule, loops: Sequence[LoopRV], axis: int, most
             return
         run *= extent
     sch.reorder(*loops[axis + 1 : place], loops[axis], *loops[place:])
+
+
+def _joint_axes(block: SBlock) -> int:
+    """How many of the last axes are the last indices of every tensor that depends on one of them, and so one axis."""
+    count = 1
+    while count < len(block.iter_vars) and all(
+        _ends_with(region, block.iter_vars[-count - 1 :]) for region in (*block.reads, *block.writes)
+    ):
+        count += 1
+    return count
+
+
+def _ends_with(region: BufferRegion, axes: Sequence[IterVar]) -> bool:
+    """Whether the last indices of an access are exactly these axes, each whole, or none of its indices mentions one."""
+    indices = [item.min for item in region.region]
+    used = [any(mentions(index, axis.var) for axis in axes) for index in indices]
+    if not any(used):
+        return True
+    first = len(indices) - len(axes)
+    if first < 0 or used != [place >= first for place in range(len(indices))]:
+        return False
+    last = zip(region.region[first:], region.source.shape[first:], axes, strict=True)
+    return all(
+        item.min.same_as(axis.var) and is_one(item.extent) and int(extent) == extent_of(axis)
+        for item, extent, axis in last
+    )
 
 
 def _nested(sch: Schedule, loops: Sequence[LoopRV]) -> bool:
