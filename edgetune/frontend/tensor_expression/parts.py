@@ -1,6 +1,6 @@
 """Parts: a tensor expression as several kernels of one package, where a single one would be slower.
 
-Five reasons divide an expression:
+Six reasons divide an expression:
 
 - A product whose operands are used many times, beside other reductions: alone, it has a register tile. What comes
   before it and what follows are kernels of their own (`divide`), unless too few products share the tensors between.
@@ -10,6 +10,7 @@ Five reasons divide an expression:
   with channels last, between transpositions (`channels_last.py`).
 - Lanes that read an operand with gaps, `x[4 * t + k]`, or past its end: they read a copy (`copied_operands.py`).
 - Rows shorter than a vector, as in a softmax over 7 elements: lanes run across rows (`short_rows.py`).
+- Rows that vectors do not divide, and of which only extremes are wanted: elements are repeated (`whole_rows.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from edgetune.frontend.tensor_expression.equal_kernels import without_equal_kern
 from edgetune.frontend.tensor_expression.product_lanes import with_product_lanes
 from edgetune.frontend.tensor_expression.reordered import among
 from edgetune.frontend.tensor_expression.short_rows import with_rows_as_lanes
+from edgetune.frontend.tensor_expression.whole_rows import with_whole_rows
 from edgetune.graph.tvm_types import PrimFunc, Stmt, TvmBuffer
 from edgetune.schedule.sketches.block_analysis import (
     BlockAnalysis,
@@ -110,6 +112,7 @@ def _reordered(
         with_product_lanes(stages, constants)
         or with_rows_as_lanes(stages, constants, needed)
         or with_copied_operands(stages, constants)
+        or with_whole_rows(stages, needed)
         or [stages]
     )
 

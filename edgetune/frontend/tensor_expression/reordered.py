@@ -96,8 +96,8 @@ class Orders:
             extents[len(stage.spatial) - 1] = int(self.moved(written).ty.shape[-1])
         return loops_around(name, [one.var for one in axes], extents, [int(one.iter_type) for one in axes], made)
 
-    def copy(self, buffer: TvmBuffer) -> Stmt:
-        """A stage that copies a tensor to its new order; padding is zero."""
+    def copy(self, buffer: TvmBuffer, *, repeated: bool = False) -> Stmt:
+        """A stage that copies a tensor to its new order; padding is zero, or the last element `repeated`."""
         other = self.moved(buffer)
         target = _variables(other)
         axis = self.axis(buffer) or 0
@@ -106,7 +106,10 @@ class Orders:
         extent, padded = int(buffer.ty.shape[axis]), int(other.ty.shape[-1])
         if among(buffer, self._in_lines):
             padded = extent
-        if padded > extent:
+        if padded > extent and repeated:
+            source[axis] = tirx.min(target[-1], extent - 1)
+            value = tirx.BufferLoad(buffer, source)
+        elif padded > extent:
             zero = tirx.const(0, str(buffer.ty.dtype))
             value = tirx.if_then_else(target[-1] < extent, value, zero)
         return _copying(str(other.name), (buffer, source), (other, target), value, padded)

@@ -1,0 +1,118 @@
+"""Rows of which only extremes are wanted become whole vectors, and mean the same; other rows stay as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import te
+
+from edgetune.frontend.tensor_expression.kernel import program_from_te
+from edgetune.graph.evaluate import evaluate_program
+from edgetune.graph.program import Program
+
+Array = np.ndarray
+
+
+def computed(expression: Any, arrays: dict[str, Array]) -> tuple[list[str], Array]:
+    """The sources of the kernels of an expression, and what they compute."""
+    shapes = {name: (value.shape, "float32") for name, value in arrays.items()}
+    program: Program = program_from_te(expression, shapes, {}, "made")
+    (output,) = evaluate_program(program, [arrays])[0].values()
+    return [kernel.sources[0] for kernel in program.kernels], output
+
+
+def points(first: int, second: int, axes: int = 3) -> dict[str, Array]:
+    generator = np.random.default_rng(first + second)
+    return {
+        name: generator.standard_normal((count, axes)).astype(np.float32)
+        for name, count in (("a", first), ("b", second))
+    }
+
+
+def squares(a: te.Tensor, b: te.Tensor) -> te.Tensor:
+    k = te.reduce_axis((0, a.shape[1]), "k")
+    shape = (a.shape[0], b.shape[0])
+    return te.compute(shape, lambda i, o: te.sum((a[i, k] - b[o, k]) * (a[i, k] - b[o, k]), axis=k), "squares")
+
+
+def extreme(reduced: Any, *, scaled: bool = False, skipped: int = 0) -> Any:
+    def compute(a: te.Tensor, b: te.Tensor) -> te.Tensor:
+        rows = squares(a, b)
+        j = te.reduce_axis((0, b.shape[0] - skipped), "j")
+        return te.compute(
+            (a.shape[0],), lambda i: reduced(rows[i, j + skipped] * (2.0 if scaled else 1.0), axis=j), "extreme"
+        )
+
+    return compute
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(60, 90), st.integers(200, 260), st.integers(2, 4), st.booleans())
+def test_the_nearest_and_the_farthest_of_any_number(first: int, second: int, axes: int, nearest: bool) -> None:
+    arrays = points(first * 16, second, axes)
+
+    def compute(a: te.Tensor, b: te.Tensor) -> te.Tensor:
+        rows = squares(a, b)
+        j = te.reduce_axis((0, second), "j")
+        reduced = te.min if nearest else te.max
+        return te.compute((a.shape[0],), lambda i: reduced(rows[i, j], axis=j), "extreme")
+
+    kernels, output = computed(compute, arrays)
+    assert (kernels == ["b_last", "squares"]) == (second % 16 > 0)
+    wide = ((arrays["a"].astype(np.float64)[:, None] - arrays["b"]) ** 2).sum(-1)
+    np.testing.assert_allclose(output, wide.min(1) if nearest else wide.max(1), rtol=1e-4, atol=1e-6)
+
+
+def test_two_extremes_of_one_row() -> None:
+    arrays = points(1000, 250)
+
+    def compute(a: te.Tensor, b: te.Tensor) -> te.Tensor:
+        rows = squares(a, b)
+        i, j = te.reduce_axis((0, 250), "i"), te.reduce_axis((0, 250), "j")
+        least = te.compute((1000,), lambda r: te.min(rows[r, i], axis=i), "least")
+        most = te.compute((1000,), lambda r: te.max(rows[r, j], axis=j), "most")
+        return te.compute((1000,), lambda r: most[r] - least[r], "spread")
+
+    kernels, output = computed(compute, arrays)
+    assert kernels == ["b_last", "squares"]
+    wide = ((arrays["a"].astype(np.float64)[:, None] - arrays["b"]) ** 2).sum(-1)
+    np.testing.assert_allclose(output, wide.max(1) - wide.min(1), rtol=1e-4)
+
+
+def summed(a: te.Tensor, b: te.Tensor) -> te.Tensor:
+    return extreme(te.sum)(a, b)
+
+
+def by_place(a: te.Tensor, b: te.Tensor) -> te.Tensor:
+    k, j = te.reduce_axis((0, 3), "k"), te.reduce_axis((0, 250), "j")
+    rows = te.compute((1000, 250), lambda i, o: te.sum(a[i, k] * b[o, k] * o.astype("float32"), axis=k), "rows")
+    return te.compute((1000,), lambda i: te.max(rows[i, j], axis=j), "most")
+
+
+def neighbours(a: te.Tensor, b: te.Tensor) -> te.Tensor:
+    k, j = te.reduce_axis((0, 3), "k"), te.reduce_axis((0, 249), "j")
+    rows = te.compute((1000, 249), lambda i, o: te.sum(a[i, k] * b[o + 1, k], axis=k), "rows")
+    return te.compute((1000,), lambda i: te.max(rows[i, j], axis=j), "most")
+
+
+def read_again(a: te.Tensor, b: te.Tensor) -> te.Tensor:
+    rows = squares(a, b)
+    j = te.reduce_axis((0, 250), "j")
+    least = te.compute((1000,), lambda i: te.min(rows[i, j], axis=j), "least")
+    return te.compute((1000, 250), lambda i, o: rows[i, o] - least[i], "gaps")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [summed, by_place, neighbours, read_again, extreme(te.min, skipped=1), extreme(te.max, scaled=True)],
+    ids=["a sum", "by place", "neighbours", "read again", "not the whole row", "of another value"],
+)
+def test_other_rows_stay(expression: Any) -> None:
+    """A repeated element would count twice, or stand for another one."""
+    arrays = points(1000, 250)
+    kernels, _ = computed(expression, arrays)
+    assert kernels == ["made"]
