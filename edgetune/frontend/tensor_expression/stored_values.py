@@ -1,0 +1,148 @@
+"""Stored values: a part of what a stage computes, as a stage of its own that is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import count
+from math import prod
+
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+
+from edgetune.frontend.tensor_expression.reordered import among
+from edgetune.graph.reduction_stage import Axis, ReductionStage, mentions, variable, with_places
+from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt, TvmBuffer
+from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, expressions, extent_of
+
+FEWEST_USES = 8
+"""Uses of a value from which on it is stored: another stage writes it, and this one reads it."""
+
+_WIDEST = 16
+"""Lanes of the widest vectors."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A value over `axes`, which are those of its stage, and the stage that stores it."""
+
+    axes: tuple[IterVar, ...]
+    stage: ReductionStage
+
+    def load(self) -> BufferLoad:
+        """The value at the places of its axes."""
+        return tirx.BufferLoad(self.stage.out, [axis.var for axis in self.axes])
+
+
+def with_statements(function: PrimFunc, statements: Sequence[Stmt], stored: Sequence[Stored]) -> PrimFunc:
+    """`function` with other statements, some of which write stored values."""
+    block = function.body.block
+    buffers = [*block.alloc_buffers, *(one.stage.out for one in stored)]
+    body = tirx.SeqStmt(list(statements)) if len(statements) > 1 else statements[0]
+    made = s_tir.SBlock([], [], [], block.name_hint, body, None, buffers, annotations=block.annotations)
+    realize = s_tir.SBlockRealize([], True, made)
+    return s_tir.renew_defs(tirx.PrimFunc(function.params, realize, function.ret_type, function.attrs))
+
+
+def statements_in(function: PrimFunc) -> list[Stmt]:
+    """The statements of an unscheduled function; none of any other."""
+    root = function.body
+    if not isinstance(root, s_tir.SBlockRealize) or root.block.match_buffers:
+        return []
+    return list(root.block.body.seq) if isinstance(root.block.body, tirx.SeqStmt) else [root.block.body]
+
+
+def stored_value(value: Expr, block: SBlock, name: str) -> Stored:
+    """A value of a block over the axes that it depends on.
+
+    Where rows of the block are shorter than a vector, a value for each group of neighbours is one for each neighbour.
+    """
+    own = axes_of(value, block)
+    last = block.iter_vars[-1]
+    uses = prod(extent_of(axis) for axis in block.iter_vars if not is_one_of(axis, own))
+    short = extent_of(last) % _WIDEST > 0 and extent_of(last) < _WIDEST
+    if short and not is_one_of(last, own) and uses >= FEWEST_USES * extent_of(last):
+        own = [*own, last]
+    axes: list[Axis] = [(variable(str(axis.var.name), str(axis.var.ty.dtype)), extent_of(axis)) for axis in own]
+    renamed = {axis.var: one for axis, (one, _) in zip(own, axes, strict=True)}
+    out = tirx.decl_buffer([tirx.IntImm(str(one.ty.dtype), extent) for one, extent in axes], "float32", name)
+    at = tuple(one for one, _ in axes)
+    return Stored(tuple(own), ReductionStage(name, out, at, tuple(axes), (), with_places(value, renamed)))
+
+
+def axes_of(value: Expr, block: SBlock) -> list[IterVar]:
+    """The axes of a block that a value depends on."""
+    return [axis for axis in block.iter_vars if mentions(value, axis.var)]
+
+
+def is_plain(load: BufferLoad, block: SBlock) -> bool:
+    """Whether a load is inside its tensor at all places, also where a condition around it does not hold."""
+    if any(load.source.same_as(write.source) for write in block.writes):
+        return False
+    axes = block.iter_vars
+    return all(
+        isinstance(index, tirx.IntImm)
+        or any(index.same_as(axis.var) and extent_of(axis) <= int(extent) for axis in axes)
+        for index, extent in zip(load.indices, load.source.ty.shape, strict=True)
+    )
+
+
+def is_one_of(axis: IterVar, axes: Sequence[IterVar]) -> bool:
+    """Whether `axis` is among `axes`."""
+    return any(axis.same_as(one) for one in axes)
+
+
+def unused_name(wanted: str, names: Collection[str]) -> str:
+    """`wanted`, with a number if it is among `names`."""
+    numbered = (f"{wanted}{number or ''}" for number in count())
+    return next(one for one in numbered if one not in names)
+
+
+def loading(statement: Stmt, changes: Sequence[tuple[Expr, Expr]]) -> Stmt:
+    """`statement` with the second value of a pair, computed from what is stored, instead of the first."""
+
+    def value(node: Expr) -> Expr:
+        return next((new for old, new in changes if node.same_as(old)), node)
+
+    def rewrite(block: SBlock) -> SBlock:
+        kinds = (tirx.Div, ir.Call, tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)
+        body = tvm_ffi.structural_map(block.body, [(kind, value) for kind in kinds])
+        read: list[TvmBuffer] = []
+        tvm_ffi.structural_walk(body, (ir.TensorLoad, lambda load: read.append(load.source)))
+        regions = [region for region in block.reads if among(region.source, read)]
+        loads = [one for _, new in changes for one in expressions(new) if isinstance(one, ir.TensorLoad)]
+        known = [region.source for region in regions]
+        added = [_region(load) for load in loads if not among(load.source, known)]
+        return s_tir.SBlock(
+            block.iter_vars,
+            [*regions, *added],
+            block.writes,
+            block.name_hint,
+            body,
+            block.init,
+            annotations=block.annotations,
+        )
+
+    return tvm_ffi.structural_map(statement, (s_tir.SBlock, rewrite))
+
+
+def _region(load: BufferLoad) -> ir.Node:
+    ranges = [ir.Range.from_min_extent(index, tirx.IntImm(str(index.ty.dtype), 1)) for index in load.indices]
+    return tirx.BufferRegion(load.source, ranges)
+
+
+def kept(statement: Stmt) -> Stmt:
+    """A statement whose block no reader repeats."""
+
+    def annotated(block: SBlock) -> SBlock:
+        return s_tir.SBlock(
+            block.iter_vars,
+            block.reads,
+            block.writes,
+            block.name_hint,
+            block.body,
+            block.init,
+            annotations={COMPUTED_ONCE: True},
+        )
+
+    return tvm_ffi.structural_map(statement, (s_tir.SBlock, annotated))
