@@ -19,7 +19,7 @@ from tvm import ir, tirx
 
 from edgetune.frontend.tensor_expression.stored_values import (
     FEWEST_USES,
-    Stored,
+    StoredValue,
     axes_of,
     is_one_of,
     is_plain,
@@ -41,7 +41,7 @@ def with_repeated_values(function: PrimFunc) -> PrimFunc:
     """`function`, unscheduled, with one more stage for each value that another one would compute again and again."""
     before = statements_in(function)
     statements: list[Stmt] = []
-    stored: list[Stored] = []
+    stored: list[StoredValue] = []
     names = {str(block_of(statement).name_hint) for statement in before}
     for statement in before:
         changed, found = _without_repetition(statement, stored, names)
@@ -50,7 +50,9 @@ def with_repeated_values(function: PrimFunc) -> PrimFunc:
     return with_statements(function, statements, stored) if stored else function
 
 
-def _without_repetition(statement: Stmt, stored: Sequence[Stored], names: set[str]) -> tuple[Stmt, list[Stored]]:
+def _without_repetition(
+    statement: Stmt, stored: Sequence[StoredValue], names: set[str]
+) -> tuple[Stmt, list[StoredValue]]:
     """A statement that loads its repeated values, and those of them that are not among `stored`.
 
     `names` are those of stages, to which new ones are added.
@@ -60,7 +62,7 @@ def _without_repetition(statement: Stmt, stored: Sequence[Stored], names: set[st
     if not isinstance(store, tirx.BufferStore) or str(store.buffer.ty.dtype) != "float32":
         return statement, []
     places = list(_repeated(store.value, block))
-    made: list[Stored] = []
+    made: list[StoredValue] = []
     loads: list[tuple[Expr, Expr]] = []
     for place in places:
         one = stored_value(place, block, unused_name(f"{_source(place)}_value", names))
@@ -127,7 +129,7 @@ def _source(value: Expr) -> str:
     return next(str(node.source.name) for node in expressions(value) if isinstance(node, ir.TensorLoad))
 
 
-def _same(one: Stored, other: Stored) -> bool:
+def _same(one: StoredValue, other: StoredValue) -> bool:
     ours, theirs = one.stage, other.stage
     if [extent for _, extent in ours.spatial] != [extent for _, extent in theirs.spatial]:
         return False

@@ -18,7 +18,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from edgetune.frontend.tensor_expression.stored_values import (
-    Stored,
+    StoredValue,
     axes_of,
     is_plain,
     kept,
@@ -47,7 +47,7 @@ def with_row_divisors(function: PrimFunc) -> PrimFunc:
     before = statements_in(function)
     names = {str(block_of(statement).name_hint) for statement in before}
     statements: list[Stmt] = []
-    stored: list[Stored] = []
+    stored: list[StoredValue] = []
     for statement in before:
         changes, made = _changes(block_of(statement), names)
         changed = loading(statement, changes) if changes else statement
@@ -57,7 +57,7 @@ def with_row_divisors(function: PrimFunc) -> PrimFunc:
     return function if same else with_statements(function, statements, stored)
 
 
-def _changes(block: SBlock, names: set[str]) -> tuple[list[tuple[Expr, Expr]], list[Stored]]:
+def _changes(block: SBlock, names: set[str]) -> tuple[list[tuple[Expr, Expr]], list[StoredValue]]:
     """The divisions of a block, each with its product, and the divisors that are stored, with what belongs to them."""
     found: list[Expr] = []
     tvm_ffi.structural_walk(block.body, (tirx.Div, found.append))
@@ -85,18 +85,20 @@ def _name(block: SBlock, word: str, names: set[str]) -> str:
     return name
 
 
-def _own(stored: Stored, other: Stored | None = None) -> BufferLoad:
+def _own(stored: StoredValue, other: StoredValue | None = None) -> BufferLoad:
     """What is stored, at the places of its own stage, or of that of another one."""
     return tirx.BufferLoad(stored.stage.out, (other or stored).stage.at)
 
 
-def _beside(divisor: Stored, value: Expr, name: str) -> Stored:
+def _beside(divisor: StoredValue, value: Expr, name: str) -> StoredValue:
     """A value for each divisor; `value` is that at the places of its stage."""
     axes = divisor.stage.spatial
     renamed = {one: variable(str(one.name), str(one.ty.dtype)) for one, _ in axes}
     own = tuple((renamed[one], extent) for one, extent in axes)
     at = tuple(one for one, _ in own)
-    return Stored(divisor.axes, ReductionStage(name, buffer_of(name, own), at, own, (), with_places(value, renamed)))
+    return StoredValue(
+        divisor.axes, ReductionStage(name, buffer_of(name, own), at, own, (), with_places(value, renamed))
+    )
 
 
 def _is_root(value: Expr) -> bool:

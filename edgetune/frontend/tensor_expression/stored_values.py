@@ -1,4 +1,4 @@
-"""Stored values: a part of what a stage computes, as a stage of its own that is computed once."""
+"""StoredValue values: a part of what a stage computes, as a stage of its own that is computed once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WIDEST = 16
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredValue:
     """A value over `axes`, which are those of its stage, and the stage that stores it."""
 
     axes: tuple[IterVar, ...]
@@ -34,7 +34,7 @@ class Stored:
         return tirx.BufferLoad(self.stage.out, [axis.var for axis in self.axes])
 
 
-def with_statements(function: PrimFunc, statements: Sequence[Stmt], stored: Sequence[Stored]) -> PrimFunc:
+def with_statements(function: PrimFunc, statements: Sequence[Stmt], stored: Sequence[StoredValue]) -> PrimFunc:
     """`function` with other statements, some of which write stored values."""
     block = function.body.block
     buffers = [*block.alloc_buffers, *(one.stage.out for one in stored)]
@@ -52,7 +52,7 @@ def statements_in(function: PrimFunc) -> list[Stmt]:
     return list(root.block.body.seq) if isinstance(root.block.body, tirx.SeqStmt) else [root.block.body]
 
 
-def stored_value(value: Expr, block: SBlock, name: str) -> Stored:
+def stored_value(value: Expr, block: SBlock, name: str) -> StoredValue:
     """A value of a block over the axes that it depends on.
 
     Where rows of the block are shorter than a vector, a value for each group of neighbours is one for each neighbour.
@@ -67,7 +67,7 @@ def stored_value(value: Expr, block: SBlock, name: str) -> Stored:
     renamed = {axis.var: one for axis, (one, _) in zip(own, axes, strict=True)}
     out = tirx.decl_buffer([tirx.IntImm(str(one.ty.dtype), extent) for one, extent in axes], "float32", name)
     at = tuple(one for one, _ in axes)
-    return Stored(tuple(own), ReductionStage(name, out, at, tuple(axes), (), with_places(value, renamed)))
+    return StoredValue(tuple(own), ReductionStage(name, out, at, tuple(axes), (), with_places(value, renamed)))
 
 
 def axes_of(value: Expr, block: SBlock) -> list[IterVar]:
