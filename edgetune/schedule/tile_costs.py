@@ -102,7 +102,8 @@ def _cost(
     """
     size = body.accumulators
     whole = over_pixels and body.reduction == tile.anchor.reduction_extents
-    shared = body.vectors if body.row * body.pixel > 1 or tile.pixel is None else 1  # others are operands in memory
+    few = body.reduction == tile.anchor.reduction_extents and tile.pixel is not None
+    shared = 1 if few and body.row * body.pixel == 1 else body.vectors  # of one row, they are operands in memory
     ahead = max(_AHEAD, shared, epilogue * body.vectors + 1 if over_pixels else 0)
     taken, registers = reads.registers(body, over_pixels=whole) + ahead, max(2, target.vector_registers)
     spilled = 0
