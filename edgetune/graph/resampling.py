@@ -18,6 +18,7 @@ from tvm import ir, relax, te
 from edgetune.graph.rewrite import DefUse
 from edgetune.graph.te_call import call_fusable
 from edgetune.graph.tvm_types import Expr
+from edgetune.graph.whole_factors import whole_factor
 
 _LAYOUTS = {"NCHW": (2, 3), "NHWC": (1, 2)}
 _MODES = frozenset({"half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"})
@@ -36,13 +37,19 @@ class Taps:
         return int(self.places.shape[1])
 
     @property
+    def repeats(self) -> bool:
+        """Whether single elements are repeated evenly: short indices say that without a table (`whole_factors.py`)."""
+        places = self.places[:, 0]
+        return self.count == 1 and whole_factor(places, np.arange(len(places))) is not None
+
+    @property
     def tables(self) -> list[np.ndarray]:
         """What a kernel reads: a single element needs no weight."""
         return [self.places, self.weights] if self.count > 1 else [self.places]
 
 
 def resize_by_tables(call: relax.Call, _: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
-    """The same as a kernel that reads tables; None for any other operator, type or variant."""
+    """The same as a kernel that reads tables; None for any other operator, type or variant, or where it needs none."""
     if call.op.name != "relax.image.resize2d":
         return None
     x, attributes = call.args[0], call.attrs
@@ -51,7 +58,7 @@ def resize_by_tables(call: relax.Call, _: DefUse, builder: relax.BlockBuilder) -
         return None
     old, new = ([int(one.ty.shape[axis]) for axis in axes] for one in (x, call))
     rows, columns = (_taps(attributes, *sizes) for sizes in zip(old, new, strict=True))
-    if rows is None or columns is None:
+    if rows is None or columns is None or (rows.repeats and columns.repeats):
         return None
     tables = [relax.const(table) for table in (*rows.tables, *columns.tables)]
     compute = _by_rows if axes[-1] == 3 and rows.count > 1 else _at_once

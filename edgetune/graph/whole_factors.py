@@ -82,13 +82,13 @@ def _short(index: Expr, block: SBlock) -> Expr:
         return index
     places = np.arange(int(extent.value), dtype=str(axis.var.ty.dtype))
     try:
-        form = _form(np.broadcast_to(_value(index, places), places.shape), places)
+        form = whole_factor(np.broadcast_to(_value(index, places), places.shape), places)
     except _UnknownError:
         return index
     return index if form is None else _written(axis.var, str(index.ty.dtype), *form)
 
 
-def _form(values: np.ndarray, places: np.ndarray) -> tuple[int, int, int] | None:
+def whole_factor(values: np.ndarray, places: np.ndarray) -> tuple[int, int, int] | None:
     """The factor, the offset and the least divisor, as in `(factor * i + offset) // divisor`; None where none fits."""
     for divisor in range(1, min(_MOST_DIVISOR, len(places) - 1) + 1):
         factor = int(values[divisor]) - int(values[0])

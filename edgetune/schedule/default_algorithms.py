@@ -26,6 +26,7 @@ from edgetune.schedule.default_schedule import (
 from edgetune.schedule.default_sizes import tile_sizes
 from edgetune.schedule.rules.derivation import cycles_of_reductions, has_blocks
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
+from edgetune.schedule.sketches.elementwise import calls_function
 from edgetune.schedule.sketches.spaces import core_of, rows_of, stages_of, tile_of
 from edgetune.schedule.sketches.variants import Variant
 from edgetune.schedule.tile_costs import cheapest
@@ -36,6 +37,9 @@ _GAIN = 0.92
 
 _GAIN_OVER_PARTS = 0.75
 """The same if the direct algorithm sums in parts, which keeps operands in L2; overlapping tiles cannot do that."""
+
+_FUNCTION = 10.0
+"""Cycles in which a function such as exp is computed for one vector, of any number of lanes."""
 
 
 def algorithms_of(function: PrimFunc, allowed: Collection[str], target: Target) -> list[Algorithm]:
@@ -71,7 +75,10 @@ def _cycles(function: PrimFunc, target: Target) -> float:
     analysis = analyse_blocks(function)
     if analysis is None:
         return inf
-    return cycles_of_reductions(stages_of(function, analysis, target), core_of(function, target))
+    stages = stages_of(function, analysis, target)
+    lanes = max((one.lanes for one in stages.factored), default=stages.lanes)  # those of most elements
+    called = sum(stage.work for stage in analysis.stages if calls_function(stage.block))
+    return cycles_of_reductions(stages, core_of(function, target)) + _FUNCTION * called / lanes
 
 
 def overlapped_tail_algorithm(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:

@@ -69,7 +69,7 @@ def test_tables_mean_what_the_operator_means(
     )
     changed = rewrite(module, resize_by_tables)
     function, tables = kernel(changed)
-    assert tables, "the operator has become a kernel that reads tables"
+    assert tables or method == "nearest_neighbor", "the operator has become a kernel that reads tables"
     theirs, _ = kernel(module)
     random = np.random.default_rng(0)
     x = random.standard_normal([int(extent) for extent in theirs.params[0].shape]).astype("float32")
@@ -86,10 +86,10 @@ def test_tables_mean_what_the_operator_means(
 @pytest.mark.parametrize("method", METHODS)
 def test_default_schedules_keep_the_order_of_tables(layout: str, method: str, tmp_path: Path) -> None:
     """Tables are constants of two axes. Read at several places for one result, they must not be packed."""
-    changed = rewrite(resized(layout, (32, 20), (64, 40), method=method), resize_by_tables)
+    changed = rewrite(resized(layout, (32, 20), (75, 33), method=method), resize_by_tables)
     function, tables = kernel(changed)
     plain, target = plain_function(function, [False, *[True] * len(tables)]), wide_target(256)
-    shape = (2, 5, 64, 40) if layout == "NCHW" else (2, 64, 40, 5)
+    shape = (2, 5, 75, 33) if layout == "NCHW" else (2, 75, 33, 5)
     x = np.random.default_rng(1).standard_normal((2, 5, 32, 20) if layout == "NCHW" else (2, 32, 20, 5))
     arguments = [x.astype("float32"), *tables]
     source = emit_kernel(replay(plain, default_trace(plain, target)[0]), target, "k")

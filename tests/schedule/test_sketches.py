@@ -231,4 +231,4 @@ def test_a_transposition_stores_whole_vectors(shape: tuple[int, ...]) -> None:
     scheduled = replay(function, trace_text(design_spaces(function, target)[0].trace))
     text = emit_kernel(scheduled, target, "moved").definition
     assert "lane" not in text
-    assert "transpose_f32x8(&t_transpose[0]" in text, "in squares of vectors"
+    assert "transpose_f32x16(&t_transpose[0]" in text, "in squares of vectors"

@@ -22,13 +22,13 @@ from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.idle_steps import substituted
 from edgetune.schedule.sketches.inlining import inline_all
 from edgetune.schedule.sketches.padded_vectors import has_padded_vectors
-from edgetune.schedule.sketches.phases import split_phases
 from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
 from edgetune.schedule.sketches.tile import lanes_for
 from edgetune.schedule.sketches.transposition import transpose
 
 MAX_VECTORS = 8
 _FEWEST_LANES = 4
+_MOST_PHASES = 8
 
 
 def applies(analysis: BlockAnalysis) -> bool:
@@ -82,7 +82,7 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         else:
             _transpose_in_blocks(sch, loops, axis, native_lanes)
     else:
-        split_phases(sch, stage, loops)
+        _split_phases(sch, stage, loops)
 
 
 def _writes_in_blocks(stage: BlockStage, lanes: int) -> bool:
@@ -163,6 +163,36 @@ def _copies_every_second(block: SBlock) -> bool:
     place = _place_of(store.value, lane)
     first = substituted(place, {lane: tirx.IntImm(str(lane.ty.dtype), 0)})
     return bool(sym.Analyzer().can_prove_equal(place, first + lane * 2))
+
+
+def _split_phases(sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV]) -> bool:
+    """Split the `loops` of a stage by what its indices divide their axes by, and unroll the remainders of the last one.
+
+    Pixel shuffle, `x[c * 4 + r % 2 * 2 + s % 2, r / 2, s / 2]`, and a resize by a whole factor, `x[c, r / 2, s / 2]`,
+    gather along s. With the remainders unrolled, each phase reads neighbours, and compilers interleave the phases by
+    shuffles. False, and no change, where nothing divides the last axis.
+    """
+    factors = [_factor(stage, axis) for axis in stage.spatial]
+    whole = [int(sch.get(loop).extent.value) for loop in loops] == list(stage.spatial_extents)
+    if not whole or factors[-1] == 1:
+        return False
+    for loop, factor in zip(loops, factors, strict=True):
+        if factor > 1:
+            _, phase = sch.split(loop, [None, factor])
+    sch.unroll(phase)
+    return True
+
+
+def _factor(stage: BlockStage, axis: IterVar) -> int:
+    """The largest small number by which indices divide an axis, and which divides its extent; 1 where there is none."""
+    values = (node for store in stores(stage.block.body) for node in expressions(store.value))
+    divisions = (node for node in values if isinstance(node, tirx.FloorDiv | tirx.FloorMod))
+    found = [
+        int(node.b.value)
+        for node in divisions
+        if isinstance(node.b, tirx.IntImm) and mentions(node.a, axis.var) and 1 < int(node.b.value) <= _MOST_PHASES
+    ]
+    return max((factor for factor in found if extent_of(axis) % factor == 0), default=1)
 
 
 def _transpose_in_blocks(sch: Schedule, loops: Sequence[LoopRV], axis: int, most: int) -> None:
