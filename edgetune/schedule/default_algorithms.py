@@ -38,8 +38,8 @@ _GAIN = 0.92
 _GAIN_OVER_PARTS = 0.75
 """The same if the direct algorithm sums in parts, which keeps operands in L2; overlapping tiles cannot do that."""
 
-_FUNCTION = 10.0
-"""Cycles in which a function such as exp is computed for one vector, of any number of lanes."""
+_FUNCTION = 4.0
+"""Cycles of a function for one vector, of any number of lanes: exp takes twelve, an absolute value one."""
 
 
 def algorithms_of(function: PrimFunc, allowed: Collection[str], target: Target) -> list[Algorithm]:

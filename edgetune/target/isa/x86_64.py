@@ -85,9 +85,18 @@ def _multiply_adds(feature: str, gcc: str, clang: str, text: str) -> tuple[Instr
     )
 
 
-def _scaling(feature: str, bits: str, mask: str) -> tuple[Instruction]:
-    """A builtin of GCC and clang; `mask` has all lanes, and the rounding where that can be chosen."""
-    return (Instruction(feature, f"p = {{name}}(p, k, p, {mask});", f"__builtin_ia32_scalefps{bits}_mask"),)
+def _scaling(feature: str, bits: str, mask: str, clang: str = "") -> tuple[Instruction, ...]:
+    """A builtin of GCC and clang; `mask` has all lanes, and the rounding where that can be chosen.
+
+    `clang`: the same for clang, where the types differ: GCC's mask of 16 lanes has a sign.
+    """
+    text, name = "p = {{name}}(p, k, p, {mask});", f"__builtin_ia32_scalefps{bits}_mask"
+    if not clang:
+        return (Instruction(feature, text.format(mask=mask), name),)
+    return (
+        Instruction(feature, text.format(mask=mask), name, "gcc"),
+        Instruction(feature, text.format(mask=clang), name, "clang"),
+    )
 
 
 # VNNI sums products of pairs; the older instruction needs an addition after it.
@@ -103,7 +112,7 @@ _VECTORS = VectorInstructions(
     scaling={
         4: _scaling("__AVX512VL__", "128", "0xff"),
         8: _scaling("__AVX512VL__", "256", "0xff"),
-        16: _scaling("__AVX512F__", "512", "-1, 4"),
+        16: _scaling("__AVX512F__", "512", "-1, 4", "0xffff, 4"),
     },
     rounding={
         4: _gcc("__SSE4_1__", "roundps", "*v = {name}(x, 8);"),
