@@ -17,6 +17,9 @@ from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, men
 _LINE = 16
 """Elements of float32 in a line of a cache."""
 
+_MOST_FILL = 1.2
+"""Rows become whole lines where they grow by no more: of 24 elements, 32 would take a third more of each cache."""
+
 
 class OrderConflict(Exception):  # noqa: N818 - no error: the expression keeps its order
     """A tensor is wanted in two orders."""
@@ -32,15 +35,17 @@ class Orders:
     def add(self, buffer: TvmBuffer, axis: int | None, padded: int = 0, *, lines: bool = False) -> None:
         """Move `axis` of `buffer` to the end, with `padded` elements if that is not 0; these are zero.
 
-        `lines`: in memory, its rows are whole lines of a cache. Raises OrderConflict for an axis of None, and where
-        another one moves already.
+        `lines`: in memory, its rows are whole lines of a cache, unless they would grow by too much. Raises
+        OrderConflict for an axis of None, and where another one moves already.
         """
         if axis is None:
             raise OrderConflict
         known = self.axis(buffer)
         if known is None:
             shape = _to_end(list(buffer.ty.shape), axis)
-            extent = -(-int(shape[-1]) // _LINE) * _LINE if lines else padded
+            whole = -(-int(shape[-1]) // _LINE) * _LINE
+            lines = lines and whole <= _MOST_FILL * int(shape[-1])
+            extent = whole if lines else padded
             shape = [*shape[:-1], extent] if extent else shape
             word = "last" if axis < len(shape) - 1 else "padded"
             moved = tirx.decl_buffer(shape, str(buffer.ty.dtype), f"{buffer.name}_{word}")
