@@ -171,7 +171,8 @@ def _rows(run: Sequence[Stmt]) -> Iterator[list[Stmt]]:
 
 
 def _next_to(one: Stmt, other: Stmt) -> bool:
-    return len(one.indices) == 1 and sym.Analyzer().can_prove_equal(other.indices[0] - one.indices[0], 1)
+    same = one.buffer.same_as(other.buffer) and len(one.indices) == 1
+    return same and sym.Analyzer().can_prove_equal(other.indices[0] - one.indices[0], 1)
 
 
 def _parts(row: Sequence[Stmt]) -> Iterator[Sequence[Stmt]]:
@@ -236,18 +237,18 @@ def _emit_to_registers(printer: StatementPrinter, stores: Sequence[Stmt], values
         end = number + width
         whole = places[number:end] == list(range(places[number], places[number] + width))
         if width > 1 and whole and all(map(_is_start, stores[number:end])):
-            printer.context.emit(f"{name} = {_vector_of(values[number:end], printer.type(of, width))};")
+            printer.context.emit(f"{name} = {_vector_of(values[number:end], values, printer.type(of, width))};")
             number = end
         else:
             _emit_result(printer, stores[number], values[number])
             number += 1
 
 
-def _vector_of(values: Sequence[str], c_type: str) -> str:
-    """A vector of values: the vector whose lanes they are, or a literal."""
-    name = values[0].partition("[")[0]
-    alone = len(values) >= FOUR and values == [f"{name}[{lane}]" for lane in range(len(values))]
-    return name if alone else f"({c_type}){{{', '.join(values)}}}"
+def _vector_of(some: Sequence[str], values: Sequence[str], c_type: str) -> str:
+    """A vector of some of the `values`: the vector whose lanes they all are, or a literal."""
+    name = some[0].partition("[")[0]
+    lanes = [value for value in values if value.partition("[")[0] == name]
+    return name if len(some) >= FOUR and list(some) == lanes else f"({c_type}){{{', '.join(some)}}}"
 
 
 def _emit_result(printer: StatementPrinter, store: Stmt, *values: str) -> None:

@@ -58,6 +58,10 @@ def printed_transposition(printer: StatementPrinter, loop: For) -> bool:
         return False
     if printer.survey.base(found.store.buffer) == printer.survey.base(value.source):
         return False
+    shared = printer.shared
+    own = shared is not None and any(one.loop_var.same_as(shared.variable) for one in (found.rows, found.columns))
+    if own and shared is not None and shared.across is not None:
+        return False  # a thread's part of the shared loop depends on the one around it
     dtype = str(loop.loop_var.ty.dtype)
     extents, starts = [], [total_of(found.target, dtype), total_of(found.source, dtype)]
     for one, steps in ((found.rows, (found.to_row, 1)), (found.columns, (1, found.from_row))):

@@ -12,9 +12,12 @@ from tvm import te
 from tvm.s_tir import Schedule
 
 from edgetune.codegen import KernelSource, emit_kernel
+from edgetune.schedule.algorithms.apply import apply_schedule
+from edgetune.schedule.algorithms.schedule_text import FORMS
+from edgetune.schedule.default_algorithms import default_schedule
 from edgetune.schedule.sketches import module_of
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
-from tests.sketch_samples import prim_func
+from tests.sketch_samples import prim_func, random_arguments, run_plain
 
 TERMS = {"sum": lambda x, axis: te.sum(x, axis=axis), "largest": lambda x, axis: te.max(x, axis=axis)}
 TERMS["smallest"] = lambda x, axis: te.min(x, axis=axis)
@@ -119,3 +122,20 @@ def test_a_vector_that_no_register_holds_joins_alone(bits: int) -> None:
     text = source_of(joined("sum", 1, 4, bits // 16), bits).definition
     assert "_each_" not in text
     assert f"@lanes_sum_f32x{bits // 32}(" in text
+
+
+@pytest.mark.parametrize("cc", ["gcc", "clang-19"])
+@pytest.mark.parametrize(("shape", "terms", "bits"), [((2, 8, 4), 24, 256), ((2, 8, 4), 64, 512), ((3, 3, 4), 24, 256)])
+def test_half_of_a_joined_vector_goes_to_narrower_registers(
+    shape: tuple[int, ...], terms: int, bits: int, cc: str, tmp_path: Path
+) -> None:
+    """Eight neighbours join at once; what follows them reads rows of four."""
+    x, k = te.placeholder((*shape, terms), name="x"), te.reduce_axis((0, terms), "k")
+    y = te.compute(shape, lambda a, i, j: te.sum(x[a, i, j, k], axis=k), "y")
+    function, target = prim_func([x], te.compute(shape, lambda a, i, j: y[a, i, j] * 2.0, "z")), wide_target(bits)
+    trace = default_schedule(function, target, 0, FORMS)[0]
+    source = emit_kernel(apply_schedule(function, trace).module, target, "k")
+    compile_strictly(source, target, tmp_path, cc)
+    arrays = random_arguments(function)
+    result = run_kernel(source, target, arrays, tmp_path, cc=cc, extra=SANITIZERS)[-1]
+    np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-4, atol=1e-5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,16 @@ KERNELS: dict[str, Callable[[], Any]] = {
 }
 BITS = {"squares_of_16": 512}
 """Widest vectors of kernels that need others than 256 bits."""
+
+
+@pytest.mark.parametrize("workers", [2, 4, 5, 16])
+def test_any_number_of_threads_shares_a_transposition(workers: int, tmp_path: Path) -> None:
+    """Where a thread gets a part of each of some blocks, the loop over blocks stays around the others."""
+    for number, (high, wide, bits) in enumerate(((400, 21, 256), (400, 21, 512), (20, 400, 256))):
+        board = wide_target(bits)
+        source = emit_shared_kernel(transposed(high, wide, bits), board, "s", replace(ALL, workers=workers))
+        (tmp_path / str(number)).mkdir()
+        compile_strictly(backwards(source), board, tmp_path / str(number), "gcc")
 
 
 @pytest.mark.parametrize("kernel", sorted(KERNELS))

@@ -10,7 +10,8 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from tvm import te
+import tvm_ffi
+from tvm import s_tir, te
 from tvm.tirx import IntImm
 
 from edgetune.errors import UnsupportedOperator, UsageError
@@ -21,11 +22,12 @@ from edgetune.frontend.tensor_expression.repeated_values import with_repeated_va
 from edgetune.frontend.tensor_expression.row_divisors import with_row_divisors
 from edgetune.graph.long_sums import split_long_sums
 from edgetune.graph.macs import multiply_accumulates
-from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, TensorSpec, byte_size
+from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, Rows, TensorSpec, byte_size
 from edgetune.graph.running_reductions import shorten_running_reductions
 from edgetune.graph.separable_windows import separate_windows
-from edgetune.graph.tvm_types import PrimFunc
+from edgetune.graph.tvm_types import PrimFunc, SBlock, TvmBuffer
 from edgetune.graph.workload import workload_hash
+from edgetune.schedule.sketches.block_analysis import extent_of
 
 
 def program_from_te(
@@ -79,7 +81,7 @@ def _program(
             if number == len(known):
                 shape = tuple(int(extent) for extent in place.ty.shape)
                 tensor = _unused(str(place.name), [buffer.name for buffer in buffers])
-                known.append((place, Param(tensor, shape, str(place.ty.dtype), "input")))
+                known.append((place, Param(tensor, shape, str(place.ty.dtype), "input", _rows_written(part, place))))
                 buffers.append(Buffer(number, tensor, shape, str(place.ty.dtype), "intermediate"))
             param = known[number][1]
             role: Role = "constant" if param.role == "constant" else "input"
@@ -103,6 +105,24 @@ def _program(
         constants={b.id: np.asarray(weights[b.name], order="C") for b in buffers if b.kind == "constant"},
         model_sha256=workload_hash(function),
     )
+
+
+def _rows_written(part: PartOfExpression, place: TvmBuffer) -> Rows | None:
+    """The rows of a tensor that `part` writes, where they do not fill it: rows of a copy may end in gaps."""
+    number = next((number for number, one in enumerate(part.writes) if one.same_as(place)), None)
+    if number is None or not place.ty.shape:
+        return None
+    written = part.function.params[len(part.reads) + number]
+    lengths: set[int] = set()
+
+    def look(block: SBlock) -> None:
+        for region in block.writes:
+            last = region.region[-1].min if region.source.same_as(written) and region.region else None
+            lengths.update(extent_of(axis) for axis in block.iter_vars if axis.var.same_as(last))
+
+    tvm_ffi.structural_walk(part.function.body, (s_tir.SBlock, look))
+    pitch = int(place.ty.shape[-1])
+    return Rows(max(lengths), pitch) if lengths and max(lengths) < pitch else None
 
 
 def _unused(name: str, used: Collection[str]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from math import prod
 
 import tvm_ffi
@@ -34,7 +35,10 @@ from edgetune.graph.reduction_stage import mentions, with_places
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt
 from edgetune.schedule.sketches.block_analysis import block_of, expressions, extent_of
 
+_MOST_NODES = 200
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)
+_STORED = (*_ARITHMETIC, tirx.Div, ir.Call)
+"""What may be stored. A selection stays where it is: schedules skip the steps in which its condition does not hold."""
 
 
 def with_repeated_values(function: PrimFunc) -> PrimFunc:
@@ -61,6 +65,8 @@ def _without_repetition(
     store = block.body
     if not isinstance(store, tirx.BufferStore) or str(store.buffer.ty.dtype) != "float32":
         return statement, []
+    if sum(1 for _ in islice(expressions(store.value), _MOST_NODES + 1)) > _MOST_NODES:
+        return statement, []  # each part of a value is looked at as a whole
     places = list(_repeated(store.value, block))
     made: list[StoredValue] = []
     loads: list[tuple[Expr, Expr]] = []
@@ -86,11 +92,15 @@ def _repeated(value: Expr, block: SBlock) -> Iterator[Expr]:
 def _parts(value: Expr) -> Sequence[Expr]:
     if isinstance(value, ir.Call):
         return [] if "if_then_else" in str(value.op) else list(value.args)
+    if isinstance(value, tirx.Select):
+        return [value.true_value, value.false_value]
+    if isinstance(value, tirx.Cast):
+        return [value.value]
     return [part for part in (getattr(value, name, None) for name in "ab") if part is not None]
 
 
 def _is_repeated(value: Expr, block: SBlock) -> bool:
-    if isinstance(value, ir.TensorLoad) or str(value.ty.dtype) != "float32" or not _is_work(value, block):
+    if not isinstance(value, _STORED) or str(value.ty.dtype) != "float32" or not _is_work(value, block):
         return False
     loads = [node for node in expressions(value) if isinstance(node, ir.TensorLoad)]
     if not loads or not all(is_plain(load, block) for load in loads):

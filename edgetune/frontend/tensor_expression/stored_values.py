@@ -1,4 +1,4 @@
-"""StoredValue values: a part of what a stage computes, as a stage of its own that is computed once."""
+"""Stored values: a part of what a stage computes, as a stage of its own that is computed once."""
 
 from __future__ import annotations
 
@@ -76,10 +76,13 @@ def axes_of(value: Expr, block: SBlock) -> list[IterVar]:
 
 
 def is_plain(load: BufferLoad, block: SBlock) -> bool:
-    """Whether a load is inside its tensor at all places, also where a condition around it does not hold."""
+    """Whether a load is inside its tensor at all places, also where a condition around it does not hold.
+
+    Its indices are axes that count from 0, as those of a stored value do.
+    """
     if any(load.source.same_as(write.source) for write in block.writes):
         return False
-    axes = block.iter_vars
+    axes = [axis for axis in block.iter_vars if isinstance(axis.dom.min, tirx.IntImm) and int(axis.dom.min.value) == 0]
     return all(
         isinstance(index, tirx.IntImm)
         or any(index.same_as(axis.var) and extent_of(axis) <= int(extent) for axis in axes)
@@ -105,7 +108,7 @@ def loading(statement: Stmt, changes: Sequence[tuple[Expr, Expr]]) -> Stmt:
         return next((new for old, new in changes if node.same_as(old)), node)
 
     def rewrite(block: SBlock) -> SBlock:
-        kinds = (tirx.Div, ir.Call, tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)
+        kinds = {type(old) for old, _ in changes}
         body = tvm_ffi.structural_map(block.body, [(kind, value) for kind in kinds])
         read: list[TvmBuffer] = []
         tvm_ffi.structural_walk(body, (ir.TensorLoad, lambda load: read.append(load.source)))

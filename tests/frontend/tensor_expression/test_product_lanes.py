@@ -10,7 +10,7 @@ from tvm import te, tirx, topi
 
 from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
-from edgetune.graph.program import Program
+from edgetune.graph.program import Program, Rows
 
 Array = np.ndarray
 SIZES = {"b": 2, "i": 40, "j": 37, "k": 50, "n": 7}
@@ -85,6 +85,15 @@ def test_rows_of_a_copy_begin_at_a_line() -> None:
     program, _ = made("bik,bjk->bij", arrays_of("bik,bjk->bij", i=127, j=100))
     (copy,) = [buffer for buffer in program.buffers if buffer.name == "x1_last"]
     assert copy.shape == (SIZES["b"], SIZES["k"], 112)
+    rows = {
+        kernel.name: [param.rows for param in kernel.params if param.name == "x1_last"] for kernel in program.kernels
+    }
+    assert [rows[kernel.name] for kernel in program.kernels][:2] == [[Rows(100, 112)]] * 2, "a search compares no gaps"
+
+
+def test_rows_that_would_grow_by_a_third_have_no_gaps() -> None:
+    program, _ = made("bik,bjk->bij", arrays_of("bik,bjk->bij", i=127, j=24))
+    assert all(param.rows is None for kernel in program.kernels for param in kernel.params)
 
 
 @settings(max_examples=25)

@@ -110,3 +110,33 @@ def test_a_group_norm_has_vectors_across_groups() -> None:
     np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-5)
     shapes = [tuple(map(int, one.ty.shape)) for one in program.kernels[0].function.body.block.alloc_buffers]
     assert shapes.count((8, 12)) == 2
+
+
+def shifted(*, selected: bool) -> Any:
+    """A product whose terms begin at 1; `selected`: or those of a triangle, of exponentials."""
+    a, b = te.placeholder((40, 41), name="a"), te.placeholder((41, 40), name="b")
+    k = te.reduce_axis((0 if selected else 1, 41), "k")
+
+    def term(i: Any, j: Any) -> Any:
+        if not selected:
+            return te.abs(a[i, k]) * b[k, j]
+        return tirx.Select(k <= i, te.exp(a[i, k]), tirx.const(0.0, "float32")) * b[k, j]
+
+    return prim_func([a, b], te.compute((40, 40), lambda i, j: te.sum(term(i, j), axis=k), "product"))
+
+
+def test_axes_that_begin_elsewhere_have_no_stored_values() -> None:
+    """A stored value counts from 0, so the place of its axis would be another one."""
+    function = shifted(selected=False)
+    assert with_repeated_values(function).same_as(function)
+
+
+def test_what_a_condition_selects_is_stored_and_read() -> None:
+    function = shifted(selected=True)
+    changed = with_repeated_values(function)
+    assert [str(block_of(one).name_hint) for one in changed.body.block.body.seq] == ["a_value", "product"]
+    product = str(changed.body.block.body.seq[1])
+    assert "exp" not in product
+    assert "Select" in product
+    arrays = random_arguments(function)
+    np.testing.assert_allclose(run_plain(changed, arrays), run_plain(function, arrays), rtol=1e-5)
