@@ -13,9 +13,10 @@ from math import prod
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from edgetune.frontend.tensor_expression.stored_values import kept
 from edgetune.graph.reduction_stage import ReductionStage, reduction_of, variable, with_places
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, Stmt, TvmBuffer
-from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, block_of
+from edgetune.schedule.sketches.block_analysis import block_of
 
 _FEWEST_USES = 3
 """Elements of a row from which on a division for each costs more than another stage."""
@@ -40,7 +41,7 @@ def with_reciprocals(function: PrimFunc) -> PrimFunc:
     for place, statement in enumerate(before):
         statements.append(_multiplied(statement, pairs))
         if place in made:
-            statements.append(_kept(made[place].statement()))
+            statements.append(kept(made[place].statement()))
     block = root.block
     buffers = [*block.alloc_buffers, *(one.out for one in made.values())]
     body = tirx.SeqStmt(statements)
@@ -170,20 +171,3 @@ def _reads(body: Stmt, buffer: TvmBuffer) -> bool:
     found: list[bool] = []
     tvm_ffi.structural_walk(body, (ir.TensorLoad, lambda load: found.append(bool(load.source.same_as(buffer)))))
     return any(found)
-
-
-def _kept(statement: Stmt) -> Stmt:
-    """A statement whose block no reader repeats."""
-
-    def annotated(block: SBlock) -> SBlock:
-        return s_tir.SBlock(
-            block.iter_vars,
-            block.reads,
-            block.writes,
-            block.name_hint,
-            block.body,
-            block.init,
-            annotations={COMPUTED_ONCE: True},
-        )
-
-    return tvm_ffi.structural_map(statement, (s_tir.SBlock, annotated))
