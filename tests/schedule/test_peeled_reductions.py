@@ -56,6 +56,20 @@ def test_every_schedule_means_what_plain_loops_mean(kind: str, count: int, lengt
         np.testing.assert_allclose(run_plain(found.function, arrays), run_plain(function, arrays), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(("length", "kind"), [(127, "log_sum_exp"), (29, "least"), (35, "softmax")])
+def test_a_rest_that_fills_no_vector_overlaps(length: int, kind: str) -> None:
+    """The last 15, 13 or 3 elements of a row are a whole vector, of which a sum leaves out what it had already."""
+    function = rows(kind, 8, length)
+    found = algorithm_named(function, "peeled_512").function
+    analysis = analyse_blocks(found)
+    assert analysis is not None
+    rests = [stage for stage in analysis.reductions if stage.name.endswith("_rest")]
+    assert rests
+    assert all(stage.reduction_extents == (16,) for stage in rests)
+    arrays = random_arguments(function)
+    np.testing.assert_allclose(run_plain(found, arrays), run_plain(function, arrays), rtol=1e-5, atol=1e-5)
+
+
 def test_both_parts_have_vectors(tmp_path: Path) -> None:
     function, target = rows("log_sum_exp", 8, 100), wide_target(512)
     text, _ = default_schedule(function, target, 1 << 20, FORMS)

@@ -26,6 +26,9 @@ from edgetune.schedule.sketches.block_analysis import (
 
 _JOINS = (tirx.Add, tirx.Max, tirx.Min)
 
+_SHORT = 2
+"""Terms of a rest up to which they are added one by one."""
+
 
 def peeled_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     """The algorithm called `name` ("peeled_" and the bits of a vector) of an unscheduled PrimFunc.
@@ -74,7 +77,9 @@ def _peeled(stage: BlockStage, axis: int, lanes: int) -> tuple[list[Stmt], list[
     """The statements of a stage in two parts and their join, and the buffers of the parts."""
     extent = stage.reduction_extents[axis]
     rest = extent % lanes
-    parts = [_part(stage, axis, 0, extent - rest, "whole"), _part(stage, axis, extent - rest, rest, "rest")]
+    overlap = lanes - rest if rest > _SHORT and rest.bit_count() > 1 else 0
+    whole = _part(stage, axis, range(extent - rest), "whole")
+    parts = [whole, _part(stage, axis, range(extent - rest - overlap, extent), "rest", overlap)]
     buffers = [buffer for _, buffer in parts]
     output = stage.block.writes[0].source
     places = [tirx.Var(one.var.name, one.var.ty) for one in stage.spatial]
@@ -86,22 +91,26 @@ def _peeled(stage: BlockStage, axis: int, lanes: int) -> tuple[list[Stmt], list[
     return [*(statement for statement, _ in parts), join], buffers
 
 
-def _part(stage: BlockStage, axis: int, first: int, extent: int, word: str) -> tuple[Stmt, TvmBuffer]:
-    """The stage over `extent` places of a reduction axis from `first` on, into a buffer of its own."""
+def _part(stage: BlockStage, axis: int, part: range, word: str, overlap: int = 0) -> tuple[Stmt, TvmBuffer]:
+    """The stage over a `part` of a reduction axis, into a buffer of its own; a sum leaves out the first `overlap`."""
     output = stage.block.writes[0].source
     buffer = tirx.decl_buffer(output.ty.shape, "float32", f"{output.name}_{word}")
     axes = [*stage.spatial, *stage.reduction]
     variables = [tirx.Var(one.var.name, one.var.ty) for one in axes]  # new ones: the other part has its own
     places: list[Expr] = list(variables)
     moved = len(stage.spatial) + axis
-    if first:
-        places[moved] = variables[moved] + tirx.IntImm(str(variables[moved].ty.dtype), first)
+    counted = variables[moved]
+    if part.start:
+        places[moved] = counted + tirx.IntImm(str(counted.ty.dtype), part.start)
 
     def load(node: BufferLoad) -> BufferLoad:
         return tirx.BufferLoad(buffer, node.indices) if node.source.same_as(output) else node
 
     def store(node: BufferStore) -> BufferStore:
-        return tirx.BufferStore(buffer, node.value, node.indices)
+        value = node.value
+        if overlap and isinstance(value, tirx.Add):
+            value = value.a + tirx.Select(counted >= overlap, value.b, tirx.const(0.0, "float32"))
+        return tirx.BufferStore(buffer, value, node.indices)
 
     def rename(variable: Var) -> Expr:
         found = (place for one, place in zip(axes, places, strict=True) if variable.same_as(one.var))
@@ -118,7 +127,7 @@ def _part(stage: BlockStage, axis: int, first: int, extent: int, word: str) -> t
         )
 
     extents = [extent_of(one) for one in axes]
-    extents[moved] = extent
+    extents[moved] = len(part)
     block = stage.block
     made = s_tir.SBlock(
         [],
