@@ -102,3 +102,32 @@ def test_a_function_of_a_tensor_whose_memory_it_takes_is_applied_once(tmp_path: 
     arrays = random_arguments(function)
     result = run_kernel(source, target, arrays, tmp_path)[-1]
     np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-4)
+
+
+def stencil(count: int, length: int) -> Any:
+    """The gap of each element to the mean of its neighbours."""
+    x = te.placeholder((count + 2, length + 2), name="x")
+
+    def gap(i: Any, j: Any) -> Any:
+        around = x[i, j + 1] + x[i + 2, j + 1] + x[i + 1, j] + x[i + 1, j + 2]
+        return x[i + 1, j + 1] - 0.25 * around
+
+    return prim_func([x], te.compute((count, length), gap, "gap"))
+
+
+@pytest.mark.parametrize(("length", "widths"), [(61, [16, 8, 4]), (127, [16, 8, 4, 2]), (30, [16, 8, 4, 2])])
+def test_neighbours_in_rows_that_no_vector_divides_have_vectors(length: int, widths: list[int], tmp_path: Path) -> None:
+    function, target = stencil(5, length), wide_target(512)
+    source = emit_kernel(apply_schedule(function, default_schedule(function, target, 0, FORMS)[0]).module, target, "k")
+    assert {int(width) for width in re.findall(r"\(f32x(\d+)u \*\)&gap", source.definition)} == set(widths)
+    arrays = random_arguments(function)
+    for cc in ("gcc", "clang-19"):
+        compile_strictly(source, target, tmp_path, cc)
+        result = run_kernel(source, target, arrays, tmp_path, cc=cc)[-1]
+        np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-5, atol=1e-6)
+
+
+@settings(max_examples=10)
+@given(st.integers(1, 5), st.integers(2, 70), st.sampled_from([board(512, 32), board(256, 16), board(128, 32)]))
+def test_neighbours_mean_what_plain_loops_mean(count: int, length: int, target: Any) -> None:
+    assert check(stencil(count, length), target, 1) > 0

@@ -288,7 +288,7 @@ def calls_function(block: SBlock) -> bool:
 
 
 def contiguous(block: SBlock, lanes: int = 1) -> bool:
-    """Whether every load that depends on the last axis of `block` has it as last index, with stride one.
+    """Whether every load that depends on the last axis of `block` moves along its own last axis with stride one.
 
     With `lanes`, which divide the axis, the stride need be one only inside each vector of so many elements.
     """
@@ -301,7 +301,7 @@ def _is_along(load: BufferLoad, lane: Var, lanes: int = 1) -> bool:
     *outer, last = load.indices or [lane]  # a scalar has none
     if any(mentions(index, lane) for index in outer):
         return False
-    return not mentions(last, lane) or last.same_as(lane) or (lanes > 1 and steps_in_blocks(last, lane, lanes))
+    return not mentions(last, lane) or steps_by_one(last, lane) or (lanes > 1 and steps_in_blocks(last, lane, lanes))
 
 
 def uniform(block: SBlock) -> bool:
