@@ -31,7 +31,11 @@ class StoredValue:
 
     def load(self) -> BufferLoad:
         """The value at the places of its axes."""
-        return tirx.BufferLoad(self.stage.out, [axis.var for axis in self.axes])
+        return self.read(self.stage.out)
+
+    def read(self, buffer: TvmBuffer) -> BufferLoad:
+        """The value at the places of its axes, from the `buffer` of an equal one."""
+        return tirx.BufferLoad(buffer, [axis.var for axis in self.axes])
 
 
 def with_statements(function: PrimFunc, statements: Sequence[Stmt], stored: Sequence[StoredValue]) -> PrimFunc:
@@ -63,6 +67,11 @@ def stored_value(value: Expr, block: SBlock, name: str) -> StoredValue:
     short = extent_of(last) % _WIDEST > 0 and extent_of(last) < _WIDEST
     if short and not is_one_of(last, own) and uses >= FEWEST_USES * extent_of(last):
         own = [*own, last]
+    return stored_over(value, own, name)
+
+
+def stored_over(value: Expr, own: Sequence[IterVar], name: str) -> StoredValue:
+    """A value over the axes `own`, which all begin at 0, in this order."""
     axes: list[Axis] = [(variable(str(axis.var.name), str(axis.var.ty.dtype)), extent_of(axis)) for axis in own]
     renamed = {axis.var: one for axis, (one, _) in zip(own, axes, strict=True)}
     out = tirx.decl_buffer([tirx.IntImm(str(one.ty.dtype), extent) for one, extent in axes], "float32", name)

@@ -38,12 +38,13 @@ def cheap_to_repeat(analysis: BlockAnalysis, stage: BlockStage) -> bool:
     if stage.spatial and stage.branches_along(stage.spatial[-1]) and any(reader.reduction for reader in readers):
         return False  # lanes of the reduction would branch one by one
     once = len(readers) == 1 and readers[0].work <= stage.work
-    return once or not any(_costly(node) for store in stores(stage.block.body) for node in expressions(store.value))
+    return once or not any(is_costly(node) for store in stores(stage.block.body) for node in expressions(store.value))
 
 
 def _reads(reader: BlockStage, stage: BlockStage) -> bool:
     return any(r.source.same_as(w.source) for r in reader.block.reads for w in stage.block.writes)
 
 
-def _costly(node: Expr) -> bool:
+def is_costly(node: Expr) -> bool:
+    """Whether a node calls a function of many instructions, or of a slow one."""
     return isinstance(node, ir.Call) and any(word in getattr(node.op, "name", "") for word in _COSTLY)
