@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from functools import cache
 
 from benchmarks.search.expression import Expression
+from benchmarks.search.fields_grids import grids
+from benchmarks.search.fields_models import models
+from benchmarks.search.fields_points import points
+from benchmarks.search.fields_signals import signals
 from benchmarks.search.held_out import held_out
 from benchmarks.search.later import later
 from benchmarks.search.paper_operators import is_quick, paper_operators
@@ -14,7 +18,20 @@ from benchmarks.search.unforeseen import unforeseen
 from edgetune.errors import UsageError
 from edgetune.yaml_reader.nearest import nearest
 
-_WITHOUT_PEER = {"unforeseen": unforeseen, "held-out": held_out, "small-extents": small_extents, "later": later}
+
+def _fields() -> Iterator[Expression]:
+    """Expressions of other fields, from four files."""
+    for cases in (grids, points, signals, models):
+        yield from cases()
+
+
+_WITHOUT_PEER = {
+    "unforeseen": unforeseen,
+    "held-out": held_out,
+    "small-extents": small_extents,
+    "later": later,
+    "fields": _fields,
+}
 
 
 @cache

@@ -17,6 +17,8 @@ FLOAT = 4
 
 EXP = polynomial_operations("exp")
 """Additions and multiplications of our polynomial for `exp` where the result is a normal number."""
+LOG = polynomial_operations("log")
+"""The same for `log`."""
 
 Tensors = Mapping[str, Any]
 """PyTorch tensors by name."""
