@@ -17,6 +17,7 @@ from edgetune.codegen.reduction_blocks import ANNOTATION as PARTS
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.catalogue import algorithm_named
 from edgetune.schedule.algorithms.schedule_text import DIRECT, algorithm_and_trace
+from edgetune.schedule.sketches.index_sets import LANES
 
 _PREFETCHES = {
     WEIGHTS_L1: "prefetch weights into L1",
@@ -122,6 +123,8 @@ class _Steps:
             self.others.append(_PREFETCHES[attributes[0]])
         elif kind == "Annotate" and attributes[0] == STAGES and self.drawn[inputs[1]] > 1:
             self.others.append(f"copy {_steps(self.drawn[inputs[1]] - 1)} ahead")
+        elif kind == "Annotate" and attributes[0] == LANES:
+            self.others.append(f"divide {self.loops.get(inputs[0], '')} by its conditions")
         elif kind == "Annotate" and attributes[0] == PARTS:
             self.others.append(f"sum in {inputs[1]} parts")
 

@@ -20,6 +20,7 @@ from edgetune.schedule.sketches.block_analysis import (
 )
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.idle_steps import substituted
+from edgetune.schedule.sketches.index_sets import divide_row, is_known_in_phases
 from edgetune.schedule.sketches.inlining import inline_all
 from edgetune.schedule.sketches.padded_vectors import has_padded_vectors
 from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
@@ -55,10 +56,16 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         return
     if not _copies_every_second(stage.block) and transpose(sch, stage, loops, native_lanes):
         return
-    if stage.branches_along(stage.spatial[-1]):
+    branches = stage.branches_along(stage.spatial[-1])
+    in_blocks = native_lanes if stage.spatial_extents[-1] % native_lanes == 0 else 1
+    if (branches or not contiguous(stage.block, in_blocks)) and divide_row(sch, stage, loops[-1], native_lanes):
+        return
+    if branches:
         fixed = isinstance(sch.get(loops[-1]).extent, tirx.IntImm)  # not the part of a row that a window needs
         if fixed and stage.writes_its_axes() and has_padded_vectors(stage):
             _lanes(sch, loops[-1], native_lanes, decide)
+        elif fixed and is_known_in_phases(stage, _factor(stage, stage.spatial[-1])):
+            _split_phases(sch, stage, loops)
         return
     block = sch.get(sch.get_sblock(stage.name))
     width = lanes_for(int(sch.get(loops[-1]).extent.value), native_lanes)
@@ -173,14 +180,18 @@ def _split_phases(sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV]) -> 
     shuffles. False, and no change, where nothing divides the last axis.
     """
     factors = [_factor(stage, axis) for axis in stage.spatial]
-    whole = [int(sch.get(loop).extent.value) for loop in loops] == list(stage.spatial_extents)
+    divided = [each for each in zip(loops, stage.spatial, factors, strict=True) if each[-1] > 1]
+    whole = all(_has_extent(sch.get(loop).extent, extent_of(axis)) for loop, axis, _ in divided)
     if not whole or factors[-1] == 1:
         return False
-    for loop, factor in zip(loops, factors, strict=True):
-        if factor > 1:
-            _, phase = sch.split(loop, [None, factor])
+    for loop, _, factor in divided:
+        _, phase = sch.split(loop, [None, factor])
     sch.unroll(phase)
     return True
+
+
+def _has_extent(value: Expr, extent: int) -> bool:
+    return isinstance(value, tirx.IntImm) and int(value.value) == extent
 
 
 def _factor(stage: BlockStage, axis: IterVar) -> int:

@@ -12,6 +12,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.graph.tvm_types import BufferStore, Expr, For, IRModule, PrimFunc, SBlock, Stmt, TvmBuffer
+from edgetune.schedule.sketches.divided_rows import parts_of_row
 from edgetune.schedule.sketches.idle_steps import skip_idle_steps
 from edgetune.schedule.sketches.padded_vectors import conjuncts, whole_or_by_element
 from edgetune.schedule.sketches.remainders import peel_remainder
@@ -48,6 +49,9 @@ def _rebuilt(node: Stmt, parameters: Sequence[TvmBuffer] | None) -> Stmt:
         same = all(new is part for new, part in zip(parts, old, strict=True))
         return node if same else tirx.SeqStmt(parts)
     if isinstance(node, tirx.For):
+        divided = parts_of_row(node, parameters)
+        if divided is not node:
+            return divided
         peeled = peel_remainder(node, parameters)
         if peeled is not node:
             return _rebuilt(peeled, parameters)

@@ -1,0 +1,245 @@
+"""Index set splitting: a row is divided where a condition on its place changes, and each part has no condition.
+
+`c == 0 ? a : b` becomes the element 0 and a row from 1 on. So does a place that wraps, `x[(c + 1) % n]`, or is kept
+within a row, `x[max(c - 1, 0)]`. A part that loads neighbours is a loop over vectors, others stay single elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import tvm_ffi
+from tvm import ir, s_tir, sym, tirx
+from tvm.s_tir import Schedule
+
+from edgetune.graph.reduction_stage import with_places
+from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, For, LoopRV, Stmt, Var
+from edgetune.schedule.sketches.block_analysis import (
+    BlockStage,
+    expressions,
+    extent_of,
+    is_one,
+    is_zero,
+    mentions,
+)
+from edgetune.schedule.sketches.padded_vectors import conjuncts
+from edgetune.schedule.sketches.places import COMPARISONS, DIVISIONS, kind_at
+
+LANES = "edgetune_divided_row"
+"""Annotation of the loop over a row: the most lanes of a vector."""
+
+MOST_PARTS = 8
+MOST_CONDITIONS = 3
+FEWEST_LANES = 4
+_MOST_PLACES = 1 << 22
+_LEAST_SHARE = 0.75
+"""The least share of a row that lies in parts that are vectors."""
+
+_STEPS = {"float32": {0, 1, 2}}
+"""By how many elements the loads of a vector may move; every second element of float32 is two loads and a shuffle."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A range of places along an axis, and the store as it is there. `neighbours`: it can be done in vectors."""
+
+    first: int
+    extent: int
+    store: BufferStore
+    neighbours: bool
+
+
+def divide_row(sch: Schedule, stage: BlockStage, row: LoopRV, native_lanes: int) -> bool:
+    """Ask for the parts of a whole `row`, the innermost loop of a stage; False, and no change, where it has none."""
+    loop = sch.get(row)
+    realize, axis = loop.body, stage.spatial[-1]
+    if native_lanes == 1 or not isinstance(realize, s_tir.SBlockRealize) or not is_whole(loop, realize):
+        return False
+    if not isinstance(loop.extent, tirx.IntImm) or int(loop.extent.value) != extent_of(axis) or not _is_divided(stage):
+        return False
+    sch.annotate(row, LANES, native_lanes)
+    return True
+
+
+def is_whole(loop: For, realize: Stmt) -> bool:
+    """Whether a loop counts through the last axis of a block from 0, without a condition."""
+    values = list(realize.iter_values)
+    return bool(values) and is_zero(loop.min) and is_one(realize.predicate) and values[-1].same_as(loop.loop_var)
+
+
+def _is_divided(stage: BlockStage) -> bool:
+    """Whether conditions divide the last axis of a stage into few parts, which nearly all load neighbours."""
+    store = stage.block.body
+    if not stage.spatial or not stage.writes_its_axes() or not isinstance(store, tirx.BufferStore):
+        return False
+    lane, extent = stage.spatial[-1].var, extent_of(stage.spatial[-1])
+    ends, condition = _ends(store, lane, extent), outer_condition(store, lane)
+    if ends is None or (len(ends) == 1 and condition is None):
+        return False
+    return any(
+        sum(part.extent for part in parts_of(row, lane, extent) or () if part.neighbours) >= _LEAST_SHARE * extent
+        for row in _without_conditions(store, lane, MOST_CONDITIONS)
+    )
+
+
+def _without_conditions(store: BufferStore, lane: Var, conditions: int) -> Iterator[BufferStore]:
+    """The store in each case of its conditions on other axes."""
+    condition = outer_condition(store, lane) if conditions else None
+    if condition is None:
+        yield store
+        return
+    for holds in (True, False):
+        yield from _without_conditions(assume(store, condition, holds=holds), lane, conditions - 1)
+
+
+def is_known_in_phases(stage: BlockStage, factor: int) -> bool:
+    """Whether every `factor`-th place of the last axis takes one side of each branch, as with zeros between samples."""
+    store = stage.block.body
+    if factor == 1 or not isinstance(store, tirx.BufferStore):
+        return False
+    lane, extent = stage.spatial[-1].var, extent_of(stage.spatial[-1])
+    phases = (_resolved(store, lane, np.arange(first, extent, factor)) for first in range(factor))
+    return all(not mentions(branch.args[0], lane) for phase in phases for branch in _branches(phase.value))
+
+
+def parts_of(store: BufferStore, lane: Var, extent: int) -> list[Part] | None:
+    """The parts of a row of `extent` places; None where there are too many."""
+    ends = _ends(store, lane, extent)
+    if ends is None:
+        return None
+    found, first = [], 0
+    for end in ends:
+        there = _resolved(store, lane, np.arange(first, end))
+        found.append(Part(first, end - first, there, end - first >= FEWEST_LANES and _in_vectors(there, lane)))
+        first = end
+    return found
+
+
+def outer_condition(store: BufferStore, lane: Var) -> Expr | None:
+    """A condition on the places along other axes by which a store takes a branch; None where there is none."""
+    for node in expressions(store.value):
+        if not isinstance(node, tirx.Select) and not _is_branch(node):
+            continue
+        found = _without(node.condition if isinstance(node, tirx.Select) else node.args[0], lane)
+        if found is not None:
+            return found
+    return None
+
+
+def assume(store: BufferStore, condition: Expr, *, holds: bool) -> BufferStore:
+    """A store where `condition`, which has been found in it, holds, or does not."""
+    sure = [condition, *(conjuncts(condition) if holds else ())]
+
+    def known(node: Expr) -> Expr:
+        return tirx.IntImm("bool", int(holds)) if any(tvm_ffi.structural_equal(node, one) for one in sure) else node
+
+    return tvm_ffi.structural_map(store, [*((kind, known) for kind in {type(one) for one in sure}), *_CHOICES])
+
+
+def _ends(store: BufferStore, lane: Var, extent: int) -> list[int] | None:
+    """Where the parts of a row end: the places before which something that depends on `lane` alone changes."""
+    if extent > _MOST_PLACES:
+        return None
+    places = np.arange(extent)
+    ends = {extent}
+    for node in expressions(store.value):
+        kind = kind_at(node, lane, places)
+        if kind is not None:
+            ends |= {int(place) + 1 for place in np.flatnonzero(np.diff(kind))}
+        if len(ends) > MOST_PARTS:
+            return None
+    return sorted(ends)
+
+
+def _resolved(store: BufferStore, lane: Var, places: np.ndarray) -> BufferStore:
+    """A store at `places`, between which nothing changes, without the conditions that are known there."""
+
+    def known(node: Expr) -> Expr:
+        kind = kind_at(node, lane, places)
+        if kind is None or kind.min() != kind.max():
+            return node
+        value = int(kind[0])
+        if type(node) in COMPARISONS:
+            return tirx.IntImm("bool", value)
+        if isinstance(node, tirx.FloorDiv):
+            return tirx.IntImm(str(node.ty.dtype), value)
+        if isinstance(node, tirx.FloorMod):
+            return sym.Analyzer().simplify(node.a - node.b * value)
+        return node.a if bool(value) == isinstance(node, tirx.Min) else node.b
+
+    maps = [(kind, known) for kind in (*COMPARISONS, *DIVISIONS, tirx.Min, tirx.Max)]
+    return tvm_ffi.structural_map(store, [*maps, *_CHOICES])
+
+
+def _taken(node: Expr) -> Expr:
+    """The value of a branch whose condition is known; any other call stays."""
+    if not _is_branch(node):
+        return node
+    condition = _constant(node.args[0])
+    return node if condition is None else node.args[1 if condition else 2]
+
+
+def _selected(node: Expr) -> Expr:
+    condition = _constant(node.condition)
+    return node if condition is None else node.true_value if condition else node.false_value
+
+
+_CHOICES = [(ir.Call, _taken), (tirx.Select, _selected)]
+
+
+def _constant(condition: Expr) -> bool | None:
+    """The condition's value, as far as its own constants decide it."""
+    if isinstance(condition, tirx.IntImm):
+        return bool(condition.value)
+    if isinstance(condition, tirx.Not):
+        inner = _constant(condition.a)
+        return None if inner is None else not inner
+    if isinstance(condition, tirx.And | tirx.Or):
+        sides = [_constant(side) for side in (condition.a, condition.b)]
+        decides = isinstance(condition, tirx.Or)
+        if decides in sides:
+            return decides
+        return None if None in sides else not decides
+    return None
+
+
+def _without(condition: Expr, lane: Var) -> Expr | None:
+    """The largest part of a condition that compares integers, of which none is read or depends on `lane`."""
+    if _constant(condition) is not None:
+        return None
+    if isinstance(condition, tirx.And | tirx.Or | tirx.Not) or type(condition) in COMPARISONS:
+        nodes = list(expressions(condition))
+        plain = not any(isinstance(node, ir.TensorLoad | ir.Call | tirx.FloatImm) for node in nodes)
+        if plain and not mentions(condition, lane):
+            return condition
+    if isinstance(condition, tirx.And | tirx.Or):
+        found = _without(condition.a, lane)
+        return _without(condition.b, lane) if found is None else found
+    return _without(condition.a, lane) if isinstance(condition, tirx.Not) else None
+
+
+def _in_vectors(store: BufferStore, lane: Var) -> bool:
+    """Whether a store takes no branch, and all that it loads moves along memory with `lane`, or not at all."""
+    if _branches(store.value):
+        return False
+    loads = (node for node in expressions(store.value) if isinstance(node, ir.TensorLoad))
+    return all(_step(load, lane) in _STEPS.get(str(load.source.ty.dtype), {0, 1}) for load in loads)
+
+
+def _step(load: BufferLoad, lane: Var) -> int | None:
+    """By how many elements a load moves from one place of `lane` to the next; None where that changes."""
+    place: Expr = tirx.IntImm(str(lane.ty.dtype), 0)
+    for index, extent in zip(load.indices, load.source.ty.shape, strict=True):
+        place = place * extent + index
+    step = sym.Analyzer().simplify(with_places(place, {lane: lane + 1}) - place)
+    return int(step.value) if isinstance(step, tirx.IntImm) else None
+
+
+def _branches(value: Expr) -> list[Expr]:
+    return [node for node in expressions(value) if _is_branch(node)]
+
+
+def _is_branch(node: Expr) -> bool:
+    return isinstance(node, ir.Call) and str(getattr(node.op, "name", "")).endswith("if_then_else")

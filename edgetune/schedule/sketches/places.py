@@ -1,0 +1,67 @@
+"""Places: integers that depend on one axis alone, computed for all of its places at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from tvm import tirx
+
+from edgetune.graph.tvm_types import Expr, Var
+
+Places = np.ndarray
+_ARITHMETIC: dict[type, Callable[[Places, Places], Places]] = {
+    tirx.Add: np.add,
+    tirx.Sub: np.subtract,
+    tirx.Mul: np.multiply,
+    tirx.Min: np.minimum,
+    tirx.Max: np.maximum,
+    tirx.And: np.logical_and,
+    tirx.Or: np.logical_or,
+}
+COMPARISONS: dict[type, Callable[[Places, Places], Places]] = {
+    tirx.LT: np.less,
+    tirx.LE: np.less_equal,
+    tirx.GT: np.greater,
+    tirx.GE: np.greater_equal,
+    tirx.EQ: np.equal,
+    tirx.NE: np.not_equal,
+}
+DIVISIONS: dict[type, Callable[[Places, Places], Places]] = {
+    tirx.FloorDiv: np.floor_divide,
+    tirx.FloorMod: np.remainder,
+}
+
+
+def kind_at(node: Expr, lane: Var, places: Places) -> Places | None:
+    """A number for each place, which is the same where `node` can be replaced alike; None for other nodes."""
+    if type(node) in COMPARISONS:
+        found = _evaluated(node, lane, places)
+        return None if found is None else found.astype(np.int64)
+    if type(node) in DIVISIONS and isinstance(node.b, tirx.IntImm) and int(node.b.value) > 0:
+        found = _evaluated(node.a, lane, places)
+        return None if found is None else found // int(node.b.value)
+    if isinstance(node, tirx.Min | tirx.Max):
+        one, other = (_evaluated(side, lane, places) for side in (node.a, node.b))
+        return None if one is None or other is None else (one < other).astype(np.int64)
+    return None
+
+
+def _evaluated(node: Expr, lane: Var, places: Places) -> Places | None:
+    """The integers that `node` is at `places` of the axis `lane`; None where it depends on anything else."""
+    if isinstance(node, tirx.IntImm):
+        return np.full_like(places, int(node.value))
+    if node.same_as(lane):
+        return places
+    if isinstance(node, tirx.Not):
+        inner = _evaluated(node.a, lane, places)
+        return None if inner is None else np.logical_not(inner)
+    if isinstance(node, tirx.Cast) and str(node.ty.dtype) in {"int32", "int64"}:
+        return _evaluated(node.value, lane, places)
+    operation = _ARITHMETIC.get(type(node)) or COMPARISONS.get(type(node)) or DIVISIONS.get(type(node))
+    if operation is None:
+        return None
+    one, other = (_evaluated(side, lane, places) for side in (node.a, node.b))
+    if one is None or other is None or (type(node) in DIVISIONS and bool(np.any(other <= 0))):
+        return None
+    return operation(one, other)

@@ -1,0 +1,167 @@
+"""Rows are divided where a condition on their places changes: the parts have none, and read nothing beyond a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import te, tirx
+
+from edgetune.codegen import emit_kernel
+from edgetune.codegen.in_place import replaceable
+from edgetune.codegen.kernel_source import KernelSource
+from edgetune.codegen.lower import flat
+from edgetune.codegen.parallel_kernel import Sharing, emit_shared_kernel
+from edgetune.schedule.algorithms.apply import apply_schedule
+from edgetune.schedule.algorithms.schedule_text import FORMS
+from edgetune.schedule.default_algorithms import default_schedule
+from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
+from tests.sketch_samples import board, prim_func, random_arguments, run, run_plain
+from tests.threads_sample import backwards
+
+Value = Callable[[Any, Any, Any], Any]
+ROWS = 5
+CHOICES = (" ? ", " / ", " % ")
+
+
+def stage(columns: int, value: Value, more: int = 0) -> Any:
+    """A matrix computed element by element from one with `more` rows and columns."""
+    x = te.placeholder((ROWS + more, columns + more), name="x")
+    return prim_func([x], te.compute((ROWS, columns), lambda r, c: value(x, r, c), "made"))
+
+
+def with_ends(x: Any, columns: int, r: Any, c: Any) -> Any:
+    """Differences that are one-sided at both ends."""
+    last = tirx.if_then_else(c == columns - 1, x[r, c] - x[r, c - 1], x[r, c + 1] - x[r, c - 1])
+    return tirx.if_then_else(c == 0, x[r, c + 1] - x[r, c], last)
+
+
+def periodic(x: Any, columns: int, r: Any, c: Any) -> Any:
+    """A row that goes on at its start."""
+    return x[r, (c + columns - 2) % columns] * 2.0 - x[r, (c + 1) % columns]
+
+
+def halves(x: Any, columns: int, r: Any, c: Any) -> Any:
+    """The second half of a row before the first."""
+    half = columns // 2
+    return tirx.if_then_else(c < columns - half, x[r, c + half] * -1.0, x[r, c - (columns - half)])
+
+
+def bordered(x: Any, columns: int, r: Any, c: Any) -> Any:
+    """Means of neighbours in the middle, and the border as it was."""
+    inside = tirx.all(r > 0, r < ROWS - 1, c > 0, c < columns - 1)
+    return tirx.if_then_else(inside, x[r - 1, c] + x[r + 1, c] + x[r, c - 1] + x[r, c + 1], x[r, c])
+
+
+def kept_within(x: Any, columns: int, r: Any, c: Any) -> Any:
+    """Places beyond the ends are those of the ends."""
+    zero, last = tirx.const(0, "int32"), tirx.const(columns - 1, "int32")
+    return x[r, te.max(c - 2, zero)] + x[r, te.min(c + 1, last)]
+
+
+def functions(x: Any, columns: int, r: Any, c: Any) -> Any:
+    """Functions of neighbours, and of single elements."""
+    return tirx.if_then_else(c < columns - 3, tirx.sqrt(tirx.exp(x[r, c + 3])), tirx.exp(x[r, c - 1]))
+
+
+def rows_apart(x: Any, columns: int, r: Any, c: Any) -> Any:
+    """Each row has its own formula; columns wrap."""
+    other = tirx.Select(r == 1, x[r, (c + 1) % columns] * 2.0, x[r, c] - 1.0)
+    return tirx.Select(r == 0, x[r, c] * 3.0, other)
+
+
+CASES = [with_ends, periodic, halves, bordered, kept_within, functions, rows_apart]
+
+
+def kernel(function: Any, bits: int) -> KernelSource:
+    target = wide_target(bits)
+    made = apply_schedule(function, default_schedule(function, target, 0, FORMS)[0]).module
+    return emit_kernel(made, target, "k")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize(("columns", "bits"), [(39, 512), (48, 256)])
+def test_parts_have_no_condition(case: Any, columns: int, bits: int, tmp_path: Path) -> None:
+    """Differences along rows of 1001 took 86 us with a condition in each element, and 18 us without."""
+    function = stage(columns, lambda x, r, c: case(x, columns, r, c))
+    source, target = kernel(function, bits), wide_target(bits)
+    assert not any(choice in source.definition.partition("{")[2] for choice in CHOICES)
+    assert f"f32x{bits // 32}u *)&made[" in source.definition
+    arrays = random_arguments(function)
+    for cc in ("gcc", "clang-19"):
+        compile_strictly(source, target, tmp_path, cc)
+        result = run_kernel(source, target, arrays, tmp_path, cc=cc, extra=SANITIZERS)[-1]
+        np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_any_places_give_the_same_elements(data: st.DataObject) -> None:
+    columns = data.draw(st.integers(1, 70), "columns")
+    ends = data.draw(st.lists(st.integers(-1, columns + 1), min_size=1, max_size=4), "ends")
+    shift, wrap = data.draw(st.integers(0, 9), "shift"), data.draw(st.integers(1, 90), "wrap")
+    joined, flipped = data.draw(st.booleans(), "joined"), data.draw(st.booleans(), "flipped")
+
+    def value(x: Any, r: Any, c: Any) -> Any:
+        result = x[r, tirx.indexmod(c + shift, tirx.const(min(wrap, columns), "int32"))]
+        for number, end in enumerate(ends):
+            there = tirx.all(c < end, r >= number) if joined else c < end
+            there = tirx.Not(there) if flipped else there
+            result = tirx.if_then_else(there, x[r, c + 1] + float(number), result)
+        return result
+
+    function = stage(columns, value, more=2)
+    arrays = random_arguments(function)
+    for bits in (128, 512):
+        text = default_schedule(function, board(bits, 16), 0, FORMS)[0]
+        np.testing.assert_array_equal(run(apply_schedule(function, text).module, arrays), run_plain(function, arrays))
+
+
+def test_conditions_on_several_axes_stay() -> None:
+    """A triangle has another end in each row."""
+    function = stage(40, lambda x, r, c: tirx.if_then_else(c * 3 < r * 40, x[r, c], x[r, 39 - c]))
+    arrays = random_arguments(function)
+    text = default_schedule(function, board(256, 16), 0, FORMS)[0]
+    np.testing.assert_array_equal(run(apply_schedule(function, text).module, arrays), run_plain(function, arrays))
+
+
+def test_a_row_of_many_parts_stays_a_loop() -> None:
+    """Sixteen parts of four elements would be sixteen statements."""
+    function = stage(64, lambda x, r, c: x[r, c % 4])
+    assert kernel(function, 512).definition.count("made[") < 16
+
+
+def test_zeros_between_samples_are_stored_without_a_condition(tmp_path: Path) -> None:
+    """24,000 remainders of a division took 80 us."""
+    x = te.placeholder((ROWS, 20), name="x")
+    zero = tirx.const(0.0, "float32")
+    wide = te.compute((ROWS, 60), lambda r, t: tirx.if_then_else(t % 3 == 0, x[r, t // 3], zero), "wide")
+    function = prim_func([x], wide)
+    source = kernel(function, 512)
+    assert not any(choice in source.definition.partition("{")[2] for choice in CHOICES)
+    arrays = random_arguments(function)
+    result = run_kernel(source, wide_target(512), arrays, tmp_path, extra=SANITIZERS)[-1]
+    np.testing.assert_array_equal(result, run_plain(function, arrays))
+
+
+def test_no_part_takes_the_memory_of_what_another_reads() -> None:
+    function = stage(48, lambda x, r, c: halves(x, 48, r, c))
+    made = apply_schedule(function, default_schedule(function, wide_target(256), 0, FORMS)[0]).module
+    assert replaceable(flat(made)) == ()
+
+
+def test_threads_share_divided_rows(tmp_path: Path) -> None:
+    x = te.placeholder((40, 999), name="x")
+    function = prim_func([x], te.compute((40, 999), lambda r, c: with_ends(x, 999, r, c), "made"))
+    target = wide_target(512)
+    made = apply_schedule(function, default_schedule(function, target, 0, FORMS)[0]).module
+    source = emit_shared_kernel(made, target, "sample", Sharing("test", 3, 1))
+    assert source.workers > 1
+    arrays = random_arguments(function)
+    result = run_kernel(backwards(source), target, arrays, tmp_path)[-1]
+    np.testing.assert_array_equal(result, run_plain(function, arrays))
