@@ -19,7 +19,7 @@ from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders,
 from edgetune.graph.tvm_types import BufferLoad, IterVar, Stmt, TvmBuffer
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
 from edgetune.schedule.rules.tiling import Core, loads_of
-from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions
+from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, BlockStage, extent_of, mentions
 from edgetune.schedule.sketches.row_reduction import steps_by_one
 from edgetune.schedule.sketches.tile import lanes_for
 from edgetune.schedule.tile_costs import divisors
@@ -68,7 +68,7 @@ def with_product_lanes(stages: Sequence[BlockStage], constants: Sequence[TvmBuff
     before, after = list(stages[:place]), list(stages[place + 1 :])
     best = min(_plans(product, constants), key=lambda plan: plan.cycles, default=None)
     if best is None or best.cycles > _GAIN * _cycles_in_place(product, constants):
-        return _without_transpositions(before, [product, *after])
+        return _with_kernels_before(before, [product, *after])
     orders = Orders()
     try:
         for buffer, axis in best.copied:
@@ -83,13 +83,13 @@ def with_product_lanes(stages: Sequence[BlockStage], constants: Sequence[TvmBuff
     return [*([[*before]] if before else []), *copies, made if best.result else [*made, *after], *tail]
 
 
-def _without_transpositions(before: Sequence[BlockStage], rest: list[BlockStage]) -> list[list[Stmt | BlockStage]]:
-    """Stages with those `before` a product that transpose as kernels of their own; empty where none does.
+def _with_kernels_before(before: Sequence[BlockStage], rest: list[BlockStage]) -> list[list[Stmt | BlockStage]]:
+    """Stages with those `before` a product that transpose, or are computed once, as kernels of their own.
 
-    A register tile would repeat them for each element that it reads.
+    A register tile would repeat them for each element that it reads. Empty where there are none.
     """
     written = [written_by(stage) for stage in before]
-    across = [number for number, stage in enumerate(before) if _transposes(stage)]
+    across = [number for number, stage in enumerate(before) if _transposes(stage) or _is_computed_once(stage)]
     if not across:
         return []
     if any(among(load.source, written) for number in across for load in loads_of(before[number])):
@@ -97,6 +97,10 @@ def _without_transpositions(before: Sequence[BlockStage], rest: list[BlockStage]
         return [[*before[:last]], [*before[last:], *rest]]
     others = [stage for number, stage in enumerate(before) if number not in across]
     return [*([before[number]] for number in across), [*others, *rest]]
+
+
+def _is_computed_once(stage: BlockStage) -> bool:
+    return COMPUTED_ONCE in stage.block.annotations
 
 
 def _transposes(stage: BlockStage) -> bool:

@@ -14,6 +14,7 @@ from edgetune.frontend.tensor_expression.reordered import among
 from edgetune.graph.reduction_stage import Axis, ReductionStage, mentions, variable, with_places
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt, TvmBuffer
 from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, expressions, extent_of
+from edgetune.schedule.sketches.row_reduction import steps_by_one
 
 FEWEST_USES = 8
 """Uses of a value from which on it is stored: another stage writes it, and this one reads it."""
@@ -60,14 +61,29 @@ def stored_value(value: Expr, block: SBlock, name: str) -> StoredValue:
     """A value of a block over the axes that it depends on.
 
     Where rows of the block are shorter than a vector, a value for each group of neighbours is one for each neighbour.
+    The axis along which loads are contiguous comes last: stored across it, rows would be written element by element.
     """
-    own = axes_of(value, block)
+    own = _with_rows_last(value, axes_of(value, block))
     last = block.iter_vars[-1]
     uses = prod(extent_of(axis) for axis in block.iter_vars if not is_one_of(axis, own))
     short = extent_of(last) % _WIDEST > 0 and extent_of(last) < _WIDEST
     if short and not is_one_of(last, own) and uses >= FEWEST_USES * extent_of(last):
         own = [*own, last]
     return stored_over(value, own, name)
+
+
+def _with_rows_last(value: Expr, own: list[IterVar]) -> list[IterVar]:
+    """Axes in their order, but for one that comes last: that along which all loads step, if it is another."""
+    loads = [node for node in expressions(value) if isinstance(node, ir.TensorLoad)]
+    rows = [axis for axis in own if extent_of(axis) > 1 and all(_steps_along(load, axis) for load in loads)]
+    if not rows or rows[-1].same_as(own[-1]):
+        return own
+    return [*(axis for axis in own if not axis.same_as(rows[-1])), rows[-1]]
+
+
+def _steps_along(load: BufferLoad, axis: IterVar) -> bool:
+    *outer, last = load.indices
+    return steps_by_one(last, axis.var) and not any(mentions(index, axis.var) for index in outer)
 
 
 def stored_over(value: Expr, own: Sequence[IterVar], name: str) -> StoredValue:

@@ -172,3 +172,14 @@ def test_groups_of_channels_stay_as_they_are() -> None:
     weights = generator.standard_normal((16, 64)).astype(np.float32)
     program = program_from_te(compute, {"x": ((16, 30, 64), "float32")}, {"w": weights}, "made")
     assert len(program.kernels) == 1
+
+
+def test_what_is_computed_once_is_a_kernel_before_a_product() -> None:
+    """The product's register tile would take the magnitude of each element for each vector of columns again."""
+
+    def compute(a: te.Tensor, b: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis((0, 64), "k")
+        return te.compute((40, 48), lambda i, j: te.sum(te.abs(a[i, k]) * b[k, j], axis=k), "product")
+
+    program = program_from_te(compute, {"a": ((40, 64), "float32"), "b": ((64, 48), "float32")}, {}, "made")
+    assert [kernel.name for kernel in program.kernels] == ["made_a_value", "made_product"]

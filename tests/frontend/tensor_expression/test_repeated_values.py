@@ -140,3 +140,20 @@ def test_what_a_condition_selects_is_stored_and_read() -> None:
     assert "Select" in product
     arrays = random_arguments(function)
     np.testing.assert_allclose(run_plain(changed, arrays), run_plain(function, arrays), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("turned", "shape"), [(False, (40, 48)), (True, (48, 40))], ids=["k, j", "j, k"])
+def test_rows_of_stored_values_are_those_of_what_they_read(turned: bool, shape: tuple[int, int]) -> None:
+    """Stored by columns, each value would be written by itself, and lanes would run along the terms."""
+    a, b = te.placeholder((40, 40), name="a"), te.placeholder(shape, name="b")
+    k = te.reduce_axis((0, 40), "k")
+
+    def term(i: Any, j: Any) -> Any:
+        return a[i, k] * te.abs(b[j, k] if turned else b[k, j])
+
+    function = prim_func([a, b], te.compute((40, 48), lambda i, j: te.sum(term(i, j), axis=k), "product"))
+    changed = with_repeated_values(function)
+    (made,) = changed.body.block.alloc_buffers
+    assert tuple(map(int, made.ty.shape)) == shape
+    arrays = random_arguments(function)
+    np.testing.assert_allclose(run_plain(changed, arrays), run_plain(function, arrays), rtol=1e-4, atol=1e-4)
