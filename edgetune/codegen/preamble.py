@@ -6,7 +6,13 @@ import re
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from edgetune.codegen import barriers, horizontal_snippets, polynomials, transposition_snippets, vector_snippets
+from edgetune.codegen import (
+    barriers,
+    horizontal_snippets,
+    polynomials,
+    transposition_snippets,
+    vector_snippets,
+)
 from edgetune.codegen.dtypes import by_short, storage_type
 from edgetune.codegen.multiply_add import multiply_add
 from edgetune.codegen.package_names import with_prefix
@@ -73,6 +79,8 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     },
     "put": (lambda rest: [f"type:{rest}u"], transposition_snippets.put),
     "shuffle_two": (lambda rest: [f"type:{rest}", f"type:i{rest[1:]}"], transposition_snippets.shuffle_two),
+    "columns": (transposition_snippets.columns_need, transposition_snippets.columns),
+    "halves": (transposition_snippets.halves_need, transposition_snippets.halves),
     "turn": (transposition_snippets.types_needed, transposition_snippets.turn),
     "turn_quads": (transposition_snippets.types_needed, transposition_snippets.turn_quads),
     "vmax": (_extreme_types, partial(vector_snippets.min_max, "max")),

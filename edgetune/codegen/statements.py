@@ -11,6 +11,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from edgetune.codegen.collapse_loops import Shared
+from edgetune.codegen.column_loads import groups_in
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.horizontal_reduction import printed_join, printed_joins
@@ -227,6 +228,7 @@ class StatementPrinter(VectorPrinter):
                 self.context.emit(f"{target} = {self.stored(self.scalar(s.value), place)};")
             return
         start = self.contiguous(s.buffer, s.indices)
+        self.column_groups = groups_in(self, s.value)
         touches = self._touches_registers(s) or self._takes_vector_variable(s)
         scattered = start is None and calls_functions(s.value)  # computed as a vector, stored lane by lane
         gathered = start is not None and _is_strided_load(s.value)  # GCC slows down a loop of lanes up to tenfold

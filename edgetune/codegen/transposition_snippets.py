@@ -3,12 +3,14 @@
 All compute to[i * to_row + j] = from[j * from_row + i] for i below `rows` and j below `columns`. `transpose` is for
 rows and columns of a vector or more, `split_rows` for fewer rows, `join_rows` for fewer columns; `split_quads` and
 `join_quads` for at most four of them in vectors of eight. Of these, a vector is longer than a row: it reads into the
-rows that follow, or spills into them before they are written.
+rows that follow, or spills into them before they are written. `columns` leaves four columns in registers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+from edgetune.codegen.vector_snippets import either, instructions, lanes_of
 
 _INLINE = "static inline __attribute__((always_inline)) void "
 KINDS = ("transpose", "split_rows", "join_rows", "split_quads", "join_quads")
@@ -131,6 +133,46 @@ def put(rest: str) -> str:
     for (int32_t j = 0; j < columns; j++) block[row * columns + j] = (*v)[j];
 }}
 """
+
+
+def columns_need(rest: str) -> list[str]:
+    """Snippets that `columns` needs."""
+    return [f"turn_quads:{rest}", *([] if rest == "f32x4" else [f"halves:{rest}"]), "type:f32x4u"]
+
+
+def columns(rest: str) -> str:
+    """`void @columns_f32x8(const float *p, int32_t row, f32x8 *v)`: v[j] = p[j], p[row + j], p[2 * row + j], .."""
+    lanes = lanes_of(rest)
+    rows = ["p" if number == 0 else f"p + {'' if number == 1 else f'{number} * '}row" for number in range(lanes)]
+    if lanes == 4:
+        loads = [f"v[{number}] = *(const f32x4u *)({row});" for number, row in enumerate(rows)]
+    else:
+        loads = [f"@halves_{rest}({rows[number]}, {rows[number + 4]}, &v[{number}]);" for number in range(4)]
+    lines = "".join(f"    {line}\n" for line in [*loads, f"@turn_quads_{rest}(v);"])
+    return (
+        f"/* v[j]: element j of {lanes} rows that begin `row` elements apart, for j below four. */\n"
+        f"{_INLINE}@columns_{rest}(const float *p, int32_t row, {rest} *v)\n{{\n{lines}}}\n"
+    )
+
+
+def halves_need(rest: str) -> list[str]:
+    """Snippets that `halves` needs."""
+    return [f"type:{rest}", "type:f32x4", "type:f32x4u"]
+
+
+def halves(rest: str) -> str:
+    """`void @halves_f32x8(const float *low, const float *high, f32x8 *v)`: four elements from each of two places.
+
+    GCC 12 makes two loads and a shuffle of `__builtin_shufflevector`, where an instruction could load and insert.
+    """
+    lanes = lanes_of(rest)
+    choices = [(one.condition(), one.code()) for one in instructions(lambda isa: isa.halves, lanes)]
+    places = ", ".join(map(str, range(lanes)))
+    both = "*(const f32x4u *)low, *(const f32x4u *)high"
+    choices.append(("__has_builtin(__builtin_shufflevector)", f"*v = __builtin_shufflevector({both}, {places});"))
+    plain = ", ".join(f"{half}[{lane}]" for half in ("low", "high") for lane in range(lanes // 2))
+    text = either(choices, f"    *v = ({rest}){{{plain}}};\n")
+    return f"{_INLINE}@halves_{rest}(const float *low, const float *high, {rest} *v)\n{{\n{text}}}\n"
 
 
 def _times(number: int, distance: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, tirx
 
+from edgetune.codegen.column_loads import group_in_use
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import POLYNOMIALS, operator
 from edgetune.codegen.text import ATOM, UNARY, Text, joined
@@ -229,7 +230,7 @@ def has_vector_form(printer: VectorPrinter, e: Expr) -> bool:
 def _load_has_form(printer: VectorPrinter, e: Expr, lanes: int) -> bool:
     if printer.contiguous(e.source, e.indices) is not None:
         return not printer.place(e.source).of.half
-    return lanes >= FEWEST_LANES and printer.every_second(e) is not None
+    return (lanes >= FEWEST_LANES and printer.every_second(e) is not None) or group_in_use(printer, e) is not None
 
 
 def calls_functions(e: Expr) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from tvm import ir, tirx
 
 from edgetune.codegen import vector_calls
+from edgetune.codegen.column_loads import group_in_use, printed_column
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.literals import plus
@@ -33,6 +34,7 @@ class VectorPrinter(ScalarPrinter):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.masks = MaskPrinter(self)
+        self.column_groups: frozenset[str] = frozenset()  # of the statement that is being printed
         self._vector_by_type: dict[type, Callable[[Expr, int, int], Text]] = {
             tirx.Broadcast: self._broadcast_vector,
             tirx.Ramp: self._ramp_vector,
@@ -269,6 +271,9 @@ class VectorPrinter(ScalarPrinter):
         every_second = self.every_second(e) if start is None and width >= FEWEST_LANES else None
         if every_second is not None:
             return self._every_second(e, every_second, first, width)
+        group = group_in_use(self, e) if start is None else None
+        if group is not None:
+            return printed_column(self, e, group, first, width)
         if start is None or place.of.half:
             return self.by_lanes(e, first, width)
         if place.registers is not None:

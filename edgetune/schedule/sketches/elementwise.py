@@ -25,7 +25,7 @@ from edgetune.schedule.sketches.inlining import inline_all
 from edgetune.schedule.sketches.padded_vectors import has_padded_vectors
 from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
 from edgetune.schedule.sketches.tile import lanes_for
-from edgetune.schedule.sketches.transposition import transpose
+from edgetune.schedule.sketches.transposition import COLUMN_LANES, reads_columns, transpose
 
 MAX_VECTORS = 8
 _FEWEST_LANES = 4
@@ -80,6 +80,8 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         _lanes(sch, sch.fuse(*loops[-joint:]), native_lanes, decide)
     elif (contiguous(block, whole) or _copies_every_second(block)) and vectors > 1:
         _lanes(sch, loops[-1], native_lanes, decide)
+    elif stage.writes_its_axes() and reads_columns(block, native_lanes):
+        _lanes(sch, loops[-1], min(native_lanes, COLUMN_LANES), decide)
     elif (axis := _transposed(block)) is not None:
         across = lanes_for(int(sch.get(loops[axis]).extent.value), native_lanes)
         if across > 1 and calls_function(block):

@@ -2,6 +2,10 @@
 
 Axes that are neighbours in both tensors become one first: of channels last and channels first, the rows are the pixels.
 The printer makes one call of the two loops (see `edgetune.codegen.transposition`).
+
+Neighbours along the last axis of a stage may also read the same columns of neighbouring short rows: of a batch of 3x3
+matrices, `x[b, 1, 2]` for neighbours b lies nine elements apart. The printer turns four columns at a time out of eight
+rows (see `edgetune.codegen.column_loads`); a formula sets that against a scalar loop.
 """
 
 from __future__ import annotations
@@ -12,11 +16,22 @@ from math import prod
 from tvm import ir, tirx
 from tvm.s_tir import Schedule
 
-from edgetune.graph.tvm_types import LoopRV, SBlock
-from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of
+from edgetune.codegen.column_loads import COLUMNS, LONGEST_ROW
+from edgetune.graph.reduction_stage import mentions
+from edgetune.graph.tvm_types import BufferLoad, LoopRV, SBlock, Var
+from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, stores
+from edgetune.schedule.sketches.inlining import is_costly
+
+COLUMN_LANES = 8
+"""Lanes of vectors of columns: longer ones take as many shuffles, and more to join their parts."""
 
 _FEWEST_LANES = 4
 _FEWEST_ELEMENTS = 64
+_GAIN = 0.8
+_OPERATIONS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)
+_LOAD = 0.5  # two in a cycle
+_DIVISION = 4
+_FUNCTION = 20
 
 
 def transpose(sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV], native_lanes: int) -> bool:
@@ -68,3 +83,52 @@ def _neighbours(order: Sequence[int], other: Sequence[int], last: int) -> list[i
         place, beside = place - 1, beside - 1
         run.insert(0, order[place])
     return run
+
+
+def reads_columns(block: SBlock, native_lanes: int) -> bool:
+    """Whether vectors of columns take fewer instructions than a scalar loop over the last axis of a block."""
+    lanes = min(native_lanes, COLUMN_LANES)
+    if lanes < _FEWEST_LANES or extent_of(block.iter_vars[-1]) < lanes:
+        return False
+    lane = block.iter_vars[-1].var
+    nodes = [node for store in stores(block.body) for node in expressions(store.value)]
+    groups: set[tuple[str, int]] = set()
+    for load in (node for node in nodes if isinstance(node, ir.TensorLoad)):
+        if not any(mentions(index, lane) for index in load.indices) or load.indices[-1].same_as(lane):
+            continue
+        group = _group(load, lane)
+        if group is None:
+            return False
+        groups.add(group)
+    if not groups or any(isinstance(node, ir.Call) and "if_then_else" in str(node.op) for node in nodes):
+        return False
+    work = sum(map(_cost, nodes))
+    loads = len({str(node) for node in nodes if isinstance(node, ir.TensorLoad)})
+    turned = (lanes + 2 * COLUMNS) * len(groups)
+    return turned + work < _GAIN * lanes * (work + _LOAD * loads)
+
+
+def _group(load: BufferLoad, lane: Var) -> tuple[str, int] | None:
+    """The tensor of a load and the first of the four columns that its column is turned with; None for other loads."""
+    shape = [int(extent) for extent in load.source.ty.shape]
+    place = next((number for number, index in enumerate(load.indices) if index.same_as(lane)), None)
+    if (
+        place is None
+        or str(load.source.ty.dtype) != "float32"
+        or any(mentions(index, lane) for number, index in enumerate(load.indices) if number != place)
+    ):
+        return None
+    row, after = prod(shape[place + 1 :]), load.indices[place + 1 :]
+    if not COLUMNS <= row <= LONGEST_ROW or not all(isinstance(index, tirx.IntImm) for index in after):
+        return None
+    column = 0
+    for index, extent in zip(after, shape[place + 1 :], strict=True):
+        column = column * extent + int(index.value)
+    outer = " ".join(map(str, load.indices[:place]))
+    return f"{load.source.name} {outer}", min(column // COLUMNS * COLUMNS, row - COLUMNS)
+
+
+def _cost(node: ir.Expr) -> int:
+    if isinstance(node, tirx.Div):
+        return _DIVISION
+    return _FUNCTION if is_costly(node) else int(isinstance(node, _OPERATIONS))

@@ -58,6 +58,9 @@ class VectorInstructions:
     square_root: Rows = field(default_factory=dict)
     """Square roots of floats, rounded once; NaN for negative ones."""
 
+    halves: Rows = field(default_factory=dict)
+    """Floats of which half are loaded from the address `low`, half from `high`."""
+
     clang_rounds: str = ""
     """The macro with which clang makes one instruction of `__builtin_elementwise_roundeven`."""
 

@@ -124,6 +124,13 @@ _VECTORS = VectorInstructions(
         8: _gcc("__AVX__", "sqrtps256", "*v = {name}(x);"),
         16: _gcc("__AVX512F__", "sqrtps512_mask", "*v = {name}(x, x, -1, 4);"),
     },
+    halves={
+        8: _gcc(
+            "__AVX__",
+            "vinsertf128_ps256",
+            "*v = {name}(__builtin_ia32_ps256_ps(*(const f32x4u *)low), *(const f32x4u *)high, 1);",
+        )
+    },
     clang_rounds="__SSE4_1__",
     multiply_add={
         4: (
