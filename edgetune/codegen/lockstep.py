@@ -63,15 +63,3 @@ def _group(lines: Sequence[str], at: int) -> Iterator[tuple[re.Match[str], str]]
         kind = called[1]
         stored |= set(_WORD.findall(kept[1].partition("[")[0])) - {f"{kind}u"}
         yield declared, kept[1]
-
-
-def taken_in_turns(body: str, count: int) -> str:
-    """The statements of a polynomial for `count` vectors, each step for all of them; constants stand once."""
-    words = re.compile(rf"(?<![\w.])({'|'.join(_LOCALS)})(?!\w)")
-    made: list[str] = []
-    for line in body.splitlines():
-        if line.startswith("#") or "low =" in line or not line.strip() or "ET_IN_ORDER" in line:
-            made.append(line)
-            continue
-        made += [words.sub(rf"\g<1>{number}", line) for number in range(count)]
-    return "\n".join(made) + "\n"

@@ -1,28 +1,26 @@
-"""Polynomial approximations of exp, log, tanh, sigmoid and erf of floats: C text for scalars and vectors of any width.
+"""Polynomial approximations of exp, log, tanh, sigmoid and erf of floats, as lists of steps.
 
 Largest errors in units in the last place, over all results that are normal numbers, against double precision: see
 `ULP_BOUND`, which the tests measure. NaN gives NaN, infinities give their limits. If compiler flags allow reassociation
 and division by reciprocals (-ffast-math -fno-finite-math-only, or parts of it), the bound is twice as large.
 
-The text is a template: F and I stand for the types, SEL chooses lanes by a comparison, BITS and VAL reinterpret, FTOI
-and ITOF convert (truncating), SCALE(p, t) adds the low bits of t to the exponent of p, K makes a vector of a constant,
-CALL(f, v) replaces v by f(v), MAX(v, w) and MIN(v, w) replace v by the larger or smaller of both and keep a NaN in v.
+A polynomial is a list of steps, one a line, each in C: F and I stand for the types, SEL chooses lanes by a comparison,
+BITS and VAL reinterpret, FTOI and ITOF convert (truncating), SCALE(p, t) adds the low bits of t to the exponent of p, K
+makes a vector of a constant, CALL(f, v) replaces v by f(v), MAX(v, w) and MIN(v, w) replace v by the larger or smaller
+of both and keep a NaN in v. $p is an operand that each vector has for itself. So a list is written for one vector, or
+for several whose steps take turns: a step waits for the one before it, and a core looks ahead over two or three
+polynomials at most. Steps without such an operand, as constants, stand once.
+
 KEEP hides a value from compilers that reassociate sums, which would undo the addition of a large constant and the
 two-part subtractions: see `barriers`.
 """
 
 from __future__ import annotations
 
-import re
-import textwrap
-
-from edgetune.codegen.lockstep import taken_in_turns
-from edgetune.codegen.vector_snippets import either, instructions, lanes_of
-
 ULP_BOUND = {"exp": 1.5, "log": 2.0, "tanh": 2.5, "sigmoid": 3.0, "erf": 2.0}
 
 _REDUCED = "x = n ln 2 + r with ln 2 in two parts (Cody and Waite), e^r by a polynomial of degree 6."
-_EXPLAINED = {
+EXPLAINED = {
     "exp_in_range": f"e^x where that is a normal number, at most {ULP_BOUND['exp']} ULP from it. {_REDUCED}",
     "exp": f"e^x, at most {ULP_BOUND['exp']} ULP from the exact value. {_REDUCED}",
     "log": f"The natural logarithm, at most {ULP_BOUND['log']} ULP from the exact value. x = 2^e (1 + f) with ln 2 in "
@@ -37,29 +35,29 @@ _EXPLAINED = {
 # exp(c) = 2^n exp(r): c = n ln 2 + r, |r| <= ln 2 / 2; polynomial p of degree 6 for exp(r), our fit, off by at most
 # 3.1e-9. Adding MAGIC, at least 2^23, rounds to n and leaves n and the bias of MAGIC in the low bits of t.
 _EXP_PARTS = """
-    F t = c * 0x1.715476p+0f + MAGIC;
-    KEEP(t);
-    const F k = t - MAGIC;
-    F r = c - k * 0x1.63p-1f;
-    KEEP(r);
-    r = r + k * 0x1.bd0106p-13f;
-    F p = 0x1.6a2352p-10f * r + 0x1.123a6cp-7f;
-    p = p * r + 0x1.5558f4p-5f;
-    p = p * r + 0x1.555490p-3f;
-    p = p * r + 0x1.fffffcp-2f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
+    F $t = $c * 0x1.715476p+0f + MAGIC;
+    KEEP($t);
+    const F $k = $t - MAGIC;
+    F $r = $c - $k * 0x1.63p-1f;
+    KEEP($r);
+    $r = $r + $k * 0x1.bd0106p-13f;
+    F $p = 0x1.6a2352p-10f * $r + 0x1.123a6cp-7f;
+    $p = $p * $r + 0x1.5558f4p-5f;
+    $p = $p * $r + 0x1.555490p-3f;
+    $p = $p * $r + 0x1.fffffcp-2f;
+    $p = $p * $r + 1.0f;
+    $p = $p * $r + 1.0f;
 """
 
 # exp for results that are normal numbers: a shift moves n to the exponent's bits.
-_EXP_IN_RANGE = "    const F c = x;" + _EXP_PARTS.replace("MAGIC", "0x1.8p+23f") + "    y = SCALE(p, t);\n"
+_EXP_IN_RANGE = "    const F $c = $x;" + _EXP_PARTS.replace("MAGIC", "0x1.8p+23f") + "    $y = SCALE($p, $t);\n"
 
 # 2^n as a product of two factors, for it may be no number alone: the exponents of 0 get biased halves of n. The first
 # multiplication is exact.
-_SCALED = """    const I half = BITS(t) >> 1;
-    p = p * SCALE(K(0.0f), VAL(half));
-    KEEP(p);
-    p = p * SCALE(K(0.0f), VAL(BITS(t) - half));
+SCALED = """    const I $half = BITS($t) >> 1;
+    $p = $p * SCALE(K(0.0f), VAL($half));
+    KEEP($p);
+    $p = $p * SCALE(K(0.0f), VAL(BITS($t) - $half));
 """
 
 # exp of any value: beyond the upper limit the product is infinite. Results that are 0 are multiples of 0, as a core may
@@ -68,98 +66,104 @@ _SCALED = """    const I half = BITS(t) >> 1;
 _EXP = (
     """
     const F low = K(-104.0f), high = K(89.0f);
-    F c = x;
-    MAX(c, low);
-    MIN(c, high);
+    F $c = $x;
+    MAX($c, low);
+    MIN($c, high);
 """
     + _EXP_PARTS.replace("MAGIC", "0x1.8001fcp+23f").lstrip("\n")
-    + "    p = SEL(x < -104.0f, K(0.0f), p);\n"
-    + _SCALED
-    + "    y = p;\n"
+    + "    $p = SEL($x < -104.0f, K(0.0f), $p);\n"
+    + SCALED
+    + "    $y = $p;\n"
 )
 
 # log: x = 2^e m, sqrt(1/2) <= m < sqrt(2); polynomial in m - 1 (Cephes); subnormals are scaled up first.
 # The sign is masked out: the bits of -0.0 minus the constant would overflow, although that lane is not chosen.
 _LOG = """
-    const F s = SEL(x < 0x1p-126f, x * 0x1p+23f, x);
-    const I b = (BITS(s) & 0x7fffffff) - 0x3f3504f3;
-    F e = ITOF(b >> 23);
-    e = SEL(x < 0x1p-126f, e - 23.0f, e);
-    const F f = VAL((b & 0x007fffff) + 0x3f3504f3) - 1.0f;
-    const F z = f * f;
-    F p = 0x1.204376p-4f * f - 0x1.d7a37p-4f;
-    p = p * f + 0x1.de4a34p-4f;
-    p = p * f - 0x1.fcba9ep-4f;
-    p = p * f + 0x1.23d37ep-3f;
-    p = p * f - 0x1.555ca4p-3f;
-    p = p * f + 0x1.999d58p-3f;
-    p = p * f - 0x1.fffff8p-3f;
-    p = p * f + 0x1.555554p-2f;
-    F t = p * f * z;
-    t = t - e * 0x1.bd0106p-13f;
-    KEEP(t);
-    t = t - 0.5f * z;
-    F r = f + t;
-    KEEP(r);
-    r = r + e * 0x1.63p-1f;
-    r = SEL(x == 0.0f, K(-__builtin_inff()), r);
-    r = SEL(x < 0.0f, K(__builtin_nanf("")), r);
-    r = SEL(x == K(__builtin_inff()), x, r);
-    y = SEL(x == x, r, x);
+    const F $s = SEL($x < 0x1p-126f, $x * 0x1p+23f, $x);
+    const I $b = (BITS($s) & 0x7fffffff) - 0x3f3504f3;
+    F $e = ITOF($b >> 23);
+    $e = SEL($x < 0x1p-126f, $e - 23.0f, $e);
+    const F $f = VAL(($b & 0x007fffff) + 0x3f3504f3) - 1.0f;
+    const F $z = $f * $f;
+    F $p = 0x1.204376p-4f * $f - 0x1.d7a37p-4f;
+    $p = $p * $f + 0x1.de4a34p-4f;
+    $p = $p * $f - 0x1.fcba9ep-4f;
+    $p = $p * $f + 0x1.23d37ep-3f;
+    $p = $p * $f - 0x1.555ca4p-3f;
+    $p = $p * $f + 0x1.999d58p-3f;
+    $p = $p * $f - 0x1.fffff8p-3f;
+    $p = $p * $f + 0x1.555554p-2f;
+    F $t = $p * $f * $z;
+    $t = $t - $e * 0x1.bd0106p-13f;
+    KEEP($t);
+    $t = $t - 0.5f * $z;
+    F $r = $f + $t;
+    KEEP($r);
+    $r = $r + $e * 0x1.63p-1f;
+    $r = SEL($x == 0.0f, K(-__builtin_inff()), $r);
+    $r = SEL($x < 0.0f, K(__builtin_nanf("")), $r);
+    $r = SEL($x == K(__builtin_inff()), $x, $r);
+    $y = SEL($x == $x, $r, $x);
 """
 
 # tanh: odd polynomial below 0.625 (Cephes), 1 - 2 / (exp(2|x|) + 1) above, then the sign is restored.
 _TANH = """
-    const F a = VAL(BITS(x) & 0x7fffffff);
-    const F z = x * x;
-    F p = -0x1.75e1f6p-8f * z + 0x1.52269cp-6f;
-    p = p * z - 0x1.b83c52p-5f;
-    p = p * z + 0x1.11078ap-3f;
-    p = p * z - 0x1.55554ap-2f;
-    p = p * z * x + x;
-    F e = a + a;
-    CALL(exp, e);
-    const F q = 1.0f - 2.0f / (e + 1.0f);
-    const F s = VAL(BITS(q) | (BITS(x) & (-0x7fffffff - 1)));
-    y = SEL(a < 0.625f, p, s);
-    y = SEL(x == x, y, x);
+    const F $a = VAL(BITS($x) & 0x7fffffff);
+    const F $z = $x * $x;
+    F $p = -0x1.75e1f6p-8f * $z + 0x1.52269cp-6f;
+    $p = $p * $z - 0x1.b83c52p-5f;
+    $p = $p * $z + 0x1.11078ap-3f;
+    $p = $p * $z - 0x1.55554ap-2f;
+    $p = $p * $z * $x + $x;
+    F $e = $a + $a;
+    CALL(exp, $e);
+    const F $q = 1.0f - 2.0f / ($e + 1.0f);
+    const F $s = VAL(BITS($q) | (BITS($x) & (-0x7fffffff - 1)));
+    $y = SEL($a < 0.625f, $p, $s);
+    $y = SEL($x == $x, $y, $x);
 """
 
 _SIGMOID = """
-    F e = -x;
-    CALL(exp, e);
-    y = 1.0f / (1.0f + e);
+    F $e = -$x;
+    CALL(exp, $e);
+    $y = 1.0f / (1.0f + $e);
 """
 
 # erf: two polynomials (N. Juffa), the second in the exponent of exp. From 4 on the result is 1. NaN passes through the
 # first polynomial.
 _ERF = """
-    F a = VAL(BITS(x) & 0x7fffffff);
-    a = SEL(a > 4.0f, K(4.0f), a);
-    const F s = a * a;
-    F u = -0x1.22p-16f * a + 0x1.91cfb2p-12f;
-    const F w = -0x1.fd1438p-9f * a + 0x1.8d6342p-6f;
-    u = u * s + w;
-    u = u * a - 0x1.b55cb8p-4f;
-    u = u * a - 0x1.450aap-1f;
-    u = u * a - 0x1.079d0cp-3f;
-    F e = u * a - a;
-    CALL(exp_in_range, e);
-    const F q = 1.0f - e;
-    const F far = VAL(BITS(q) | (BITS(x) & (-0x7fffffff - 1)));
-    F p = -0x1.38ep-11f * s + 0x1.471a58p-8f;
-    p = p * s - 0x1.b691b2p-6f;
-    p = p * s + 0x1.ce1c44p-4f;
-    p = p * s - 0x1.8127p-2f;
-    p = p * s + 0x1.06eba8p-3f;
-    p = p * x + x;
-    y = SEL(a > 0x1.db0000p-1f, far, p);
+    F $a = VAL(BITS($x) & 0x7fffffff);
+    $a = SEL($a > 4.0f, K(4.0f), $a);
+    const F $s = $a * $a;
+    F $u = -0x1.22p-16f * $a + 0x1.91cfb2p-12f;
+    const F $w = -0x1.fd1438p-9f * $a + 0x1.8d6342p-6f;
+    $u = $u * $s + $w;
+    $u = $u * $a - 0x1.b55cb8p-4f;
+    $u = $u * $a - 0x1.450aap-1f;
+    $u = $u * $a - 0x1.079d0cp-3f;
+    F $e = $u * $a - $a;
+    CALL(exp_in_range, $e);
+    const F $q = 1.0f - $e;
+    const F $far = VAL(BITS($q) | (BITS($x) & (-0x7fffffff - 1)));
+    F $p = -0x1.38ep-11f * $s + 0x1.471a58p-8f;
+    $p = $p * $s - 0x1.b691b2p-6f;
+    $p = $p * $s + 0x1.ce1c44p-4f;
+    $p = $p * $s - 0x1.8127p-2f;
+    $p = $p * $s + 0x1.06eba8p-3f;
+    $p = $p * $x + $x;
+    $y = SEL($a > 0x1.db0000p-1f, $far, $p);
 """
-
-_COMMENT_COLUMNS = 112
 
 BODIES = {"exp_in_range": _EXP_IN_RANGE, "exp": _EXP, "log": _LOG, "tanh": _TANH, "sigmoid": _SIGMOID, "erf": _ERF}
 NEEDS = {"tanh": "exp", "sigmoid": "exp", "erf": "exp_in_range"}
+RESULTS = {
+    "exp_in_range": "e^x",
+    "exp": "e^x",
+    "log": "Logarithms",
+    "tanh": "tanh",
+    "sigmoid": "1 / (1 + e^-x)",
+    "erf": "The error function",
+}
 
 
 def reinterpretations(name: str) -> list[str]:
@@ -172,96 +176,3 @@ def extremes(name: str, short: str) -> list[str]:
     """Snippets of the minimum and maximum that a polynomial needs for type `short`."""
     vector = "" if short == "f32" else "v"
     return [f"{vector}{word}:{short}" for word in ("max", "min") if f" {word.upper()}(" in BODIES[name]]
-
-
-def macros(short: str) -> str:
-    """The macros of the template for type `short` (such as f32, f32x16)."""
-    if short == "f32":
-        return (
-            "#define ET_SEL_f32(m, a, b) ((m) ? (a) : (b))\n"
-            "#define ET_K_f32(c) (c)\n"
-            "#define ET_BITS_f32(x) @reinterpret_f32_i32(x)\n"
-            "#define ET_VAL_f32(x) @reinterpret_i32_f32(x)\n"
-            "#define ET_FTOI_f32(x) ((int32_t)(x))\n"
-            "#define ET_ITOF_f32(x) ((float)(x))\n"
-            "#define ET_SCALE_f32(p, t) \\\n"
-            "    ET_VAL_f32((int32_t)((uint32_t)ET_BITS_f32(p) + ((uint32_t)ET_BITS_f32(t) << 23)))\n"
-        )
-    ints = "i" + short[1:]
-    return (
-        f"#define ET_SEL_{short}(m, a, b) (({short})((({ints})(a) & ({ints})(m)) | (({ints})(b) & ~({ints})(m))))\n"
-        f"#define ET_K_{short}(c) ((c) - ({short}){{0}})\n"
-        f"#define ET_BITS_{short}(x) (({ints})(x))\n"
-        f"#define ET_VAL_{short}(x) (({short})(x))\n"
-        f"#define ET_FTOI_{short}(x) __builtin_convertvector((x), {ints})\n"
-        f"#define ET_ITOF_{short}(x) __builtin_convertvector((x), {short})\n"
-        f"#define ET_SCALE_{short}(p, t) (({short})(({ints})(p) + (({ints})(t) << 23)))\n"
-    )
-
-
-def instantiated(body: str, short: str) -> str:
-    """A template's text for one type."""
-    vector = short != "f32"
-    body = re.sub(r"\b(SEL|K|BITS|VAL|FTOI|ITOF|SCALE|KEEP)\(", rf"ET_\1_{short}(", body)
-    call = rf"@\1_{short}(&\2)" if vector else rf"\2 = @\1_{short}(\2)"
-    body = re.sub(r"CALL\((\w+), (\w+)\)", call, body)
-    for word in ("max", "min"):
-        extreme = rf"@v{word}_{short}(&\1, &\2)" if vector else rf"\1 = @{word}_{short}(\1, \2)"
-        body = re.sub(rf"\b{word.upper()}\((\w+), (\w+)\)", extreme, body)
-    body = re.sub(r"\bF\b", short if vector else "float", body)
-    return re.sub(r"\bI\b", "i" + short[1:] if vector else "int32_t", body)
-
-
-def function(name: str, short: str) -> str:
-    """C function of a polynomial: `float @exp_f32(float)`, or `void @exp_f32x16(f32x16 *)` in place.
-
-    Vectors are passed by pointer and always inlined: by value, their ABI would depend on compiler flags (-Wpsabi).
-    """
-    found = instructions(lambda isa: isa.scaling, lanes_of(short)) if short != "f32" else ()
-    scaled = either([(one.condition(), one.code()) for one in found], _SCALED)
-    body = instantiated(BODIES[name].replace(_SCALED, scaled), short).lstrip("\n")
-    comment = "/* " + "\n   ".join(textwrap.wrap(_EXPLAINED[name], _COMMENT_COLUMNS)) + " */\n"
-    order = "    ET_IN_ORDER\n" if "KEEP(" in BODIES[name] else ""
-    if short == "f32":
-        return f"{comment}static inline float @{name}_f32(float x)\n{{\n{order}    float y;\n{body}    return y;\n}}\n"
-    return (
-        f"{comment}static inline __attribute__((always_inline)) void @{name}_{short}({short} *v)\n{{\n"
-        f"{order}    const {short} x = *v;\n    {short} y;\n{body}    *v = y;\n}}\n"
-    )
-
-
-def exponentials(rest: str) -> str:
-    """`void @exp_each_f32x8x5(f32x8 *v0, f32x8 *v1, ..)`: exponentials of several vectors, step by step in turns."""
-    short, _, number = rest.rpartition("x")
-    count = int(number)
-    found = instructions(lambda isa: isa.scaling, lanes_of(short))
-    scaled = either([(one.condition(), one.code()) for one in found], _SCALED)
-    steps = instantiated(BODIES["exp"].replace(_SCALED, scaled), short).lstrip("\n")
-    body = taken_in_turns(f"    const {short} x = *v;\n    {short} y;\n{steps}    *v = y;\n", count)
-    parameters = ", ".join(f"{short} *v{one}" for one in range(count))
-    comment = f"/* e^x of {count} vectors, as @exp_{short}. In turns, no step waits for the one before it. */\n"
-    head = f"static inline __attribute__((always_inline)) void @exp_each_{rest}({parameters})"
-    return f"{comment}{head}\n{{\n    ET_IN_ORDER\n{body}}}\n"
-
-
-def converter(kind: str, short: str) -> str:
-    """`void @saturated_i8_f32x16(const f32x16 *, i32x16 *)`: floats to integers in i8's range; "whole": no clamp."""
-    ints = "i" + short[1:]
-    target = kind.partition("_")[2]
-    if not target:
-        body = "    const F c = SEL(x == x, x, K(0.0f));\n    *r = FTOI(c);\n"
-    elif target == "i32":
-        body = (
-            "    F c = SEL(x == x, x, K(0.0f));\n    c = SEL(c > -0x1p+31f, c, K(-0x1p+31f));\n"
-            "    const I big = (I)(c >= 0x1p+31f);\n    c = SEL(big, K(0.0f), c);\n"
-            "    *r = FTOI(c) | (big & 0x7fffffff);\n"
-        )
-    else:
-        bits, signed = int(target[1:]), target[0] == "i"
-        low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-        body = (
-            f"    F c = SEL(x == x, x, K(0.0f));\n    c = SEL(c > {low}.0f, c, K({low}.0f));\n"
-            f"    c = SEL(c < {high}.0f, c, K({high}.0f));\n    *r = FTOI(c);\n"
-        )
-    head = f"static inline __attribute__((always_inline)) void @{kind}_{short}(const {short} *v, {ints} *r)\n{{\n"
-    return f"{head}    const {short} x = *v;\n{instantiated(body, short)}}}\n"

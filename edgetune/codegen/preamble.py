@@ -9,6 +9,7 @@ from functools import partial
 from edgetune.codegen import (
     barriers,
     horizontal_snippets,
+    polynomial_functions,
     polynomials,
     transposition_snippets,
     vector_snippets,
@@ -46,9 +47,10 @@ def _kept_type(rest: str) -> list[str]:
     return ["order:all"] if rest == "f32" else [f"type:{rest}", "order:all"]
 
 
-def _exponentials_need(rest: str) -> list[str]:
+def _each_needs(name: str, rest: str) -> list[str]:
     short = rest.rpartition("x")[0]
-    return [f"macros:{short}", f"keep:{short}", *polynomials.extremes("exp", short)]
+    inner = [f"{polynomials.NEEDS[name]}_each:{rest}"] if name in polynomials.NEEDS else []
+    return [f"macros:{short}", f"keep:{short}", *polynomials.extremes(name, short), *inner]
 
 
 def _macro_types(rest: str) -> list[str]:
@@ -62,10 +64,13 @@ _ASKING = "#ifndef __has_builtin\n#define __has_builtin(name) 0\n#endif\n"
 
 # By kind of snippet: the snippets it requires, and its text; both depend on what follows the colon in its name.
 _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
-    "macros": (_macro_types, polynomials.macros),
+    "macros": (_macro_types, polynomial_functions.macros),
     "order": (lambda _: [], lambda _: barriers.ORDER),
     "keep": (_kept_type, barriers.keep),
-    "exp_each": (_exponentials_need, polynomials.exponentials),
+    **{
+        f"{name}_each": (partial(_each_needs, name), partial(polynomial_functions.function_of_each, name))
+        for name in polynomials.BODIES
+    },
     "chars": (lambda _: [], lambda _: vector_snippets.CHARS),
     "widen": (vector_snippets.needed_types, vector_snippets.widen),
     "narrow": (vector_snippets.needed_types, vector_snippets.narrow),
@@ -119,9 +124,9 @@ def _text(snippet: str, has_float16: bool) -> str:
     if kind == "type":
         return _vector_type(rest, has_float16)
     if kind in polynomials.BODIES and rest != "f64":
-        return polynomials.function(kind, rest)
+        return polynomial_functions.function(kind, rest)
     if kind in _CONVERTERS:
-        return polynomials.converter(kind, rest)
+        return polynomial_functions.converter(kind, rest)
     return _VECTOR[kind][1](rest) if kind in _VECTOR else scalar_snippet(kind, rest, has_float16)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 
 from edgetune.codegen import CODEGEN_VERSION, emit_kernel, kernel_unit
-from edgetune.codegen.polynomials import BODIES, function
+from edgetune.codegen.polynomial_functions import function
+from edgetune.codegen.polynomials import BODIES
 from tests.codegen.test_golden import KERNELS, TARGETS
 from tests.conftest import GOLDEN
 

@@ -50,7 +50,7 @@ class VectorInstructions:
     """The maximum or minimum (`word` is "max" or "min") of floats: b or, if one is NaN or both are equal, a."""
 
     scaling: Rows = field(default_factory=dict)
-    """Floats p times 2 to the power of whole floats k, rounded once, even where the result is subnormal."""
+    """Floats `p` times 2 to the power of whole floats `k`, rounded once, even where the result is subnormal."""
 
     rounding: Rows = field(default_factory=dict)
     """Floats rounded to integers, half to even."""

@@ -90,7 +90,7 @@ def _scaling(feature: str, bits: str, mask: str, clang: str = "") -> tuple[Instr
 
     `clang`: the same for clang, where the types differ: GCC's mask of 16 lanes has a sign.
     """
-    text, name = "p = {{name}}(p, k, p, {mask});", f"__builtin_ia32_scalefps{bits}_mask"
+    text, name = "{{p}} = {{name}}({{p}}, {{k}}, {{p}}, {mask});", f"__builtin_ia32_scalefps{bits}_mask"
     if not clang:
         return (Instruction(feature, text.format(mask=mask), name),)
     return (
