@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Callable
 
-from edgetune.codegen.polynomials import BODIES, EXPLAINED, RESULTS, SCALED
+from edgetune.codegen.polynomials import BODIES, EXPLAINED, PARTED, RESULTS, SCALED
 from edgetune.codegen.vector_snippets import either, instructions, lanes_of
+from edgetune.target.isa.vector_instructions import Rows, VectorInstructions
 
 _COMMENT_COLUMNS = 112
 _VECTOR_FUNCTION = "static inline __attribute__((always_inline)) void "
@@ -73,11 +75,21 @@ def _listed(stem: str, count: int) -> str:
     return ", ".join(f"{stem}{number}" for number in range(count))
 
 
+_SHORTER: dict[str, Callable[[VectorInstructions], Rows]] = {
+    SCALED: lambda isa: isa.scaling,
+    PARTED: lambda isa: isa.exponents,
+}
+"""Steps for which some instruction sets have fewer, with operands of the same names."""
+
+
 def _steps(name: str, short: str) -> str:
-    """The steps of a polynomial in the C of one type, with the instructions that scale by a power of two."""
-    found = instructions(lambda isa: isa.scaling, lanes_of(short)) if short != "f32" else ()
-    scaled = either([(one.condition(), one.code(p="$p", k="$k")) for one in found], SCALED)
-    return instantiated(BODIES[name].replace(SCALED, scaled), short).lstrip("\n")
+    """The steps of a polynomial in the C of one type, with those of instruction sets that have shorter ones."""
+    body = BODIES[name]
+    for plain, rows in _SHORTER.items():
+        found = list(instructions(rows, lanes_of(short))) if short != "f32" and plain in body else []
+        operands = {one: f"${one}" for one in re.findall(r"\$(\w+)", body)}
+        body = body.replace(plain, either([(one.condition(), one.code(**operands)) for one in found], plain))
+    return instantiated(body, short).lstrip("\n")
 
 
 def _order(name: str) -> str:

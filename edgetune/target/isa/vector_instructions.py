@@ -52,6 +52,10 @@ class VectorInstructions:
     scaling: Rows = field(default_factory=dict)
     """Floats `p` times 2 to the power of whole floats `k`, rounded once, even where the result is subnormal."""
 
+    exponents: Rows = field(default_factory=dict)
+    """Floats `x` as 2 to the power of whole floats `e` times `m`, 3/4 <= m < 3/2, also where they are subnormal. `e` is
+    infinite for 0 and infinity; one of both is NaN for negative numbers and NaN."""
+
     rounding: Rows = field(default_factory=dict)
     """Floats rounded to integers, half to even."""
 

@@ -85,6 +85,20 @@ def _multiply_adds(feature: str, gcc: str, clang: str, text: str) -> tuple[Instr
     )
 
 
+def _exponents(feature: str, bits: str, mask: str, clang: str = "") -> tuple[Instruction, ...]:
+    """Builtins of GCC and clang, `mask` and `clang` as for `_scaling`; 11: from 3/4 on, NaN for negative numbers."""
+    mantissa = f"__builtin_ia32_getmantps{bits}_mask"
+    exponent = f"__builtin_ia32_getexpps{bits}_mask"
+    text = f"{{{{m}}}} = {{{{name}}}}({{{{x}}}}, 11, {{{{x}}}}, {{mask}});\n    {{{{e}}}} = {exponent}({{{{x}}}}, {{{{x}}}}, {{mask}})"
+    text += f" - {exponent}({{{{m}}}}, {{{{m}}}}, {{mask}});"
+    if not clang:
+        return (Instruction(feature, text.format(mask=mask), mantissa),)
+    return (
+        Instruction(feature, text.format(mask=mask), mantissa, "gcc"),
+        Instruction(feature, text.format(mask=clang), mantissa, "clang"),
+    )
+
+
 def _scaling(feature: str, bits: str, mask: str, clang: str = "") -> tuple[Instruction, ...]:
     """A builtin of GCC and clang; `mask` has all lanes, and the rounding where that can be chosen.
 
@@ -113,6 +127,11 @@ _VECTORS = VectorInstructions(
         4: _scaling("__AVX512VL__", "128", "0xff"),
         8: _scaling("__AVX512VL__", "256", "0xff"),
         16: _scaling("__AVX512F__", "512", "-1, 4", "0xffff, 4"),
+    },
+    exponents={
+        4: _exponents("__AVX512VL__", "128", "0xff"),
+        8: _exponents("__AVX512VL__", "256", "0xff"),
+        16: _exponents("__AVX512F__", "512", "-1, 4", "0xffff, 4"),
     },
     rounding={
         4: _gcc("__SSE4_1__", "roundps", "*v = {name}(x, 8);"),
