@@ -19,7 +19,7 @@ from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.codegen.line_breaks import break_line
-from edgetune.codegen.lockstep import in_lockstep, unused_exponentials
+from edgetune.codegen.lockstep import in_lockstep, unused_polynomials
 from edgetune.codegen.lower import lower
 from edgetune.codegen.memory import Survey, register_pieces, size_of, stack_or_scratch, survey
 from edgetune.codegen.names import Names
@@ -128,7 +128,7 @@ def print_function(
     printer = StatementPrinter(context, found, layout, shared)
     printer.statement(function.body)
     together = in_lockstep(drop_unused(context.lines), context.need)
-    context.preamble -= unused_exponentials(together, context.preamble)
+    context.preamble -= unused_polynomials(together, context.preamble)
     lines = [part for line in chain_zeroes(together) for part in break_line(line, _COLUMNS)]
     return PrintedFunction(params, tuple(lines), frozenset(context.preamble), scratch_bytes, local_bytes)
 

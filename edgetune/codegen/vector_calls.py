@@ -147,7 +147,11 @@ def vector_call(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text
         name = _FUNCTIONS.get(name, name)
         value = printer.context.local(_RESULTS[name], e)
         printer.context.emit(f"{c_type} {value} = {a.code};")
-        printer.context.emit(f"{printer.context.need(f'{name}:{of.value_short}x{width}')}(&{value});")
+        kind = f"{of.value_short}x{width}"
+        if name in POLYNOMIALS:
+            printer.context.call_in_place(name, kind, value)
+        else:
+            printer.context.emit(f"{printer.context.need(f'{name}:{kind}')}(&{value});")
         return joined(Text("1.0f"), "/", Text(value)) if operator(e) == "rsqrt" else Text(value)
     if name == "fabs":
         mask = printer.type(of, width, "mask")

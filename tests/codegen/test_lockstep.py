@@ -1,7 +1,9 @@
-"""Exponentials side by side have one call, whose bits are those of a call for each vector."""
+"""Polynomials side by side have one call, whose bits are those of a call for each vector."""
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,13 @@ import numpy as np
 import pytest
 from tvm import te, topi
 
-from edgetune.codegen import emit_kernel, lockstep
-from edgetune.codegen.lockstep import in_lockstep
+from edgetune.codegen import emit_kernel, lockstep, render_preamble
+from edgetune.codegen.lockstep import Call, in_lockstep
+from edgetune.codegen.polynomials import BODIES
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.target.target import load_target
-from tests.codegen_run import compile_strictly, run_kernel, wide_target
+from tests.codegen_run import STRICT, compile_strictly, flags_for, run_kernel, wide_target
 from tests.sketch_samples import prim_func, random_arguments
 
 TARGETS = {
@@ -24,6 +27,21 @@ TARGETS = {
     "aarch64": lambda: load_target("generic-aarch64"),
     "armv7": lambda: load_target("generic-armv7"),
 }
+
+COUNTS = (2, 3, 4, 5)
+LENGTH = 16 * 60
+_FLOATS = ctypes.POINTER(ctypes.c_float)
+_LOOP = """
+void each_{count}(const float *x, float *y)
+{{
+    for (int i = 0; i < 960; i += {lanes}) {{
+        t__f32x16 v[{count}];
+        for (int k = 0; k < {count}; ++k) v[k] = *(const t__f32x16u *)&x[i + 16 * k];
+        {calls}
+        for (int k = 0; k < {count}; ++k) *(t__f32x16u *)&y[i + 16 * k] = v[k];
+    }}
+}}
+"""
 
 
 def softmax(length: int, lanes: int) -> Any:
@@ -39,7 +57,7 @@ def test_the_bits_are_those_of_single_calls(name: str, tmp_path: Path, monkeypat
     together = emit_kernel(module, target, "together")
     assert "exp_each_f32x" in together.definition
     assert not any(one.startswith("exp:f32x") for one in together.preamble), "no line calls them"
-    monkeypatch.setattr(lockstep, "MOST", 1)
+    monkeypatch.setattr(lockstep, "AHEAD", 0)
     alone = emit_kernel(module, target, "alone")
     assert "exp_each" not in alone.definition
     arrays = random_arguments(function)
@@ -54,20 +72,91 @@ def test_the_bits_are_those_of_single_calls(name: str, tmp_path: Path, monkeypat
     np.testing.assert_array_equal(found, wanted)
 
 
-def exponential(kind: str, value: str, target: str, function: str = "exp") -> list[str]:
-    """The lines that print the exponential of a value."""
-    return [f"    {kind} e = {value};", f"    @{function}_{kind}(&e);", f"    {target} = e;"]
+def exponential(kind: str, value: str, target: str, function: str = "exp", name: str = "e") -> list[str]:
+    """The lines that print a polynomial of a value."""
+    return [f"    {kind} {name} = {value};", Call.at(1, function, kind, name), f"    {target};"]
+
+
+def joined(*parts: list[str]) -> list[str]:
+    """What becomes of the lines of several calls."""
+    return in_lockstep([line for part in parts for line in part], lambda snippet: f"@{snippet}")
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (exponential("f32x8", "x", "s"), exponential("f32x8", "s", "t")),
-        (exponential("f32x8", "x", "s"), exponential("f32x4", "y", "t")),
-        (exponential("f32x8", "x", "s"), exponential("f32x8", "y", "t", "tanh")),
-        (exponential("f32x8", "x", "*(f32x8u *)&m[0]"), exponential("f32x8", "*(const f32x8u *)&m[8]", "t")),
+        (exponential("f32x8", "x", "s = e"), exponential("f32x8", "s", "t = f", name="f")),
+        (exponential("f32x8", "x", "s = e"), exponential("f32x4", "y", "t = f", name="f")),
+        (exponential("f32x8", "x", "s = e"), exponential("f32x8", "y", "t = f", "tanh", name="f")),
+        (
+            exponential("f32x8", "x", "*(f32x8u *)&m[0] = e"),
+            exponential("f32x8", "*(const f32x8u *)&m[8]", "t = f", name="f"),
+        ),
+        (exponential("f32x8", "x", "@vmax_f32x8(&s, &e)"), exponential("f32x8", "s", "t = f", name="f")),
+        (exponential("f32x8", "x", "for (;;) {"), exponential("f32x8", "y", "t = f", name="f")),
+        (exponential("f32x8", "x", "t = e * s"), exponential("f32x8", "z", "u = s", name="s")),
+        ([*exponential("f32x8", "x", "t = e"), "    m[i] = n[i];"], exponential("f32x8", "m[0]", "s = f", name="f")),
     ],
-    ids=["one needs the other", "another width", "another function", "the same memory"],
+    ids=[
+        "one needs the other",
+        "another width",
+        "another function",
+        "the same memory",
+        "a call in between writes what it needs",
+        "a loop begins",
+        "it writes what the first one reads",
+        "it needs an element that is stored in between",
+    ],
 )
 def test_other_lines_stay(first: list[str], second: list[str]) -> None:
-    assert in_lockstep([*first, *second], lambda snippet: f"@{snippet}") == [*first, *second]
+    assert joined(first, second) == [*first, *second]
+
+
+def test_what_a_later_call_needs_moves_before_the_first() -> None:
+    first = exponential("f32x8", "x", "s += e * x", "log")
+    between = ["    f32x8 g = y;", "    @vmax_f32x8(&g, &one);", "    u = v;"]
+    second = exponential("f32x8", "g", "*(f32x8u *)&m[8] = f", "log", name="f")
+    assert joined(["    const f32x8 one = o;", *first], between, second) == [
+        "    const f32x8 one = o;",
+        "    f32x8 e = x;",
+        "    f32x8 g = y;",
+        "    @vmax_f32x8(&g, &one);",
+        "    f32x8 f = g;",
+        "    @log_each:f32x8x2(&e, &f);",
+        "    s += e * x;",
+        "    u = v;",
+        "    *(f32x8u *)&m[8] = f;",
+    ]
+
+
+def test_names_of_one_place_in_memory_keep_the_order() -> None:
+    alias = "    @alias_i32 *const whole = (@alias_i32 *)(void *)m; /* int32_t */"
+    first = exponential("f32x8", "x", "*(f32x8u *)&m[0] = e")
+    second = exponential("f32x8", "(f32x8)*(i32x8u *)&whole[0]", "t = f", name="f")
+    assert joined([alias], first, second) == [alias, *first, *second]
+
+
+@pytest.mark.parametrize("function", sorted(BODIES))
+def test_polynomials_in_turns_have_the_bits_of_single_ones(function: str, tmp_path: Path) -> None:
+    """Whatever the number of vectors, so that it may change with the schedule."""
+    target = wide_target(512)
+    names = [f"type:f32x16{ending}" for ending in ("", "u")]
+    names += [f"{function}:f32x16", *(f"{function}_each:f32x16x{count}" for count in COUNTS)]
+    loops = [_LOOP.format(count=1, lanes=16, calls=f"t__{function}_f32x16(&v[0]);")]
+    for count in COUNTS:
+        operands = ", ".join(f"&v[{one}]" for one in range(count))
+        loops.append(_LOOP.format(count=count, lanes=16 * count, calls=f"t__{function}_each_f32x16x{count}({operands});"))
+    source = tmp_path / "each.c"
+    source.write_text("#include <stdint.h>\n" + render_preamble(names, target, "t") + "".join(loops))
+    flags = [*flags_for(target, target.compiler.cc), *STRICT, "-Wno-missing-prototypes"]
+    subprocess.run([target.compiler.cc, *flags, "-shared", "-fPIC", "-o", tmp_path / "each.so", source], check=True)
+    library = ctypes.CDLL(str(tmp_path / "each.so"))
+    values = np.random.default_rng(3).standard_normal(LENGTH).astype(np.float32) * 30
+    values[:6] = np.nan, np.inf, -np.inf, 0, -0.0, 1e-40
+    found = []
+    for count in (1, *COUNTS):
+        result = np.zeros_like(values)
+        getattr(library, f"each_{count}")(values.ctypes.data_as(_FLOATS), result.ctypes.data_as(_FLOATS))
+        found.append(result)
+    for result in found[1:]:
+        np.testing.assert_array_equal(result.view(np.uint32), found[0].view(np.uint32))
