@@ -26,15 +26,12 @@ _MOVED = 12
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")  # no part of a number such as 0x1.8p+3f
 _ADDRESS = re.compile(r"&(\w+)")
 _CONSTANT = re.compile(r" *const \w+ (\w+) = ")
-_STATEMENT = re.compile(
-    r" *(?!return|break|for|if|\(void\)|__)"  # no control flow,
-    r"(?!.*, \w+( = |;|\[))"  # no second variable
-    r'[\w*(@][^{}"]*(\{[^{}]*\}[^{}"]*)*;$'  # and no block
-)
+_STATEMENT = re.compile(r' *(?!return|break|for|if|\(void\)|__)[\w*(@][^{}"]*(\{[^{}]*\}[^{}"]*)*;$')
+_IN_BRACKETS = re.compile(r"\([^()]*\)|\[[^][]*\]|\{[^{}]*\}")
 
 
 class Call(str):
-    """The line of a call in place, as `@log_f32x8(&logarithm);`: its function, and the type and name of its variable."""
+    """The line of a call in place, `@log_f32x8(&logarithm);`: its function, the type and the name of its variable."""
 
     __slots__ = ("function", "kind", "variable")
 
@@ -103,7 +100,7 @@ def _runs(lines: Sequence[str]) -> Iterator[list[str]]:
     run: list[str] = []
     before: tuple[bool, int] | None = None
     for line in lines:
-        kind = (_STATEMENT.match(line) is not None, len(line) - len(line.lstrip(" ")))
+        kind = (_is_statement(line), len(line) - len(line.lstrip(" ")))
         if run and kind != before:
             yield run
             run = []
@@ -111,6 +108,16 @@ def _runs(lines: Sequence[str]) -> Iterator[list[str]]:
         run.append(line)
     if run:
         yield run
+
+
+def _is_statement(line: str) -> bool:
+    """Whether a line is one statement without control flow, and declares no second variable."""
+    if _STATEMENT.match(line) is None:
+        return False
+    outside = line
+    while (shorter := _IN_BRACKETS.sub("", outside)) != outside:
+        outside = shorter
+    return "," not in outside
 
 
 def _statement(line: str, constants: Collection[str]) -> _Statement:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tvm import ir, tirx
 
 from edgetune.codegen.column_loads import group_in_use
+from edgetune.codegen.constant_lanes import constant_lanes
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import POLYNOMIALS, operator
 from edgetune.codegen.text import ATOM, UNARY, Text, joined
@@ -45,6 +46,12 @@ class MaskPrinter:
 
     def mask(self, e: Expr, first: int, width: int, bits: int) -> Text:
         """Mask of `width` lanes with elements of `bits` bits."""
+        known = constant_lanes(e, first, width)
+        if known is None:
+            return self._varying(e, first, width, bits)
+        return Text(f"({self._type(bits, width)}){{{', '.join(str(-lane) for lane in known)}}}")
+
+    def _varying(self, e: Expr, first: int, width: int, bits: int) -> Text:
         kind = type(e)
         if kind in (tirx.And, tirx.Or):
             a, b = (self.mask(side, first, width, bits).at(UNARY) for side in (e.a, e.b))

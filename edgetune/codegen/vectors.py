@@ -13,6 +13,7 @@ from tvm import ir, tirx
 
 from edgetune.codegen import vector_calls
 from edgetune.codegen.column_loads import group_in_use, printed_column
+from edgetune.codegen.constant_lanes import constant_lanes
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.literals import plus
@@ -171,10 +172,21 @@ class VectorPrinter(ScalarPrinter):
         of = element_and_lanes(e.ty)[0]
         if element_and_lanes(e.condition.ty)[1] == 1:
             return self.choose_vector(e.condition, e.true_value, e.false_value, first, width)
-        mask = self.masks.mask(e.condition, first, width, of.value_bits)
-        name = self.named(mask, self.type(of, width, "mask"), "mask")
+        known = constant_lanes(e.condition, first, width)
+        if known is not None and len(set(known)) == 1:
+            return self.vector(e.true_value if known[0] else e.false_value, first, width)
+        mask, c_type = self.masks.mask(e.condition, first, width, of.value_bits), self.type(of, width, "mask")
+        name = self.named(mask, c_type, "mask") if known is None else self._constant(c_type, mask.code, "mask")
         yes, no = (self.vector(side, first, width) for side in (e.true_value, e.false_value))
         return self.blend(of, width, name, yes, no)
+
+    def _constant(self, c_type: str, value: str, role: str) -> str:
+        """The name of a constant, which is declared once in a scope."""
+        shared = self.context.shared
+        if (key := f"{c_type} {value}") not in shared:
+            shared[key] = self.context.names.unique(role)
+            self.context.emit(f"const {c_type} {shared[key]} = {value};")
+        return shared[key]
 
     def choose_vector(self, condition: Expr, yes: Expr, no: Expr, first: int, width: int) -> Text:
         """`condition ? yes : no` with a scalar condition: evaluates only the chosen vector, including its loads."""

@@ -145,7 +145,9 @@ def test_polynomials_in_turns_have_the_bits_of_single_ones(function: str, tmp_pa
     loops = [_LOOP.format(count=1, lanes=16, calls=f"t__{function}_f32x16(&v[0]);")]
     for count in COUNTS:
         operands = ", ".join(f"&v[{one}]" for one in range(count))
-        loops.append(_LOOP.format(count=count, lanes=16 * count, calls=f"t__{function}_each_f32x16x{count}({operands});"))
+        loops.append(
+            _LOOP.format(count=count, lanes=16 * count, calls=f"t__{function}_each_f32x16x{count}({operands});")
+        )
     source = tmp_path / "each.c"
     source.write_text("#include <stdint.h>\n" + render_preamble(names, target, "t") + "".join(loops))
     flags = [*flags_for(target, target.compiler.cc), *STRICT, "-Wno-missing-prototypes"]

@@ -85,6 +85,53 @@ def test_both_parts_have_vectors(tmp_path: Path) -> None:
     )
 
 
+def surprise(count: int, length: int) -> Any:
+    """The sum of the logarithms of each row's shares."""
+    x = te.placeholder((count, length), name="x")
+    j, k = te.reduce_axis((0, length), "j"), te.reduce_axis((0, length), "k")
+    total = te.compute((count,), lambda i: te.sum(te.abs(x[i, j]), axis=j), "total")
+    value = te.compute((count,), lambda i: te.sum(te.log(te.abs(x[i, k]) / total[i] + 1e-3), axis=k), "surprise")
+    return prim_func([x], value)
+
+
+@pytest.mark.parametrize(("count", "length"), [(16, 33), (24, 130)])
+def test_functions_of_a_rest_have_lanes_across_rows(count: int, length: int, tmp_path: Path) -> None:
+    """One or two terms of each of eight rows: one or two vectors, no eight single logarithms."""
+    function, target = surprise(count, length), wide_target(512)
+    text, _ = default_schedule(function, target, 1 << 20, FORMS)
+    source = emit_kernel(apply_schedule(function, text).module, target, "k")
+    assert "@log_f32x8" in source.definition
+    assert "@log_f32(" not in source.definition
+    arrays = random_arguments(function)
+    compile_strictly(source, target, tmp_path, "gcc")
+    np.testing.assert_allclose(
+        run_kernel(source, target, arrays, tmp_path)[-1], run_plain(function, arrays), rtol=1e-5, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize(("bits", "length"), [(512, 17), (256, 9), (512, 13)])
+def test_short_rows_before_a_product_are_peeled(bits: int, length: int, tmp_path: Path) -> None:
+    """Plain loops over the terms of a maximum and a sum cost time, beside the product, which has lanes of its own."""
+    x, y = te.placeholder((40, length), name="x"), te.placeholder((length, 32), name="y")
+    j, k, r = (te.reduce_axis((0, length), name) for name in "jkr")
+    most = te.compute((40,), lambda i: te.max(x[i, j], axis=j), "most")
+    power = te.compute((40, length), lambda i, c: te.exp(x[i, c] - most[i]), "power")
+    total = te.compute((40,), lambda i: te.sum(power[i, k], axis=k), "total")
+    mixed = te.compute((40, 32), lambda i, c: te.sum(power[i, r] * y[r, c], axis=r), "mixed")
+    function = prim_func([x, y], te.compute((40, 32), lambda i, c: mixed[i, c] / total[i], "share"))
+    target = wide_target(bits)
+    text, _ = default_schedule(function, target, 1 << 20, FORMS)
+    source = emit_kernel(apply_schedule(function, text).module, target, "k")
+    if length > bits // 32:
+        assert algorithm_of(text) == f"peeled_{bits}"
+    assert any(f"@exp_{kind}x" in source.definition for kind in ("f32", "each_f32"))
+    arrays = random_arguments(function)
+    compile_strictly(source, target, tmp_path, "gcc")
+    np.testing.assert_allclose(
+        run_kernel(source, target, arrays, tmp_path)[-1], run_plain(function, arrays), rtol=1e-5, atol=1e-5
+    )
+
+
 @pytest.mark.parametrize(
     "function", [rows("softmax", 8, 96), dense(5, 100, 16), Attention(queries=7, keys=37).function()], ids=str.__class__
 )

@@ -50,14 +50,22 @@ from edgetune.schedule.rules.spatial_tile import (
 from edgetune.schedule.rules.tiling import Core
 from edgetune.schedule.sketches.block_analysis import MOST_LANES, BlockAnalysis, BlockStage, analyse_blocks
 from edgetune.schedule.sketches.decisions import Decisions
-from edgetune.schedule.sketches.elementwise import add_row, has_rows_of_terms, sum_rows, vectorize_stage
+from edgetune.schedule.sketches.elementwise import (
+    add_row,
+    calls_function,
+    has_rows_of_terms,
+    sum_rows,
+    vectorize_stage,
+)
 from edgetune.schedule.sketches.inlining import cheap_to_repeat, inline_all
 from edgetune.schedule.sketches.tile import lanes_for
+from edgetune.schedule.tile_costs import LATENCY
 
 ROWS = "rows"
 """Name of the decision how many rows of the last stage are computed side by side."""
 
 MAX_ROWS = 8
+_FEW = 2
 
 
 @dataclass(frozen=True)
@@ -255,9 +263,15 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
             vectorize_stage(sch, stage, stages.lanes, decide)
         elif stage.name in first_loops:
             add_row(sch, stage, stages.lanes, decide, outermost=first_loops[stage.name])
-        elif stage.name in by_rows:
+        elif stage.name in by_rows or (stage.name not in {*tiles, *sums_of} and _has_few_functions(stage)):
             sum_rows(sch, stage, stages.lanes, decide)
     return sch
+
+
+def _has_few_functions(stage: BlockStage) -> bool:
+    """Whether each result is a function of a term or two, as in the rest of a peeled sum: lanes run across results."""
+    few = prod(stage.reduction_extents) <= _FEW and bool(stage.spatial) and stage.writes_its_axes()
+    return few and calls_function(stage.block)
 
 
 def _factor(
@@ -314,13 +328,17 @@ def cycles_of_largest(stages: Stages, core: Core) -> float:
 
 
 def cycles_of_reductions(stages: Stages, core: Core) -> float:
-    """Predicted cycles of the largest reduction, and of all others that can be factored."""
+    """Predicted cycles of the largest reduction, of all others that can be factored, and of plain loops over terms."""
     others = (one for one in stages.factored if one.stage.name != stages.largest.name)
     cycles = (
         min(factored_sizes(one, core, chained=chained)[0] for chained in (False, True)) * one.stage.work / one.lanes
         for one in others
     )
-    return cycles_of_largest(stages, core) + sum(cycles)
+    served = {stages.largest.name, *stages.nested, *stages.nested.values()}
+    served |= {one.stage.name for one in stages.factored} | {one.stage.name for one in stages.columns}
+    served |= {*stages.rows_of_terms((), ())}
+    plain = sum(stage.work for stage in stages.analysis.reductions if stage.name not in served)
+    return cycles_of_largest(stages, core) + sum(cycles) + LATENCY * plain
 
 
 def has_blocks(stages: Stages, core: Core) -> bool:

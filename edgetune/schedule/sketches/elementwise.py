@@ -78,7 +78,7 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         _lanes(sch, sch.fuse(*loops), native_lanes, decide)
     elif joint > 1 and _nested(sch, loops[-joint:]):
         _lanes(sch, sch.fuse(*loops[-joint:]), native_lanes, decide)
-    elif (contiguous(block, whole) or _copies_every_second(block)) and vectors > 1:
+    elif (contiguous(block, whole) or _copies_every_second(block)) and (vectors > 1 or _repays_rest(sch, loops, block)):
         _lanes(sch, loops[-1], native_lanes, decide)
     elif stage.writes_its_axes() and reads_columns(block, native_lanes):
         _lanes(sch, loops[-1], min(native_lanes, COLUMN_LANES), decide)
@@ -94,6 +94,11 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         _split_phases(sch, stage, loops)
 
 
+def _repays_rest(sch: Schedule, loops: Sequence[LoopRV], block: SBlock) -> bool:
+    """Whether one vector of a row and a rest take less time than single elements, by the function that they call."""
+    return calls_function(block) and int(sch.get(loops[-1]).extent.value) > _FEWEST_LANES
+
+
 def _writes_in_blocks(stage: BlockStage, lanes: int) -> bool:
     """Whether the last index of the result moves by one element inside each vector: vectors may overlap."""
     *outer, last = [item.min for item in stage.block.writes[0].region]
@@ -104,7 +109,8 @@ def _writes_in_blocks(stage: BlockStage, lanes: int) -> bool:
 def sum_rows(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisions) -> None:
     """Add whole rows of terms to the row of results, which stay in memory, in vectors and a remainder.
 
-    For results that no vector divides (see `has_rows_of_terms`).
+    For results that no vector divides (see `has_rows_of_terms`), and for functions of the few terms of each result,
+    which need not be neighbours.
     """
     block = sch.get_sblock(stage.name)
     loops = sch.get_loops(block)[-len(stage.spatial) - len(stage.reduction) :]

@@ -85,32 +85,28 @@ def _multiply_adds(feature: str, gcc: str, clang: str, text: str) -> tuple[Instr
     )
 
 
-def _exponents(feature: str, bits: str, mask: str, clang: str = "") -> tuple[Instruction, ...]:
-    """Builtins of GCC and clang, `mask` and `clang` as for `_scaling`; 11: from 3/4 on, NaN for negative numbers."""
-    mantissa = f"__builtin_ia32_getmantps{bits}_mask"
-    exponent = f"__builtin_ia32_getexpps{bits}_mask"
-    text = f"{{{{m}}}} = {{{{name}}}}({{{{x}}}}, 11, {{{{x}}}}, {{mask}});\n    {{{{e}}}} = {exponent}({{{{x}}}}, {{{{x}}}}, {{mask}})"
-    text += f" - {exponent}({{{{m}}}}, {{{{m}}}}, {{mask}});"
-    if not clang:
-        return (Instruction(feature, text.format(mask=mask), mantissa),)
-    return (
-        Instruction(feature, text.format(mask=mask), mantissa, "gcc"),
-        Instruction(feature, text.format(mask=clang), mantissa, "clang"),
-    )
-
-
-def _scaling(feature: str, bits: str, mask: str, clang: str = "") -> tuple[Instruction, ...]:
-    """A builtin of GCC and clang; `mask` has all lanes, and the rounding where that can be chosen.
+def _masked(feature: str, name: str, text: str, mask: str, clang: str = "") -> tuple[Instruction, ...]:
+    """Builtins of GCC and clang; MASK in `text` is all lanes, and the rounding where that can be chosen.
 
     `clang`: the same for clang, where the types differ: GCC's mask of 16 lanes has a sign.
     """
-    text, name = "{{p}} = {{name}}({{p}}, {{k}}, {{p}}, {mask});", f"__builtin_ia32_scalefps{bits}_mask"
     if not clang:
-        return (Instruction(feature, text.format(mask=mask), name),)
+        return (Instruction(feature, text.replace("MASK", mask), name),)
     return (
-        Instruction(feature, text.format(mask=mask), name, "gcc"),
-        Instruction(feature, text.format(mask=clang), name, "clang"),
+        Instruction(feature, text.replace("MASK", mask), name, "gcc"),
+        Instruction(feature, text.replace("MASK", clang), name, "clang"),
     )
+
+
+def _scaling(feature: str, bits: str, *masks: str) -> tuple[Instruction, ...]:
+    return _masked(feature, f"__builtin_ia32_scalefps{bits}_mask", "{p} = {name}({p}, {k}, {p}, MASK);", *masks)
+
+
+def _exponents(feature: str, bits: str, *masks: str) -> tuple[Instruction, ...]:
+    """With 11, what is left lies between 3/4 and 3/2, and is NaN for negative numbers."""
+    exponent = f"__builtin_ia32_getexpps{bits}_mask"
+    text = "{m} = {name}({x}, 11, {x}, MASK);\n    {e} = GETEXP({x}, {x}, MASK) - GETEXP({m}, {m}, MASK);"
+    return _masked(feature, f"__builtin_ia32_getmantps{bits}_mask", text.replace("GETEXP", exponent), *masks)
 
 
 # VNNI sums products of pairs; the older instruction needs an addition after it.
