@@ -25,6 +25,7 @@ from edgetune.codegen.prefetch.weights_l1 import prefetch_weights_l1
 from edgetune.codegen.prefetch.weights_l2 import prefetch_weights_l2
 from edgetune.codegen.reduction_blocks import block_reductions
 from edgetune.codegen.register_tiles import tile_shapes, with_shapes
+from edgetune.codegen.settled_selections import settled_selections
 from edgetune.codegen.traverse import children, expressions, map_loops, variables_in
 from edgetune.codegen.unrolling import extent_of, limit_unrolling, unroll_register_tiles, with_kind
 from edgetune.errors import TVM_REFUSALS, KernelFailed
@@ -147,6 +148,7 @@ def _after_unrolling() -> Pass:
             tirx.transform.UnrollLoop(),
             s_tir.transform.RenormalizeSplitPattern(),
             tirx.transform.StmtSimplify(),
+            settled_selections,
             tirx.transform.RemoveNoOp(),
             s_tir.transform.RewriteUnsafeSelect(),
             tirx.transform.CommonSubexprElim(),

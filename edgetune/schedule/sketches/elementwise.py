@@ -18,6 +18,7 @@ from edgetune.schedule.sketches.block_analysis import (
     mentions,
     stores,
 )
+from edgetune.schedule.sketches.choices import axis_of_choice
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.idle_steps import substituted
 from edgetune.schedule.sketches.index_sets import divide_row, is_known_in_phases
@@ -55,6 +56,8 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
     if not loops or stage.reduction:
         return
     if not _copies_every_second(stage.block) and transpose(sch, stage, loops, native_lanes):
+        return
+    if _unroll_choice(sch, stage, loops, native_lanes, decide):
         return
     branches = stage.branches_along(stage.spatial[-1])
     in_blocks = native_lanes if stage.spatial_extents[-1] % native_lanes == 0 else 1
@@ -97,6 +100,31 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
 def _repays_rest(sch: Schedule, loops: Sequence[LoopRV], block: SBlock) -> bool:
     """Whether one vector of a row and a rest take less time than single elements, by the function that they call."""
     return calls_function(block) and int(sch.get(loops[-1]).extent.value) > _FEWEST_LANES
+
+
+def _unroll_choice(
+    sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV], native_lanes: int, decide: Decisions
+) -> bool:
+    """Unroll an axis whose place chooses between alternatives inside of all others, but around the lanes of a vector.
+
+    False, and no change, where there is no such axis. Compilers make vectors of alternatives that gather.
+    """
+    block = sch.get(sch.get_sblock(stage.name))
+    axis = axis_of_choice(block)
+    whole = [int(sch.get(loop).extent.value) for loop in loops] == [extent_of(one) for one in block.iter_vars]
+    if axis is None or not whole or not _nested(sch, loops):
+        return False
+    choice, row = loops[axis], loops[-1]
+    if axis < len(loops) - 1:
+        sch.reorder(*loops[axis + 1 :], choice)
+        in_vectors = contiguous(block) and not stage.branches_along(stage.spatial[-1])
+        if stage.writes_its_axes() and in_vectors and int(sch.get(row).extent.value) > 1:
+            most = MAX_VECTORS // int(sch.get(choice).extent.value)
+            lane = _lanes(sch, row, native_lanes, decide, most)
+            if lane is not None:
+                sch.reorder(choice, lane)
+    sch.unroll(choice)
+    return True
 
 
 def _writes_in_blocks(stage: BlockStage, lanes: int) -> bool:
@@ -261,8 +289,13 @@ def _nested(sch: Schedule, loops: Sequence[LoopRV]) -> bool:
     return all(isinstance(sch.get(loop).body, tirx.For) for loop in loops[:-1])
 
 
-def _lanes(sch: Schedule, loop: LoopRV, native_lanes: int, decide: Decisions) -> None:
-    """The widest vectors that fit the loop and a remainder (`remainders.py`), unless vectors divide it."""
+def _lanes(
+    sch: Schedule, loop: LoopRV, native_lanes: int, decide: Decisions, most: int = MAX_VECTORS
+) -> LoopRV | None:
+    """The widest vectors that fit the loop and a remainder (`remainders.py`), unless vectors divide it.
+
+    At most `most` are unrolled. The result is the loop over lanes, None where no vectors fit.
+    """
     extent = int(sch.get(loop).extent.value)
     while native_lanes > extent:
         native_lanes //= 2
@@ -270,13 +303,14 @@ def _lanes(sch: Schedule, loop: LoopRV, native_lanes: int, decide: Decisions) ->
     if width < native_lanes < extent:
         _, lane = sch.split(loop, [None, native_lanes])
         sch.vectorize(lane)
-        return
+        return lane
     if width == 1:
-        return
+        return None
     vectors, lane = sch.split(loop, [None, width])
-    _, unrolled = decide.tile(sch, "vectors", vectors, MAX_VECTORS)
+    _, unrolled = decide.tile(sch, "vectors", vectors, most)
     sch.unroll(unrolled)
     sch.vectorize(lane)
+    return lane
 
 
 def _transposed(block: SBlock) -> int | None:

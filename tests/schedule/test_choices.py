@@ -1,0 +1,123 @@
+"""Axes of choice: a short axis that decides between alternatives leaves no test in C, and the right elements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import te, tirx
+
+from edgetune.codegen import emit_kernel
+from edgetune.schedule.algorithms.apply import apply_schedule
+from edgetune.schedule.algorithms.schedule_text import FORMS
+from edgetune.schedule.default_algorithms import default_schedule
+from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
+from tests.sketch_samples import prim_func, random_arguments, run_plain
+
+
+def chosen(band: te.Var, alternatives: list[Any], choose: Any = tirx.Select) -> Any:
+    """The alternative of a band; the last one also for all later bands."""
+    result = alternatives[-1]
+    for number in reversed(range(len(alternatives) - 1)):
+        result = choose(band == number, alternatives[number], result)
+    return result
+
+
+def bands(rows: int, columns: int, step: int) -> Any:
+    """A mean and differences of neighbours, one after another: step 2 reads every second element."""
+    x = te.placeholder((rows, step * columns + 2), name="x")
+
+    def value(r: te.Var, band: te.Var, c: te.Var) -> Any:
+        a, b = x[r, step * c], x[r, step * c + 1]
+        return chosen(band, [a + b, a - b, a * b])
+
+    return prim_func([x], te.compute((rows, 3, columns), value, "bands"))
+
+
+def parts(rows: int) -> Any:
+    """Products of complex numbers, whose parts are neighbours, and their norms."""
+    a, b = (te.placeholder((rows, 2), name=name) for name in "ab")
+
+    def value(r: te.Var, part: te.Var) -> Any:
+        products = [a[r, m] * b[r, n] for m in range(2) for n in range(2)]
+        return chosen(part, [products[0] - products[3], products[1] + products[2], products[0] + products[3]])
+
+    return prim_func([a, b], te.compute((rows, 3), value, "parts"))
+
+
+def halves(rows: int) -> Any:
+    """A branch that keeps elements apart which the other side may not read."""
+    a, b = te.placeholder((rows, 3), name="a"), te.placeholder((rows, 2), name="b")
+
+    def value(r: te.Var, part: te.Var) -> Any:
+        return tirx.if_then_else(part < 3, a[r, part], b[r, part - 3])
+
+    return prim_func([a, b], te.compute((rows, 5), value, "halves"))
+
+
+def sums(maps: int, size: int) -> Any:
+    """Sums weighted by the row or by the column: the place is chosen in a reduction."""
+    x = te.placeholder((maps, size, size), name="x")
+    r, c = te.reduce_axis((0, size), "r"), te.reduce_axis((0, size), "c")
+
+    def value(m: te.Var, way: te.Var) -> Any:
+        return te.sum(x[m, r, c] * tirx.Select(way == 0, r, c).astype("float32"), axis=[r, c])
+
+    return prim_func([x], te.compute((maps, 2), value, "sums"))
+
+
+def many() -> Any:
+    """Too many alternatives to write out."""
+    x = te.placeholder((4, 40), name="x")
+    return prim_func([x], te.compute((9, 4, 40), lambda n, r, c: chosen(n, [x[r, c], x[r, c] * 2.0]), "many"))
+
+
+def diagonal() -> Any:
+    """The place along one axis is compared with that along another."""
+    x = te.placeholder((4, 4), name="x")
+
+    def value(n: te.Var, r: te.Var, c: te.Var) -> Any:
+        return tirx.Select(n == r, x[r, c], x[r, c] * 2.0)
+
+    return prim_func([x], te.compute((4, 4, 4), value, "diagonal"))
+
+
+@pytest.mark.parametrize(
+    ("function", "tested"),
+    [
+        (bands(3, 40, 1), False),
+        (bands(3, 128, 1), False),
+        (bands(3, 37, 1), False),
+        (bands(3, 37, 2), False),
+        (parts(29), False),
+        (halves(29), False),
+        (sums(3, 32), False),
+        (many(), True),
+        (diagonal(), True),
+    ],
+)
+@pytest.mark.parametrize("cc", ["gcc", "clang-19"])
+def test_choices(function: Any, tested: bool, cc: str, tmp_path: Path) -> None:
+    target = wide_target(512)
+    source = emit_kernel(apply_schedule(function, default_schedule(function, target, 0, FORMS)[0]).module, target, "k")
+    body = source.definition.partition("{")[2]
+    assert any(word in body for word in (" == ", " ? ", "mask")) == tested
+    arrays = random_arguments(function)
+    compile_strictly(source, target, tmp_path, cc)
+    result = run_kernel(source, target, arrays, tmp_path, cc=cc, extra=SANITIZERS)[-1]
+    np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-5, atol=1e-5)
+
+
+def test_alternatives_share_the_vectors_of_a_row(tmp_path: Path) -> None:
+    function = bands(3, 128, 1)
+    source = emit_kernel(
+        apply_schedule(function, default_schedule(function, wide_target(512), 0, FORMS)[0]).module,
+        wide_target(512),
+        "k",
+    )
+    lines = source.definition.splitlines()
+    stores = [number for number, line in enumerate(lines) if "f32x16u *)&bands[" in line]
+    assert len(stores) >= 3
+    assert not any("for (" in line for line in lines[stores[0] : stores[-1]])
