@@ -84,6 +84,14 @@ def diagonal() -> Any:
     return prim_func([x], te.compute((4, 4, 4), value, "diagonal"))
 
 
+def blended(rows: int, columns: int, wide: int) -> Any:
+    """Rows of three, with one factor each: `alpha` is wider than what is read of it where `wide` is not 0."""
+    x, alpha = te.placeholder((rows, columns, 3), name="x"), te.placeholder((rows, columns + wide), name="alpha")
+    return prim_func(
+        [x, alpha], te.compute((rows, columns, 3), lambda r, s, c: x[r, s, c] * alpha[r, s] + x[r, s, 0], "blended")
+    )
+
+
 @pytest.mark.parametrize(
     ("function", "tested"),
     [
@@ -94,6 +102,8 @@ def diagonal() -> Any:
         (parts(29), False),
         (halves(29), False),
         (sums(3, 32), False),
+        (blended(5, 7, 0), False),
+        (blended(5, 7, 2), False),
         (many(), True),
         (diagonal(), True),
     ],
@@ -110,7 +120,7 @@ def test_choices(function: Any, tested: bool, cc: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-5, atol=1e-5)
 
 
-def test_alternatives_share_the_vectors_of_a_row(tmp_path: Path) -> None:
+def test_alternatives_share_the_vectors_of_a_row() -> None:
     function = bands(3, 128, 1)
     source = emit_kernel(
         apply_schedule(function, default_schedule(function, wide_target(512), 0, FORMS)[0]).module,
@@ -121,3 +131,15 @@ def test_alternatives_share_the_vectors_of_a_row(tmp_path: Path) -> None:
     stores = [number for number, line in enumerate(lines) if "f32x16u *)&bands[" in line]
     assert len(stores) >= 3
     assert not any("for (" in line for line in lines[stores[0] : stores[-1]])
+
+
+@pytest.mark.parametrize(("wide", "loops"), [(0, 1), (2, 2)])
+def test_loops_around_short_rows_become_one(wide: int, loops: int) -> None:
+    function = blended(5, 7, wide)
+    source = emit_kernel(
+        apply_schedule(function, default_schedule(function, wide_target(512), 0, FORMS)[0]).module,
+        wide_target(512),
+        "k",
+    )
+    assert source.definition.count("for (") == loops
+    assert source.definition.count("blended[") == 3

@@ -1,8 +1,11 @@
-"""Axes of choice: a short axis whose place decides between alternatives, as in `band == 0 ? a + b : a - b`.
+"""Short axes that are unrolled: those whose place decides between alternatives, and rows of up to four elements.
 
-Vectors over another axis would test the place again and again, and vectors over this one compute all alternatives to
+In `band == 0 ? a + b : a - b`, vectors over another axis would test the place again and again, and vectors over this one compute all alternatives to
 keep one lane of each. With the axis unrolled inside of all others, each alternative is a statement of its own without
 a test, and what they read is loaded once.
+
+A row of three elements fills no vector. Unrolled, it is a group of stores side by side, of which compilers make vectors
+across rows.
 """
 
 from __future__ import annotations
@@ -12,10 +15,11 @@ from collections.abc import Sequence
 from tvm import ir, tirx
 from tvm.s_tir import Schedule
 
-from edgetune.graph.tvm_types import Expr, IterVar, LoopRV, SBlock
+from edgetune.graph.tvm_types import BufferRegion, Expr, IterVar, LoopRV, SBlock
 from edgetune.schedule.sketches.block_analysis import expressions, extent_of, mentions, stores
 
 MOST_ALTERNATIVES = 8
+MOST_IN_ROW = 4
 _COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
@@ -52,3 +56,37 @@ def _is_alone(comparison: Expr, axis: IterVar, axes: Sequence[IterVar]) -> bool:
     """Whether a comparison depends on the place along one of the axes alone."""
     others = any(mentions(comparison, other.var) for other in axes if not other.same_as(axis))
     return not others and not any(isinstance(node, ir.TensorLoad) for node in expressions(comparison))
+
+
+def unroll_short_row(sch: Schedule, block: SBlock, loops: Sequence[LoopRV]) -> None:
+    """Unroll the last loop of a stage if its few elements are one row, and make one loop of the loops around it.
+
+    Loops become one where all tensors count through their axes as through one.
+    """
+    extents = [extent_of(axis) for axis in block.iter_vars]
+    whole = [int(sch.get(loop).extent.value) for loop in loops] == extents
+    if not whole or len(loops) < 2 or not 1 < extents[-1] <= MOST_IN_ROW:
+        return
+    first = len(loops) - 2
+    while first > 0 and all(_as_one(region, *block.iter_vars[first - 1 : first + 1]) for region in _regions(block)):
+        first -= 1
+    if first < len(loops) - 2:
+        sch.fuse(*loops[first:-1])
+    sch.unroll(loops[-1])
+
+
+def _regions(block: SBlock) -> list[BufferRegion]:
+    return [*block.reads, *block.writes]
+
+
+def _as_one(region: BufferRegion, outer: IterVar, inner: IterVar) -> bool:
+    """Whether an access counts through two axes as through one, or depends on none of them."""
+    indices = [item.min for item in region.region]
+    places = [number for number, index in enumerate(indices) if any(mentions(index, one.var) for one in (outer, inner))]
+    if not places:
+        return True
+    if len(places) != 2 or places[1] != places[0] + 1:
+        return False
+    pair = [indices[number] for number in places]
+    exact = pair[0].same_as(outer.var) and pair[1].same_as(inner.var)
+    return exact and int(region.source.shape[places[1]]) == extent_of(inner)

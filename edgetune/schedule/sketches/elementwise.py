@@ -18,7 +18,7 @@ from edgetune.schedule.sketches.block_analysis import (
     mentions,
     stores,
 )
-from edgetune.schedule.sketches.choices import axis_of_choice
+from edgetune.schedule.sketches.choices import axis_of_choice, unroll_short_row
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.idle_steps import substituted
 from edgetune.schedule.sketches.index_sets import divide_row, is_known_in_phases
@@ -93,8 +93,8 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
             sch.vectorize(lane)
         else:
             _transpose_in_blocks(sch, loops, axis, native_lanes)
-    else:
-        _split_phases(sch, stage, loops)
+    elif not _split_phases(sch, stage, loops) and _nested(sch, loops):
+        unroll_short_row(sch, block, loops)
 
 
 def _repays_rest(sch: Schedule, loops: Sequence[LoopRV], block: SBlock) -> bool:
@@ -117,12 +117,14 @@ def _unroll_choice(
     choice, row = loops[axis], loops[-1]
     if axis < len(loops) - 1:
         sch.reorder(*loops[axis + 1 :], choice)
+        extent = int(sch.get(row).extent.value)
         in_vectors = contiguous(block) and not stage.branches_along(stage.spatial[-1])
-        if stage.writes_its_axes() and in_vectors and int(sch.get(row).extent.value) > 1:
-            most = MAX_VECTORS // int(sch.get(choice).extent.value)
-            lane = _lanes(sch, row, native_lanes, decide, most)
+        if stage.writes_its_axes() and in_vectors and extent > 1:
+            lane = _lanes(sch, row, native_lanes, decide, MAX_VECTORS // int(sch.get(choice).extent.value))
             if lane is not None:
-                sch.reorder(choice, lane)
+                whole = extent % int(sch.get(lane).extent.value) == 0
+                outer = sch.get_loops(sch.get_sblock(stage.name))[-3]
+                sch.reorder(*([choice, lane] if whole else [choice, outer, lane]))
     sch.unroll(choice)
     return True
 
