@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 
 import tvm
+import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.codegen.collapse_loops import Shared, collapse
@@ -25,11 +26,10 @@ from edgetune.codegen.prefetch.weights_l1 import prefetch_weights_l1
 from edgetune.codegen.prefetch.weights_l2 import prefetch_weights_l2
 from edgetune.codegen.reduction_blocks import block_reductions
 from edgetune.codegen.register_tiles import tile_shapes, with_shapes
-from edgetune.codegen.settled_selections import settled_selections
 from edgetune.codegen.traverse import children, expressions, map_loops, variables_in
 from edgetune.codegen.unrolling import extent_of, limit_unrolling, unroll_register_tiles, with_kind
 from edgetune.errors import TVM_REFUSALS, KernelFailed
-from edgetune.graph.tvm_types import Expr, For, Pass, Stmt, TvmTarget, Var
+from edgetune.graph.tvm_types import Expr, For, Pass, PrimFunc, Stmt, TvmTarget, Var
 
 
 def hoist_initialisation(node: Stmt) -> Stmt:
@@ -141,6 +141,25 @@ def _before_unrolling() -> Pass:
     )
 
 
+def _settled_selections() -> Pass:
+    """A pass that settles selections between vectors by a constant, as unrolling leaves them.
+
+    A test of a place is a vector of equal lanes inside a vectorised loop, and TVM folds only tests of one lane.
+    """
+
+    def settled(selection: Expr) -> Expr:
+        condition = selection.condition
+        if isinstance(condition, tirx.Broadcast) and isinstance(condition.value, tirx.IntImm):
+            return selection.true_value if int(condition.value.value) else selection.false_value
+        return selection
+
+    def change(function: PrimFunc, module: tvm.IRModule, context: object) -> PrimFunc:
+        del module, context
+        return tvm_ffi.structural_map(function, (tirx.Select, settled))
+
+    return tirx.transform.prim_func_pass(change, opt_level=0, name="edgetune.SettledSelections")
+
+
 @cache
 def _after_unrolling() -> Pass:
     return tvm.transform.Sequential(
@@ -148,7 +167,7 @@ def _after_unrolling() -> Pass:
             tirx.transform.UnrollLoop(),
             s_tir.transform.RenormalizeSplitPattern(),
             tirx.transform.StmtSimplify(),
-            settled_selections,
+            _settled_selections(),
             tirx.transform.RemoveNoOp(),
             s_tir.transform.RewriteUnsafeSelect(),
             tirx.transform.CommonSubexprElim(),

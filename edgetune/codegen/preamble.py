@@ -57,6 +57,11 @@ def _macro_types(rest: str) -> list[str]:
     return [] if rest == "f32" else [f"type:{rest}", f"type:i{rest[1:]}"]
 
 
+def _turns_need(rest: str) -> list[str]:
+    vector = rest.rpartition("x")[0]
+    return [f"shuffle_two:{vector}", f"type:{vector}u"]
+
+
 _SHORT_NAME = re.compile(r"^#define ((?!__)\w+)", re.MULTILINE)
 
 # GCC 9, the oldest version with the vector built-ins used, has no __has_builtin.
@@ -78,6 +83,8 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "nearbyint": (_macro_types, vector_snippets.rounding),
     "sqrt": (lambda rest: [f"type:{rest}"], vector_snippets.square_root),
     "every_second": (lambda rest: [*_macro_types(rest), f"type:{rest}u"], vector_snippets.every_second),
+    "every_third": (lambda rest: [f"shuffle_two:{rest}", f"type:{rest}u"], vector_snippets.every_third),
+    "take_turns": (_turns_need, vector_snippets.take_turns),
     **{
         kind: (partial(transposition_snippets.needed, kind), partial(transposition_snippets.function, kind))
         for kind in transposition_snippets.KINDS

@@ -15,6 +15,7 @@ from edgetune.codegen.column_loads import groups_in
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.horizontal_reduction import printed_join, printed_joins
+from edgetune.codegen.interleaved_rows import printed_turns
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.memory import Survey, is_one, pieces
 from edgetune.codegen.names import plain_name
@@ -86,7 +87,7 @@ class StatementPrinter(VectorPrinter):
     def _sequence(self, s: Stmt) -> None:
         left = list(s.seq)
         while left:
-            joined = printed_joins(self, left)
+            joined = printed_joins(self, left) or printed_turns(self, left)
             if not joined:
                 self.statement(left[0])
             left = left[max(1, joined) :]

@@ -241,7 +241,8 @@ def has_vector_form(printer: VectorPrinter, e: Expr) -> bool:
 def _load_has_form(printer: VectorPrinter, e: Expr, lanes: int) -> bool:
     if printer.contiguous(e.source, e.indices) is not None:
         return not printer.place(e.source).of.half
-    return (lanes >= FEWEST_LANES and printer.every_second(e) is not None) or group_in_use(printer, e) is not None
+    strided = printer.strided(e, min(lanes, printer.context.lanes_limit)) is not None
+    return strided or group_in_use(printer, e) is not None
 
 
 def calls_functions(e: Expr) -> bool:

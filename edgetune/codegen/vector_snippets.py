@@ -107,6 +107,51 @@ def every_second(rest: str) -> str:
     return f"{_HEAD}@every_second_{rest}(const float *p, {rest} *r)\n{{\n{loads}{either(choices, plain)}}}\n"
 
 
+def every_third(rest: str) -> str:
+    """`void @every_third_f32x16(const float *p, f32x16 *r)`: *r = p[0], p[3], .. p[45], from three loads of 16 lanes.
+
+    Those of the first two are at different lanes, so that one blend joins them. Nothing behind the last one is read.
+    """
+    lanes = lanes_of(rest)
+    blend = [lane + lanes * (lane % 3 != 0) for lane in range(lanes)]
+    found = [3 * lane for lane in range(lanes)]
+    places = [at % lanes if at < 2 * lanes else at + 2 - lanes for at in found]
+    text = f"    const {rest} a = *(const {rest}u *)p, b = *(const {rest}u *)(p + {lanes});\n"
+    text += f"    const {rest} c = *(const {rest}u *)(p + {2 * lanes - 2});\n"
+    text += _shuffled(f"const {rest} t", rest, "a, b", blend) + _shuffled("*r", rest, "t, c", places)
+    return f"{_HEAD}@every_third_{rest}(const float *p, {rest} *r)\n{{\n{text}}}\n"
+
+
+def take_turns(rest: str) -> str:
+    """`void @take_turns_f32x16x3(float *p, const f32x16 *x, ..)`: x[0], y[0], z[0], x[1], .. go to p.
+
+    Each vector is permuted once, so that its lanes are where all three results want them.
+    """
+    vector = rest.rpartition("x")[0]
+    lanes = lanes_of(vector)
+    text = ""
+    for number, name in enumerate("xyz"):
+        places = [0] * lanes
+        for at in range(number, 3 * lanes, 3):
+            places[at % lanes] = at // 3
+        text += _shuffled(f"const {vector} {'abc'[number]}", vector, f"*{name}, *{name}", places)
+    for part in range(3):
+        turns = [(part * lanes + lane) % 3 for lane in range(lanes)]
+        two = [lane + lanes * (turn == 1) for lane, turn in enumerate(turns)]
+        three = [lane + lanes * (turn == 2) for lane, turn in enumerate(turns)]
+        text += _shuffled(f"const {vector} t{part}", vector, "a, b", two)
+        where = f"*({vector}u *)(p + {part * lanes})" if part else f"*({vector}u *)p"
+        text += _shuffled(where, vector, f"t{part}, c", three)
+    operands = ", ".join(f"const {vector} *{name}" for name in "xyz")
+    return f"{_HEAD}@take_turns_{rest}(float *p, {operands})\n{{\n{text}}}\n"
+
+
+def _shuffled(target: str, rest: str, pair: str, places: list[int]) -> str:
+    """A statement that takes the lanes at `places` of a pair of vectors."""
+    code = f"{target} = ET_JOIN_{rest}({pair}, {', '.join(map(str, places))});"
+    return "\n".join(textwrap.wrap(code, 112, initial_indent=" " * 4, subsequent_indent=" " * 8)) + "\n"
+
+
 def needed_types(rest: str) -> list[str]:
     """Snippets of the types that `widen` and `narrow` of `rest` (such as i8x16) mention."""
     short, _, lanes = rest.partition("x")

@@ -19,14 +19,20 @@ from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.literals import plus
 from edgetune.codegen.memory import is_one
 from edgetune.codegen.multiply_add import narrow_product
+from edgetune.codegen.names import plain_name
 from edgetune.codegen.scalars import ScalarPrinter
 from edgetune.codegen.text import ADD, ATOM, MUL, TERNARY, UNARY, Text, cast, joined
 from edgetune.codegen.traverse import operands
-from edgetune.codegen.vector_calls import FEWEST_LANES, MaskPrinter
+from edgetune.codegen.vector_calls import MaskPrinter
 from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
 
 _ARITHMETIC = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/"}
 _BITS = {tirx.BitwiseAnd: "&", tirx.BitwiseOr: "|", tirx.BitwiseXor: "^"}
+
+_STRIDED = {2: "every_second", 3: "every_third"}
+"""Snippets that load every second or third float, by the step."""
+_FEWEST_STRIDED = {2: 4, 3: 8}
+"""Lanes from which on they take fewer instructions than loads one by one."""
 
 
 class VectorPrinter(ScalarPrinter):
@@ -36,6 +42,8 @@ class VectorPrinter(ScalarPrinter):
         super().__init__(context)
         self.masks = MaskPrinter(self)
         self.column_groups: frozenset[str] = frozenset()  # of the statement that is being printed
+        self.strided_loads: dict[tuple[str, int], str] | None = None
+        """Vectors of strided loads, by address and lanes, where several statements share them."""
         self._vector_by_type: dict[type, Callable[[Expr, int, int], Text]] = {
             tirx.Broadcast: self._broadcast_vector,
             tirx.Ramp: self._ramp_vector,
@@ -280,9 +288,9 @@ class VectorPrinter(ScalarPrinter):
     def _load_vector(self, e: Expr, first: int, width: int) -> Text:
         place = self.place(e.source)
         start = self.contiguous(e.source, e.indices)
-        every_second = self.every_second(e) if start is None and width >= FEWEST_LANES else None
-        if every_second is not None:
-            return self._every_second(e, every_second, first, width)
+        strided = self.strided(e, width) if start is None else None
+        if strided is not None:
+            return self._strided(e, *strided, first, width)
         group = group_in_use(self, e) if start is None else None
         if group is not None:
             return printed_column(self, e, group, first, width)
@@ -294,23 +302,33 @@ class VectorPrinter(ScalarPrinter):
         loose = self.context.need(f"type:{place.of.value_short}x{width}u")
         return Text(f"*(const {loose} *){self.pointer(e.source, start, first)}", UNARY)
 
-    def every_second(self, e: Expr) -> Expr | None:
-        """The index of the first element where a load is every second float in memory; None for any other load."""
+    def strided(self, e: Expr, width: int) -> tuple[Expr, int] | None:
+        """The first index and the step where a load of `width` lanes is every second or third float in memory.
+
+        None for any other load.
+        """
         place, index = self.place(e.source), self.flat_index(e.source, e.indices)
         known = self.context.variables.get(index) if isinstance(index, ir.Var) else None
         index = known if isinstance(known, tirx.Ramp) else index
         if place.of.short != "f32" or place.registers is not None or place.lanes != 1:
             return None
-        if not isinstance(index, tirx.Ramp):
+        if not isinstance(index, tirx.Ramp) or not isinstance(index.stride, tirx.IntImm):
             return None
-        return index.base if isinstance(index.stride, tirx.IntImm) and int(index.stride.value) == 2 else None
+        step = int(index.stride.value)
+        return (index.base, step) if width >= _FEWEST_STRIDED.get(step, width + 1) else None
 
-    def _every_second(self, e: Expr, base: Expr, first: int, width: int) -> Text:
-        """Elements `base`, `base` + 2, .. of a tensor."""
-        value = self.context.local("every_second", e)
+    def _strided(self, e: Expr, base: Expr, step: int, first: int, width: int) -> Text:
+        """Elements `base`, `base` + `step`, .. of a tensor."""
+        kind = _STRIDED[step]
+        pointer = self.pointer(e.source, (base, 1), step * first)
+        known = self.strided_loads.get((pointer, width)) if self.strided_loads is not None else None
+        if known is not None:
+            return Text(known)
+        value = self.context.local(kind if step == 2 else plain_name(str(e.source.name)), e)
         self.context.emit(f"{self.type(element_and_lanes(e.ty)[0], width)} {value};")
-        pointer = self.pointer(e.source, (base, 1), 2 * first)
-        self.context.emit(f"{self.context.need(f'every_second:f32x{width}')}({pointer}, &{value});")
+        self.context.emit(f"{self.context.need(f'{kind}:f32x{width}')}({pointer}, &{value});")
+        if self.strided_loads is not None:
+            self.strided_loads[pointer, width] = value
         return Text(value)
 
     def _cast_vector(self, e: Expr, first: int, width: int) -> Text:

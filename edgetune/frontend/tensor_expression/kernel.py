@@ -22,7 +22,6 @@ from edgetune.frontend.tensor_expression.repeated_values import with_repeated_va
 from edgetune.frontend.tensor_expression.row_divisors import with_row_divisors
 from edgetune.frontend.tensor_expression.shared_values import with_shared_values
 from edgetune.frontend.tensor_expression.short_rows import with_sums_of_columns
-from edgetune.frontend.tensor_expression.short_sums import with_short_sums
 from edgetune.graph.long_sums import split_long_sums
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, Rows, TensorSpec, byte_size
@@ -170,7 +169,7 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
         reason = lines[-1] if lines else type(error).__name__
         raise UnsupportedOperator(f"TVM cannot make a function of {name} ({reason}): rewrite its expression") from error
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
-    shared = with_shared_values(with_sums_of_columns(with_short_sums(normal_form(function, weights))))
+    shared = with_shared_values(with_sums_of_columns(normal_form(function, weights)))
     return with_repeated_values(with_row_divisors(with_reciprocals(shared)))
 
 

@@ -1,25 +1,31 @@
 """Short axes that are unrolled: those whose place decides between alternatives, and rows of up to four elements.
 
-In `band == 0 ? a + b : a - b`, vectors over another axis would test the place again and again, and vectors over this one compute all alternatives to
-keep one lane of each. With the axis unrolled inside of all others, each alternative is a statement of its own without
-a test, and what they read is loaded once.
+In `band == 0 ? a + b : a - b`, vectors over another axis would test the place again and again, and vectors over this
+one compute all alternatives to keep one lane of each. With the axis unrolled inside of all others, each alternative is
+a statement of its own without a test, and what they read is loaded once.
 
 A row of three elements fills no vector. Unrolled, it is a group of stores side by side, of which compilers make vectors
-across rows.
+across rows. Where they do not, as with minima and functions of elements, the vectors are ours (see
+`codegen/interleaved_rows.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
-from tvm import ir, tirx
+from tvm import ir, sym, tirx
 from tvm.s_tir import Schedule
 
-from edgetune.graph.tvm_types import BufferRegion, Expr, IterVar, LoopRV, SBlock
+from edgetune.graph.reduction_stage import with_places
+from edgetune.graph.tvm_types import BufferLoad, BufferRegion, Expr, IterVar, LoopRV, SBlock
 from edgetune.schedule.sketches.block_analysis import expressions, extent_of, mentions, stores
 
-MOST_ALTERNATIVES = 8
-MOST_IN_ROW = 4
+_MOST_ALTERNATIVES = 8
+_MOST_IN_ROW = 4
+_ACROSS = 3
+"""Elements of rows across which vectors run: compilers do well with two and four."""
+_FEWEST_LANES = 8
 _COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
@@ -39,7 +45,7 @@ def axis_of_choice(block: SBlock) -> int | None:
     ]
     for number, axis in enumerate(axes):
         about = [one for one in conditions if mentions(one, axis.var)]
-        if 1 < extent_of(axis) <= MOST_ALTERNATIVES and about and all(_is_alone(one, axis, axes) for one in about):
+        if 1 < extent_of(axis) <= _MOST_ALTERNATIVES and about and all(_is_alone(one, axis, axes) for one in about):
             return number
     return None
 
@@ -58,21 +64,51 @@ def _is_alone(comparison: Expr, axis: IterVar, axes: Sequence[IterVar]) -> bool:
     return not others and not any(isinstance(node, ir.TensorLoad) for node in expressions(comparison))
 
 
-def unroll_short_row(sch: Schedule, block: SBlock, loops: Sequence[LoopRV]) -> None:
+def unroll_short_row(sch: Schedule, block: SBlock, loops: Sequence[LoopRV], native_lanes: int) -> None:
     """Unroll the last loop of a stage if its few elements are one row, and make one loop of the loops around it.
 
     Loops become one where all tensors count through their axes as through one.
     """
     extents = [extent_of(axis) for axis in block.iter_vars]
     whole = [int(sch.get(loop).extent.value) for loop in loops] == extents
-    if not whole or len(loops) < 2 or not 1 < extents[-1] <= MOST_IN_ROW:
+    if not whole or len(loops) == 1 or not 1 < extents[-1] <= _MOST_IN_ROW:
         return
     first = len(loops) - 2
     while first > 0 and all(_as_one(region, *block.iter_vars[first - 1 : first + 1]) for region in _regions(block)):
         first -= 1
-    if first < len(loops) - 2:
-        sch.fuse(*loops[first:-1])
+    rows = sch.fuse(*loops[first:-1]) if first < len(loops) - 2 else loops[-2]
+    if native_lanes >= _FEWEST_LANES and prod(extents[first:-1]) >= native_lanes and _pays_across(block, first):
+        _, lane = sch.split(rows, [None, native_lanes])
+        sch.reorder(loops[-1], lane)
+        sch.vectorize(lane)
     sch.unroll(loops[-1])
+
+
+def _pays_across(block: SBlock, first: int) -> bool:
+    """Whether a stage over rows of three does what compilers make no good vectors of, and vectors load all of it.
+
+    That is a minimum, a maximum, a selection or a function. `first` is the first of the axes that count the rows.
+    """
+    axes = block.iter_vars
+    regions = _regions(block)
+    if extent_of(axes[-1]) != _ACROSS or any(str(one.source.ty.dtype) != "float32" for one in regions):
+        return False
+    if not isinstance(block.body, tirx.BufferStore):
+        return False
+    nodes = list(expressions(block.body.value))
+    if not any(isinstance(node, tirx.Min | tirx.Max | tirx.Select | ir.Call) for node in nodes):
+        return False
+    return all(_along_rows(node, axes[first:-1]) for node in nodes if isinstance(node, ir.TensorLoad))
+
+
+def _along_rows(load: BufferLoad, rows: Sequence[IterVar]) -> bool:
+    """Whether a load stays where it is from one row to the next, or moves by one element or by a row of three."""
+    place: Expr = tirx.IntImm("int32", 0)
+    for index, extent in zip(load.indices, load.source.ty.shape, strict=True):
+        place = place * extent + index
+    row = rows[-1]
+    step = sym.Analyzer().simplify(with_places(place, {row.var: row.var + 1}) - place)
+    return isinstance(step, tirx.IntImm) and int(step.value) in {0, 1, _ACROSS}
 
 
 def _regions(block: SBlock) -> list[BufferRegion]:
@@ -85,7 +121,7 @@ def _as_one(region: BufferRegion, outer: IterVar, inner: IterVar) -> bool:
     places = [number for number, index in enumerate(indices) if any(mentions(index, one.var) for one in (outer, inner))]
     if not places:
         return True
-    if len(places) != 2 or places[1] != places[0] + 1:
+    if places != [places[0], places[0] + 1]:
         return False
     pair = [indices[number] for number in places]
     exact = pair[0].same_as(outer.var) and pair[1].same_as(inner.var)

@@ -94,7 +94,7 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         else:
             _transpose_in_blocks(sch, loops, axis, native_lanes)
     elif not _split_phases(sch, stage, loops) and _nested(sch, loops):
-        unroll_short_row(sch, block, loops)
+        unroll_short_row(sch, block, loops, native_lanes)
 
 
 def _repays_rest(sch: Schedule, loops: Sequence[LoopRV], block: SBlock) -> bool:
@@ -107,24 +107,22 @@ def _unroll_choice(
 ) -> bool:
     """Unroll an axis whose place chooses between alternatives inside of all others, but around the lanes of a vector.
 
-    False, and no change, where there is no such axis. Compilers make vectors of alternatives that gather.
+    False, and no change, where there is no such axis, or where its elements pass through functions of whole vectors.
+    Compilers make vectors of alternatives that gather.
     """
     block = sch.get(sch.get_sblock(stage.name))
     axis = axis_of_choice(block)
     whole = [int(sch.get(loop).extent.value) for loop in loops] == [extent_of(one) for one in block.iter_vars]
-    if axis is None or not whole or not _nested(sch, loops):
+    if axis is None or not whole or not _nested(sch, loops) or (axis == len(loops) - 1 and calls_function(block)):
         return False
     choice, row = loops[axis], loops[-1]
     if axis < len(loops) - 1:
         sch.reorder(*loops[axis + 1 :], choice)
-        extent = int(sch.get(row).extent.value)
         in_vectors = contiguous(block) and not stage.branches_along(stage.spatial[-1])
-        if stage.writes_its_axes() and in_vectors and extent > 1:
+        if stage.writes_its_axes() and in_vectors and int(sch.get(row).extent.value) > 1:
             lane = _lanes(sch, row, native_lanes, decide, MAX_VECTORS // int(sch.get(choice).extent.value))
             if lane is not None:
-                whole = extent % int(sch.get(lane).extent.value) == 0
-                outer = sch.get_loops(sch.get_sblock(stage.name))[-3]
-                sch.reorder(*([choice, lane] if whole else [choice, outer, lane]))
+                sch.reorder(choice, lane)
     sch.unroll(choice)
     return True
 
@@ -291,9 +289,7 @@ def _nested(sch: Schedule, loops: Sequence[LoopRV]) -> bool:
     return all(isinstance(sch.get(loop).body, tirx.For) for loop in loops[:-1])
 
 
-def _lanes(
-    sch: Schedule, loop: LoopRV, native_lanes: int, decide: Decisions, most: int = MAX_VECTORS
-) -> LoopRV | None:
+def _lanes(sch: Schedule, loop: LoopRV, native_lanes: int, decide: Decisions, most: int = MAX_VECTORS) -> LoopRV | None:
     """The widest vectors that fit the loop and a remainder (`remainders.py`), unless vectors divide it.
 
     At most `most` are unrolled. The result is the loop over lanes, None where no vectors fit.

@@ -25,8 +25,8 @@ def peel_remainder(loop: For, parameters: Sequence[TvmBuffer] | None = None) -> 
     then takes no operand's memory: in place, elements would pass through the function twice. Other tensors share memory
     later, unseen here, so that a function of them keeps its rest. `loop` itself where it is no such loop.
     """
-    inner = loop.body
-    if not isinstance(inner, tirx.For) or int(inner.kind) != int(tirx.ForKind.VECTORIZED):
+    between, inner = _to_lanes(loop)
+    if inner is None:
         return loop
     realize = inner.body
     if not isinstance(realize, s_tir.SBlockRealize) or is_one(realize.predicate) or not is_zero(loop.min):
@@ -35,14 +35,15 @@ def peel_remainder(loop: For, parameters: Sequence[TvmBuffer] | None = None) -> 
     if total is None or total <= lanes:
         return loop
     vectors, rest = divmod(total, lanes)
-    count, whole = _like(loop.min, vectors), _with_lanes(loop, loop.loop_var, lanes, 0)
+    count, whole = _like(loop.min, vectors), _with_lanes(loop, between, inner, loop.loop_var, (lanes, 0))
     parts: list[Stmt] = [tirx.For(loop.loop_var, loop.min, count, loop.kind, whole, annotations=loop.annotations)]
     first = 0
-    if parameters is not None and rest & (rest - 1) and _is_function(realize.block, parameters):
-        return tirx.SeqStmt([*parts, _with_lanes(loop, _like(loop.min, 0), lanes, total - lanes)])
+    overlaps = parameters is not None and not between and _is_function(realize.block, parameters)
+    if overlaps and rest & (rest - 1):
+        return tirx.SeqStmt([*parts, _with_lanes(loop, between, inner, _like(loop.min, 0), (lanes, total - lanes))])
     while rest:
         width = 1 << (rest.bit_length() - 1)
-        parts.append(_with_lanes(loop, count, width, first))
+        parts.append(_with_lanes(loop, between, inner, count, (width, first)))
         first += width
         rest -= width
     return tirx.SeqStmt(parts)
@@ -65,23 +66,40 @@ def _bound(predicate: Expr, loop: For, inner: For) -> int | None:
     return int(predicate.b.value) if sym.Analyzer().can_prove_equal(predicate.a, element) else None
 
 
-def _with_lanes(loop: For, vector: Expr, width: int, first: int) -> Stmt:
-    """The block for lanes `first` to `first` + `width` of the vector number `vector`, with variables of its own."""
+def _to_lanes(loop: For) -> tuple[list[For], For | None]:
+    """The unrolled loops directly inside of `loop`, and the vectorised loop in them; None without that."""
+    between: list[For] = []
     inner = loop.body
+    while isinstance(inner, tirx.For) and int(inner.kind) == int(tirx.ForKind.UNROLLED):
+        between.append(inner)
+        inner = inner.body
+    lanes = isinstance(inner, tirx.For) and int(inner.kind) == int(tirx.ForKind.VECTORIZED)
+    return between, inner if lanes else None
+
+
+def _with_lanes(loop: For, between: Sequence[For], inner: For, vector: Expr, part: tuple[int, int]) -> Stmt:
+    """The block for a part of the lanes of the vector number `vector`, with variables of its own.
+
+    `part` is its width and its first lane.
+    """
+    width, first = part
     block = inner.body.block
     lane = tirx.Var(inner.loop_var.name, inner.loop_var.ty)
     place = _like(lane, first) if width == 1 else lane + first if first else lane
-    moved = {loop.loop_var: vector, inner.loop_var: place}
+    own = {one.loop_var: tirx.Var(one.loop_var.name, one.loop_var.ty) for one in between}
+    moved = {loop.loop_var: vector, inner.loop_var: place, **own}
     values = [sym.Analyzer().simplify(substituted(value, moved)) for value in inner.body.iter_values]
     renamed = {axis.var: tirx.Var(axis.var.name, axis.var.ty) for axis in block.iter_vars}
     axes = [tirx.IterVar(axis.dom, renamed[axis.var], axis.iter_type) for axis in block.iter_vars]
     reads, writes = ([substituted(region, renamed) for region in regions] for regions in (block.reads, block.writes))
     body = substituted(block.body, renamed)
     made = s_tir.SBlock(axes, reads, writes, block.name_hint, body, annotations=block.annotations)
-    realize: Stmt = s_tir.SBlockRealize(values, True, made)
-    if width == 1:
-        return realize
-    return tirx.For(lane, inner.min, _like(lane, width), inner.kind, realize, annotations=inner.annotations)
+    statement: Stmt = s_tir.SBlockRealize(values, True, made)
+    if width > 1:
+        statement = tirx.For(lane, inner.min, _like(lane, width), inner.kind, statement, annotations=inner.annotations)
+    for one in reversed(between):
+        statement = tirx.For(own[one.loop_var], one.min, one.extent, one.kind, statement, annotations=one.annotations)
+    return statement
 
 
 def _like(value: Expr, number: int) -> Expr:

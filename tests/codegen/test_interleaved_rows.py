@@ -1,0 +1,64 @@
+"""Interleaved rows: vectors across rows of three are loaded and stored by shuffles, and hold the right elements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tvm import te, tirx
+
+from edgetune.codegen import emit_kernel
+from edgetune.schedule.algorithms.apply import apply_schedule
+from edgetune.schedule.algorithms.schedule_text import FORMS
+from edgetune.schedule.default_algorithms import default_schedule
+from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
+from tests.sketch_samples import prim_func, random_arguments, run_plain
+
+
+def clipped(rows: int, *, gap: int = 0) -> Any:
+    """A small matrix times each row, within limits; `gap` elements follow each row of the operand."""
+    x, w = te.placeholder((rows, 3 + gap), name="x"), te.placeholder((3, 3), name="w")
+    low, high = (tirx.const(value, "float32") for value in (-0.5, 0.5))
+
+    def value(p: te.Var, c: te.Var) -> Any:
+        return te.min(te.max(x[p, 0] * w[c, 0] + x[p, 1] * w[c, 1] + x[p, 2] * w[c, 2], low), high)
+
+    return prim_func([x, w], te.compute((rows, 3), value, "clipped"))
+
+
+def faded(rows: int, columns: int) -> Any:
+    """A function of each element, by a factor of its row."""
+    x, alpha = te.placeholder((rows, columns, 3), name="x"), te.placeholder((rows, columns), name="alpha")
+
+    def value(r: te.Var, s: te.Var, c: te.Var) -> Any:
+        return te.exp(x[r, s, c]) * alpha[r, s] - x[r, s, 2 - c]
+
+    return prim_func([x, alpha], te.compute((rows, columns, 3), value, "faded"))
+
+
+@pytest.mark.parametrize("function", [clipped(64), clipped(67), clipped(16), faded(5, 7), faded(1, 48)])
+@pytest.mark.parametrize("bits", [256, 512])
+@pytest.mark.parametrize("cc", ["gcc", "clang-19"])
+def test_vectors_run_across_rows(function: Any, bits: int, cc: str, tmp_path: Path) -> None:
+    target = wide_target(bits)
+    source = emit_kernel(apply_schedule(function, default_schedule(function, target, 0, FORMS)[0]).module, target, "k")
+    assert source.definition.count(f"every_third_f32x{bits // 32}(") == 3 * source.definition.count("take_turns_f32")
+    assert source.definition.count(f"take_turns_f32x{bits // 32}x3(") >= 1
+    arrays = random_arguments(function)
+    compile_strictly(source, target, tmp_path, cc)
+    result = run_kernel(source, target, arrays, tmp_path, cc=cc, extra=SANITIZERS)[-1]
+    np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("function", "bits"), [(clipped(61), 128), (clipped(61, gap=2), 512), (clipped(11), 512)])
+def test_other_rows_are_left_to_compilers(function: Any, bits: int, tmp_path: Path) -> None:
+    """Vectors of four lanes would need more shuffles than loads, and rows with gaps are no vectors that take turns."""
+    target = wide_target(bits)
+    source = emit_kernel(apply_schedule(function, default_schedule(function, target, 0, FORMS)[0]).module, target, "k")
+    assert "every_third" not in source.definition
+    assert "take_turns" not in source.definition
+    arrays = random_arguments(function)
+    result = run_kernel(source, target, arrays, tmp_path, cc="gcc", extra=SANITIZERS)[-1]
+    np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-5, atol=1e-5)
