@@ -26,42 +26,36 @@ _MOST_IN_ROW = 4
 _ACROSS = 3
 """Elements of rows across which vectors run: compilers do well with two and four."""
 _FEWEST_LANES = 8
-_COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
 def axis_of_choice(block: SBlock) -> int | None:
     """The number of the axis whose place decides which value a stage takes; None if there is none.
 
-    Comparisons with that place mention no other variable, so that unrolling the axis leaves none of them.
+    Conditions on that place depend on nothing else, so that unrolling the axis leaves none of them. A branch counts for
+    the last axis alone: around the vectors of another one, it is there once for all of them, as in padding.
     """
     axes = block.iter_vars
-    conditions = [
-        node
-        for store in stores(block.body)
-        for value in expressions(store.value)
-        if (condition := _condition(value)) is not None
-        for node in expressions(condition)
-        if isinstance(node, _COMPARISONS)
-    ]
+    values = [value for store in stores(block.body) for value in expressions(store.value)]
     for number, axis in enumerate(axes):
-        about = [one for one in conditions if mentions(one, axis.var)]
+        conditions = [_condition(value, branches=number == len(axes) - 1) for value in values]
+        about = [one for one in conditions if one is not None and mentions(one, axis.var)]
         if 1 < extent_of(axis) <= _MOST_ALTERNATIVES and about and all(_is_alone(one, axis, axes) for one in about):
             return number
     return None
 
 
-def _condition(value: Expr) -> Expr | None:
-    """The condition by which a value is chosen; None for any other value."""
+def _condition(value: Expr, *, branches: bool) -> Expr | None:
+    """The condition by which a value is chosen, by a selection or by one of `branches`; None for any other value."""
     if isinstance(value, tirx.Select):
         return value.condition
     chooses = isinstance(value, ir.Call) and getattr(value.op, "name", "").endswith("if_then_else")
-    return value.args[0] if chooses else None
+    return value.args[0] if branches and chooses else None
 
 
-def _is_alone(comparison: Expr, axis: IterVar, axes: Sequence[IterVar]) -> bool:
-    """Whether a comparison depends on the place along one of the axes alone."""
-    others = any(mentions(comparison, other.var) for other in axes if not other.same_as(axis))
-    return not others and not any(isinstance(node, ir.TensorLoad) for node in expressions(comparison))
+def _is_alone(condition: Expr, axis: IterVar, axes: Sequence[IterVar]) -> bool:
+    """Whether a condition depends on the place along one of the axes alone."""
+    others = any(mentions(condition, other.var) for other in axes if not other.same_as(axis))
+    return not others and not any(isinstance(node, ir.TensorLoad) for node in expressions(condition))
 
 
 def unroll_short_row(sch: Schedule, block: SBlock, loops: Sequence[LoopRV], native_lanes: int) -> None:
