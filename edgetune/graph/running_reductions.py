@@ -3,7 +3,7 @@
 The definition takes n / 2 steps for each element. With B elements in a window, W[j] reduces x[j], .. x[j + B - 1], and
 the result is the reduction of W[i], W[i + B], .. of a row that is padded by what changes no result: about 2 B + n / B
 steps, and lanes lie side by side in both stages (compare W. D. Hillis and G. L. Steele, Data Parallel Algorithms, CACM
-29:12, 1986, where each window is twice as long as the one before).
+29:12, 1986, where each window is twice as long as the one before). Along an outer axis x[j] is a row, and so is W[j].
 """
 
 from __future__ import annotations
@@ -44,10 +44,12 @@ _SLACK = {
 class Running:
     """A reduction of `value`, an expression of `term`, over its places up to that of `result`, or from that on.
 
-    With `offset` c, these are the places k <= i + c, or k >= i + c where it is `later`. `idle` stands for all others.
+    `result` is the axis number `place` of the results. With `offset` c, these are the places k <= i + c, or k >= i + c
+    where it is `later`. `idle` stands for all others.
     """
 
     result: Axis
+    place: int
     term: Axis
     value: Expr
     idle: Expr
@@ -56,7 +58,7 @@ class Running:
 
 
 def shorten_running_reductions(function: PrimFunc) -> PrimFunc:
-    """`function` with three stages instead of each running sum, maximum or minimum along the last axis."""
+    """`function` with three stages instead of each running sum, maximum or minimum along an axis."""
     return with_stages(function, _stages)
 
 
@@ -70,24 +72,29 @@ def running(whole: ReductionStage) -> Running | None:
     """The running reduction that a stage is; None for any other stage."""
     if len(whole.summed) != 1 or not whole.spatial or str(whole.out.ty.dtype) != "float32":
         return None
-    (term,), result, select = whole.summed, whole.spatial[-1], whole.term
+    (term,), select = whole.summed, whole.term
     fixed = isinstance(whole.first, tirx.FloatImm) and isinstance(select, tirx.Select)
-    if not fixed or type(select.condition) not in _SLACK or term[1] < _FEWEST_TERMS or term[1] != result[1]:
+    if not fixed or type(select.condition) not in _SLACK or term[1] < _FEWEST_TERMS:
         return None
+    places = [place for place, axis in enumerate(whole.spatial) if mentions(select.condition, axis[0])]
+    if len(places) != 1 or term[1] != whole.spatial[places[0]][1]:
+        return None
+    (place,) = places
+    result = whole.spatial[place]
     if whole.elements * whole.terms < _LEAST_STEPS or not isinstance(select.false_value, tirx.FloatImm):
         return None
     sums = whole.combine is tirx.Add
     if sums and (float(select.false_value.value) != 0.0 or float(whole.first.value) != 0.0):
         return None
     value = select.true_value
-    if mentions(value, result[0]) or not mentions(value, term[0]) or not whole.at[-1].same_as(result[0]):
+    if mentions(value, result[0]) or not mentions(value, term[0]):
         return None
     if not all(one.same_as(axis[0]) for one, axis in zip(whole.at, whole.spatial, strict=True)):
         return None
-    return _of_condition(select, result, term)
+    return _of_condition(select, result, place, term)
 
 
-def _of_condition(select: Expr, result: Axis, term: Axis) -> Running | None:
+def _of_condition(select: Expr, result: Axis, place: int, term: Axis) -> Running | None:
     slack = _SLACK[type(select.condition)](select.condition)
     analyzer = sym.Analyzer()
     for later, sign in ((False, 1), (True, -1)):
@@ -95,7 +102,7 @@ def _of_condition(select: Expr, result: Axis, term: Axis) -> Running | None:
         if isinstance(offset, tirx.IntImm):
             shift = sign * int(offset.value)
             if abs(shift) <= 1:
-                return Running(result, term, select.true_value, select.false_value, shift, later)
+                return Running(result, place, term, select.true_value, select.false_value, shift, later)
     return None
 
 
@@ -105,46 +112,48 @@ def _windows(whole: ReductionStage, found: Running) -> list[ReductionStage]:
     A row that is no whole number of vectors is computed in whole ones. The last stage copies what is wanted of them,
     and compares it with the number that stands for terms that are left out.
     """
-    count, dtype = found.term[1], whole.index_type
+    count, dtype, axis = found.term[1], whole.index_type, found.place
+    lanes = _LANES if axis == len(whole.spatial) - 1 else 1
     width = _width(count)
     windows = -(-(count + 1) // width)
-    results = _whole(count)
+    results = _whole(count, lanes)
     before = 0 if found.later else windows * width - 1 - found.offset
-    lead = _whole(before)
+    lead = _whole(before, lanes)
     begin = lead - before  # where the window of the first result begins
     length = results + (windows - 1) * width
-    others = whole.spatial[:-1]
 
     def stage(word: str, extent: int, summed: tuple[Axis, ...] = ()) -> ReductionStage:
-        """A stage with its own axes, which still lacks its term; its last axis is as long as `extent`."""
-        axes = [(variable(str(one.name), dtype), size) for one, size in others]
-        spatial = (*axes, (variable(word, dtype), extent))
-        name, out = f"{whole.name}_{word}", buffer_of(f"{whole.out.name}_{word}", spatial)
-        return replace(whole, name=name, out=out, at=tuple(one for one, _ in spatial), spatial=spatial, summed=summed)
+        """A stage with its own axes, which still lacks its term; its running axis is as long as `extent`."""
+        axes = [(variable(str(one.name), dtype), size) for one, size in whole.spatial]
+        axes[axis] = (variable(word, dtype), extent)
+        name, out = f"{whole.name}_{word}", buffer_of(f"{whole.out.name}_{word}", axes)
+        at = tuple(one for one, _ in axes)
+        return replace(whole, name=name, out=out, at=at, spatial=tuple(axes), summed=summed)
+
+    def moved(one: ReductionStage, place: Expr) -> list[Expr]:
+        """The places of a stage, with another one along the running axis."""
+        return [*one.at[:axis], place, *one.at[axis + 1 :]]
 
     padded = stage("row", begin + length + width - 1)
-    *rows, place = padded.at
-    source = place + found.offset if found.later else place - lead
-    at = {old: new for (old, _), new in zip(others, rows, strict=True)} | {found.term[0]: source}
+    source = padded.at[axis] + found.offset if found.later else padded.at[axis] - lead
+    at = {old: new for (old, _), new in zip(whole.spatial, padded.at, strict=True)} | {found.term[0]: source}
     within = source < count
     inside = within if found.later and found.offset >= 0 else tirx.all(source >= 0, within)
     padded = replace(padded, term=tirx.if_then_else(inside, with_places(found.value, at), whole.first))
     step = (variable("step", dtype), width)
     inner = stage("windows", length, (step,))
-    *rows, place = inner.at
-    inner = replace(
-        inner, term=tirx.BufferLoad(padded.out, [*rows, place + step[0] + begin if begin else place + step[0]])
-    )
+    first = inner.at[axis] + step[0]
+    inner = replace(inner, term=tirx.BufferLoad(padded.out, moved(inner, first + begin if begin else first)))
     number = (variable("number", dtype), windows)
     copied = results > count or _idle_counts(whole, found)
     outer = stage("vectors", results) if copied else whole
-    *rows, place = outer.at
-    outer = replace(outer, summed=(number,), term=tirx.BufferLoad(inner.out, [*rows, place + number[0] * width]))
+    window = tirx.BufferLoad(inner.out, moved(outer, outer.at[axis] + number[0] * width))
+    outer = replace(outer, summed=(number,), term=window)
     if not copied:
         return [padded, inner, outer]
     result: Expr = tirx.BufferLoad(outer.out, list(whole.at))
     if _idle_counts(whole, found):
-        place = whole.at[-1]
+        place = whole.at[axis]
         left_out = place > -found.offset if found.later else place < count - 1 - found.offset
         result = whole.combine(result, tirx.Select(left_out, found.idle, whole.first))
     return [padded, inner, outer, replace(whole, summed=(), term=result)]
@@ -161,5 +170,5 @@ def _width(count: int) -> int:
     return max(_LANES, 1 << round(log2(count / 2) / 2))
 
 
-def _whole(elements: int) -> int:
-    return -(-elements // _LANES) * _LANES
+def _whole(elements: int, lanes: int) -> int:
+    return -(-elements // lanes) * lanes
