@@ -2,7 +2,7 @@
 
 1. Inline stages that are cheap to repeat.
 2. Tile the results of the largest reduction, with lanes along their last axis and packed operands; also those of all
-   other reductions that cannot be factored, where nothing has to be packed.
+   other reductions that cannot be factored, where nothing has to be packed or the extents are those of the largest.
 3. Factor all other reductions whose terms are contiguous: lanes run along the reduction axis.
 4. Move each stage into the loops of the last one, as deep as no work is repeated, so that only a few rows are stored
    between stages. "rows" of the last stage are computed side by side, and share operands. Where results of reductions
@@ -43,7 +43,7 @@ from edgetune.schedule.rules.spatial_tile import (
     SpatialTile,
     find_spatial_tile,
     pack,
-    stage_tile,
+    stage_tiles,
     tile_results,
     tile_sizes,
 )
@@ -89,7 +89,8 @@ class Structure:
 class Stages:
     """What rules know of a kernel after cheap stages are inlined: the stages, and which reductions can be factored.
 
-    `spatial` is the tile of the largest reduction, `columns` are those of other reductions that cannot be factored.
+    `spatial` is the tile of the largest reduction, `columns` are those of other reductions that cannot be factored, and
+    `siblings` those of others with the extents of the largest that can, but share its lanes and packed operands.
     `nested` are reductions that are computed inside another one.
     """
 
@@ -98,6 +99,7 @@ class Stages:
     factored: tuple[FactoredReduction, ...]
     spatial: SpatialTile | None
     columns: tuple[SpatialTile, ...]
+    siblings: tuple[SpatialTile, ...]
     lanes: int
     nested: Mapping[str, str]
 
@@ -114,7 +116,7 @@ class Stages:
 
     def tiles(self, structure: Structure) -> dict[str, SpatialTile]:
         """The spatial tiles of a structure by the names of their stages."""
-        largest = (self.spatial,) if structure.spatial and self.spatial is not None else ()
+        largest = (self.spatial, *self.siblings) if structure.spatial and self.spatial is not None else ()
         return {tile.stage.name: tile for tile in (*largest, *(self.columns if structure.columns else ()))}
 
     def rows_of_terms(self, tiled: Container[str], factored: Container[str]) -> list[str]:
@@ -154,12 +156,21 @@ def find_stages(sch: Schedule, analysis: BlockAnalysis, native_lanes: int) -> St
     stores = left.stages[-2:-1] == (largest,) and end.work == prod(largest.spatial_extents)
     if spatial is not None and stretched and stores:
         spatial = replace(spatial, result=end.name)
-    others = [s for s in left.reductions if s is not largest and not any(s is one.stage for one in factored)]
+    others = [one for one in left.reductions if one is not largest and one.name not in {*nested, *nested.values()}]
     tiled = (find_spatial_tile(stage, native_lanes, left.packed(), stretched=stretched) for stage in others)
-    tiles = [tile for tile in tiled if tile is not None and tile.stage.name not in {*nested, *nested.values()}]
-    columns = tuple(tile for tile in tiles if not tile.packed)
+    tiles = [tile for tile in tiled if tile is not None]
+    alike = [tile for tile in tiles if _are_alike(tile.stage, largest)]
+    names = [one.stage.name for one in factored]
+    columns = tuple(tile for tile in tiles if tile.stage.name not in names and (not tile.packed or tile in alike))
+    shared = [tile for tile in alike if spatial is not None and tile.shares(spatial)]
+    siblings = tuple(tile for tile in shared if tile.stage.name in names)
     factored = [one for one in factored if one.stage.name not in nested.values()]
-    return Stages(inlined, left, tuple(factored), spatial, columns, native_lanes, nested)
+    return Stages(inlined, left, tuple(factored), spatial, columns, siblings, native_lanes, nested)
+
+
+def _are_alike(one: BlockStage, other: BlockStage) -> bool:
+    """Whether two reductions have results and terms of the same extents."""
+    return (one.spatial_extents, one.reduction_extents) == (other.spatial_extents, other.reduction_extents)
 
 
 def structures_of(stages: Stages) -> list[Structure]:
@@ -214,7 +225,7 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
     """Schedule a copy of `sch` (untouched so far) and return it. Raises TVM's ScheduleError if a rule does not fit."""
     inline_all(sch, stages.inlined)
     tiles = stages.tiles(structure)
-    blocks_of = {name: stage_tile(sch, tile) for name, tile in tiles.items()}
+    blocks_of = stage_tiles(sch, list(tiles.values()))
     sums_of = _factor(sch, stages, structure, decide, core)
     last = stages.analysis.stages[-1]
     reader = blocks_of[last.name].result if last.name in tiles else last.name  # a tile is no single block at its end
@@ -250,7 +261,7 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
             moves = moves and blocks.result != last.name
             sch = move_inwards(sch, blocks.result, reader, within) if moves else sch
             tile_results(sch, tile, blocks, decide, core)
-            for packed in blocks.packed if moves else ():
+            for packed, _ in blocks.packed if moves else ():
                 sch = move_inwards(sch, packed, reader, within)
             pack(sch, tile, blocks)
             continue
@@ -279,9 +290,9 @@ def _factor(
 ) -> dict[str, PartialSums]:
     """Factor what can be factored; a reduction that TVM does not know to be commutative stays as it is."""
     found = {}
-    tiled = stages.spatial.stage.name if stages.spatial is not None and structure.spatial else None
+    tiled = stages.tiles(structure)
     for factored in stages.factored if structure.factored else ():
-        if factored.stage.name == tiled:
+        if factored.stage.name in tiled:
             continue
         decide.suggest(partial(_sizes, factored, core, chained=structure.chained))
         with suppress(RuntimeError):  # ScheduleError
@@ -330,15 +341,16 @@ def cycles_of_largest(stages: Stages, core: Core) -> float:
 def cycles_of_reductions(stages: Stages, core: Core) -> float:
     """Predicted cycles of the largest reduction, of all others that can be factored, and of plain loops over terms."""
     others = (one for one in stages.factored if one.stage.name != stages.largest.name)
-    cycles = (
+    factored = (
         min(factored_sizes(one, core, chained=chained)[0] for chained in (False, True)) * one.stage.work / one.lanes
         for one in others
+        if not any(one.stage is tile.stage for tile in stages.siblings)
     )
-    served = {stages.largest.name, *stages.nested, *stages.nested.values()}
-    served |= {one.stage.name for one in stages.factored} | {one.stage.name for one in stages.columns}
-    served |= {*stages.rows_of_terms((), ())}
+    tiled = (tile_sizes(tile, core)[0] * tile.stage.work / tile.lanes for tile in stages.siblings)
+    served = {stages.largest.name, *stages.nested, *stages.nested.values(), *stages.rows_of_terms((), ())}
+    served |= {one.stage.name for one in (*stages.factored, *stages.columns, *stages.siblings)}
     plain = sum(stage.work for stage in stages.analysis.reductions if stage.name not in served)
-    return cycles_of_largest(stages, core) + sum(cycles) + LATENCY * plain
+    return cycles_of_largest(stages, core) + sum(factored) + sum(tiled) + LATENCY * plain
 
 
 def has_blocks(stages: Stages, core: Core) -> bool:
@@ -357,10 +369,12 @@ def ranked_structures(stages: Stages, core: Core) -> list[Structure]:
     if in_blocks and not block_of_columns(stages.analysis, stages.lanes, core.l1_bytes):
         structures = [one for one in structures if not one.blocks]
     by_rows = has_windows_along_rows(stages.analysis) and any(_is_narrow(tile, core) for tile in stages.columns)
-    found = sorted(
-        structures,
-        key=lambda one: (not one.blocks, not one.rows, _largest(stages, one, core)[1][0], one.columns == by_rows),
-    )
+
+    def rank(one: Structure) -> tuple[bool, bool, bool, float, bool]:
+        cycles = _largest(stages, one, core)[1][0]
+        return not one.blocks, cycles == inf, not one.rows, cycles, one.columns == by_rows
+
+    found = sorted(structures, key=rank)
     return [*found, Structure(factored=False)] if stages.factored else found
 
 

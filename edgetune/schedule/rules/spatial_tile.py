@@ -50,13 +50,20 @@ class SpatialTile:
     packed: tuple[tuple[int, int], ...]
     result: str | None = None
 
+    def shares(self, other: SpatialTile) -> bool:
+        """Whether another tile packs all that this one packs, along the same axes."""
+        return all(_packs(other, self.stage.block.reads[number].source, place) for number, place in self.packed)
+
 
 @dataclass(frozen=True)
 class TileBlocks:
-    """Names of the blocks of a spatial tile: the copy of its result, and the packed operands."""
+    """Blocks of a spatial tile: the name of the copy of its result, and those of packed operands that it shares.
+
+    With each packed operand comes the place of the axis that lies last in it.
+    """
 
     result: str
-    packed: tuple[str, ...]
+    packed: tuple[tuple[str, int], ...]
 
 
 def find_spatial_tile(
@@ -90,19 +97,43 @@ def find_spatial_tile(
     return SpatialTile(stage, lanes, tuple(packed))
 
 
-def stage_tile(sch: Schedule, tile: SpatialTile) -> TileBlocks:
-    """Add the blocks of a tile (at the root of `sch`): packed operands, and the copy of the result from registers."""
+def stage_tiles(sch: Schedule, tiles: Sequence[SpatialTile]) -> dict[str, TileBlocks]:
+    """Add the blocks of tiles (at the root of `sch`), by the names of their stages.
+
+    These are the copies of results from registers, and packed operands. What several tiles read along the same axis is
+    packed once; the first of them has it.
+    """
+    packed_of: dict[str, list[tuple[str, int]]] = {tile.stage.name: [] for tile in tiles}
+    served: list[tuple[str, TvmBuffer]] = []
+    for tile in tiles:
+        block = sch.get_sblock(tile.stage.name)
+        for number, place in tile.packed:
+            source = tile.stage.block.reads[number].source
+            if any(name == tile.stage.name and source.same_as(one) for name, one in served):
+                continue
+            others = [one for one in tiles if one is not tile and _packs(one, source, place)]
+            readers = [one.stage.name for one in (tile, *others)]
+            blocks = [sch.get_sblock(name) for name in readers]
+            copied = sch.cache_read(block, number, "global", consumer_blocks=blocks)  # others read it as it is
+            sch.transform_layout(block, ("read", number), _axis_last(place, len(tile.stage.block.reads[number].region)))
+            packed_of[tile.stage.name].append((str(sch.get(copied).name_hint), place))
+            served += [(name, source) for name in readers[1:]]
+    return {tile.stage.name: TileBlocks(_result(sch, tile), tuple(packed_of[tile.stage.name])) for tile in tiles}
+
+
+def _packs(tile: SpatialTile, source: TvmBuffer, place: int) -> bool:
+    """Whether a tile packs all that it reads of `source` along the axis `place`."""
+    reads = [number for number, region in enumerate(tile.stage.block.reads) if region.source.same_as(source)]
+    return bool(reads) and all((number, place) in tile.packed for number in reads)
+
+
+def _result(sch: Schedule, tile: SpatialTile) -> str:
+    """Keep the sums of a tile in registers; returns the name of the block that stores them."""
     block = sch.get_sblock(tile.stage.name)
-    packed = []
-    for number, place in tile.packed:
-        copied = sch.cache_read(block, number, "global", consumer_blocks=[block])  # others read it as it is
-        sch.transform_layout(block, ("read", number), _axis_last(place, len(tile.stage.block.reads[number].region)))
-        packed.append(str(sch.get(copied).name_hint))
     if tile.result is not None:
         sch.set_scope(block, 0, "local")
-        return TileBlocks(tile.result, tuple(packed))
-    result = sch.cache_write(block, 0, "local")
-    return TileBlocks(str(sch.get(result).name_hint), tuple(packed))
+        return tile.result
+    return str(sch.get(sch.cache_write(block, 0, "local")).name_hint)
 
 
 def _axis_last(place: int, rank: int) -> IndexMap:
@@ -144,7 +175,7 @@ def tile_results(sch: Schedule, tile: SpatialTile, blocks: TileBlocks, decide: D
 
 def pack(sch: Schedule, tile: SpatialTile, blocks: TileBlocks) -> None:
     """Order the loops of the packed operands: a few lines are read in turn, so that they stay in L1."""
-    for name, (_, place) in zip(blocks.packed, tile.packed, strict=True):
+    for name, place in blocks.packed:
         block = sch.get_sblock(name)
         own = sch.get_loops(block)[-len(sch.get(block).iter_vars) :]
         lanes = lanes_for(int(sch.get(own[place]).extent.value), tile.lanes)

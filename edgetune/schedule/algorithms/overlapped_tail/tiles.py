@@ -115,26 +115,42 @@ def whole_vectors_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
 def _whole_vectors_without_tile(analysis: BlockAnalysis, name: str, lanes: int) -> Algorithm | None:
     """Whole vectors of results without a register tile: operands that lie across them, as in A B^T, or several sums.
 
-    All stages from the first reduction on have the same last axis. Where their other axes differ, as in a softmax over
-    an outer one, their columns are in blocks of several vectors (`rules/column_blocks.py`). None if lanes can run along
-    the reductions.
+    All stages from the first reduction with the last axis of the result on have that axis, or read none that has: a sum
+    of weights stays as it is. Where their other axes differ, as in a softmax over an outer one, their columns are in
+    blocks of several vectors (`rules/column_blocks.py`). None if lanes can run along the reductions.
     """
     if not analysis.reductions or len(analysis.outputs) != 1:
         return None
-    factored = [find_factored(stage, lanes) for stage in analysis.reductions]
-    if all(one is not None and one.lanes == lanes for one in factored):
+    end = analysis.stages[-1]
+    if not end.spatial or end.name != analysis.outputs[0]:
         return None
-    stages = analysis.stages[analysis.stages.index(analysis.reductions[0]) :]
-    if not stages[0].spatial or stages[-1].name != analysis.outputs[0]:
-        return None
-    width = stages[0].spatial_extents[-1]
+    width = end.spatial_extents[-1]
     if width < lanes or width % lanes == 0 or lanes < FEWEST_LANES:
         return None
-    if not all(_has_width(analysis, stage, width) for stage in stages) or not reads_in_step(stages, [-1]):
+    stages = _stretched(analysis, width)
+    if not stages or stages[-1] is not end or not reads_in_step(stages, [-1]):
+        return None
+    factored = [find_factored(stage, lanes) for stage in stages if stage.reduction]
+    if all(one is not None and one.lanes == lanes for one in factored):
         return None
     alike = len({len(stage.spatial) for stage in stages}) == 1
     overlap = Overlap(1, width, lanes if alike else _block_of_columns(width, lanes))
     return Algorithm(name, Stretching(analysis, stages, [-1], overlap, {}, {MOST_LANES: lanes}).function())
+
+
+def _stretched(analysis: BlockAnalysis, width: int) -> list[BlockStage]:
+    """The stages with a last axis of `width` elements, from the first reduction among them on.
+
+    Empty where another stage reads one of them.
+    """
+    found: list[BlockStage] = []
+    for stage in analysis.stages:
+        reads = any(region.source.same_as(one.block.writes[0].source) for region in stage.reads() for one in found)
+        if _has_width(analysis, stage, width) and (found or stage.reduction):
+            found.append(stage)
+        elif reads:
+            return []
+    return found
 
 
 def _block_of_columns(width: int, lanes: int) -> int:
