@@ -35,6 +35,7 @@ _FEW_RESULTS = (2, 3)
 """Results in a row: four fill a vector of four lanes."""
 
 _FEWEST_ROWS = 16
+"""Rows side by side: the rows of small matrices, which are products, are fewer."""
 
 
 def normal_form(function: PrimFunc, constants: Collection[int]) -> PrimFunc:
@@ -208,7 +209,7 @@ def _term(stage: BlockStage) -> Expr | None:
         return None
     if (
         extents[-1] not in _FEW_RESULTS
-        or prod(extents[:-1]) < _FEWEST_ROWS
+        or extents[-2] < _FEWEST_ROWS
         or prod(stage.reduction_extents) > _MOST_TERMS
     ):
         return None

@@ -35,6 +35,13 @@ def largest(pixels: int) -> Any:
     return prim_func([x], te.compute((pixels, 3), lambda p, c: te.max(x[p, c, k], axis=k), "largest"))
 
 
+def products(count: int) -> Any:
+    """Small matrices times small matrices."""
+    a, b = (te.placeholder((count, 3, 3), name=name) for name in "ab")
+    k = te.reduce_axis((0, 3), "k")
+    return prim_func([a, b], te.compute((count, 3, 3), lambda n, i, j: te.sum(a[n, i, k] * b[n, k, j], axis=k), "c"))
+
+
 @pytest.mark.parametrize(
     ("function", "reductions"),
     [
@@ -45,6 +52,7 @@ def largest(pixels: int) -> Any:
         (colours(37, 5, 3), 1),
         (colours(3, 3, 3), 1),
         (largest(37), 1),
+        (products(37), 1),
     ],
 )
 @pytest.mark.parametrize("cc", ["gcc", "clang-19"])
