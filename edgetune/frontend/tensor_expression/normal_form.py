@@ -207,11 +207,7 @@ def _term(stage: BlockStage) -> Expr | None:
     store, first, extents = stage.block.body, stage.block.init, stage.spatial_extents
     if not isinstance(store, tirx.BufferStore) or not isinstance(first, tirx.BufferStore) or len(extents) < 2:
         return None
-    if (
-        extents[-1] not in _FEW_RESULTS
-        or extents[-2] < _FEWEST_ROWS
-        or prod(stage.reduction_extents) > _MOST_TERMS
-    ):
+    if extents[-1] not in _FEW_RESULTS or extents[-2] < _FEWEST_ROWS or prod(stage.reduction_extents) > _MOST_TERMS:
         return None
     zero = isinstance(first.value, tirx.FloatImm) and float(first.value.value) == 0.0
     if not zero or not isinstance(store.value, tirx.Add) or str(store.buffer.ty.dtype) != "float32":
