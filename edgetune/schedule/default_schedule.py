@@ -197,7 +197,7 @@ def _derived(function: PrimFunc, target: Target) -> Iterator[tuple[Schedule, str
     if elementwise.applies(analysis):
         sch = untouched(function)
         with suppress(RuntimeError):  # as above
-            elementwise.apply_elementwise(sch, analysis, native_lanes(function, target), Chosen({}))
+            sch = elementwise.apply_elementwise(sch, analysis, native_lanes(function, target), Chosen({}))
             yield sch, "elementwise", None
         return
     stages, core = stages_of(function, analysis, target), core_of(function, target)

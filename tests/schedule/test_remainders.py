@@ -131,3 +131,34 @@ def test_neighbours_in_rows_that_no_vector_divides_have_vectors(length: int, wid
 @given(st.integers(1, 5), st.integers(2, 70), st.sampled_from([board(512, 32), board(256, 16), board(128, 32)]))
 def test_neighbours_mean_what_plain_loops_mean(count: int, length: int, target: Any) -> None:
     assert check(stencil(count, length), target, 1) > 0
+
+
+def separable(rows: int, columns: int, taps: int) -> Any:
+    """A filter down columns and then along rows."""
+    x, w = te.placeholder((rows + taps - 1, columns + taps - 1), name="x"), te.placeholder((taps,), name="w")
+    i, j = te.reduce_axis((0, taps), "i"), te.reduce_axis((0, taps), "j")
+    wide = columns + taps - 1
+    down = te.compute((rows, wide), lambda r, c: te.sum(x[r + i, c] * w[i], axis=i), "down")
+    return prim_func([x, w], te.compute((rows, columns), lambda r, c: te.sum(down[r, c + j] * w[j], axis=j), "blurred"))
+
+
+@pytest.mark.parametrize("bits", [512, 256, 128])
+def test_sums_of_windows_stay_in_registers(bits: int, tmp_path: Path) -> None:
+    """The row of results was loaded and stored for each term. The last vectors overlap those before."""
+    function, target = separable(8, 301, 5), wide_target(bits)
+    schedule = default_schedule(function, target, 1 << 20, FORMS)[0]
+    source = emit_kernel(apply_schedule(function, schedule).module, target, "k")
+    for name in ("down", "blurred"):
+        assert not re.search(rf"{name}\[[^=;]*\] = \*\(const f32x\d+u \*\)&{name}\[", source.definition)
+        assert {int(width) for width in re.findall(rf"\(f32x(\d+)u \*\)&{name}\[", source.definition)} == {bits // 32}
+    arrays = random_arguments(function)
+    for cc in ("gcc", "clang-19"):
+        compile_strictly(source, target, tmp_path, cc)
+        result = run_kernel(source, target, arrays, tmp_path, cc=cc, extra=SANITIZERS)[-1]
+        np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-4, atol=1e-5)
+
+
+@settings(max_examples=10)
+@given(st.integers(2, 6), st.integers(2, 50), st.integers(2, 4), st.sampled_from([board(512, 32), board(256, 16)]))
+def test_windows_mean_what_plain_loops_mean(rows: int, columns: int, taps: int, target: Any) -> None:
+    assert check(separable(rows, columns, taps), target, 1) > 0

@@ -36,6 +36,7 @@ from edgetune.schedule.rules.row_placement import (
     has_windows_along_rows,
     images_apart,
     move_inwards,
+    repeated_work,
     row_cycles,
     rows_apart,
 )
@@ -59,7 +60,7 @@ from edgetune.schedule.sketches.elementwise import (
 )
 from edgetune.schedule.sketches.inlining import cheap_to_repeat, inline_all
 from edgetune.schedule.sketches.tile import lanes_for
-from edgetune.schedule.tile_costs import LATENCY
+from edgetune.schedule.tile_costs import LATENCY, divisors
 
 ROWS = "rows"
 """Name of the decision how many rows of the last stage are computed side by side."""
@@ -149,7 +150,8 @@ def find_stages(sch: Schedule, analysis: BlockAnalysis, native_lanes: int) -> St
     ranked = left.reductions[::-1] if stretched else left.reductions  # the last of equals stores its own tile
     largest = max(ranked, key=lambda stage: stage.work)
     nested = find_nested(left.stages)
-    spatial = find_spatial_tile(largest, native_lanes, left.packed(), stretched=stretched)
+    windows = has_windows_along_rows(left)
+    spatial = find_spatial_tile(largest, native_lanes, left.packed(), stretched=stretched, overlaps=windows)
     if largest.name in {*nested, *nested.values()} and has_rows_of_terms(largest) and shares_nothing(largest):
         spatial = None
     end = left.stages[-1]
@@ -157,7 +159,9 @@ def find_stages(sch: Schedule, analysis: BlockAnalysis, native_lanes: int) -> St
     if spatial is not None and stretched and stores:
         spatial = replace(spatial, result=end.name)
     others = [one for one in left.reductions if one is not largest and one.name not in {*nested, *nested.values()}]
-    tiled = (find_spatial_tile(stage, native_lanes, left.packed(), stretched=stretched) for stage in others)
+    tiled = (
+        find_spatial_tile(stage, native_lanes, left.packed(), stretched=stretched, overlaps=windows) for stage in others
+    )
     tiles = [tile for tile in tiled if tile is not None]
     alike = [tile for tile in tiles if _are_alike(tile.stage, largest)]
     names = [one.stage.name for one in factored]
@@ -266,7 +270,7 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
             pack(sch, tile, blocks)
             continue
         if moves:
-            sch = move_inwards(sch, stage.name, reader, within)
+            sch = move_inwards(sch, stage.name, reader, within, repeated_work(stage, core.l1_bytes))
         if sums is not None and factored is not None:
             tile_factored(sch, factored, sums, decide, core)
     for stage in stages.analysis.stages:
@@ -310,7 +314,10 @@ def _rows_for(stages: Stages, axis: int, structure: Structure, core: Core) -> in
     rows = sizes.get(f"{name}.tile{axis}", 1)
     if not has_windows_along_rows(stages.analysis):
         return rows
-    return rows_apart(stages.analysis.stages[-1].spatial_extents[axis], MAX_ROWS, rows) or rows
+    extent = stages.analysis.stages[-1].spatial_extents[axis]
+    if any(repeated_work(stage, core.l1_bytes) for stage in stages.analysis.stages):
+        return max(divisors(extent, MAX_ROWS))
+    return rows_apart(extent, MAX_ROWS, rows) or rows_apart(extent, MAX_ROWS) or rows
 
 
 def _largest(stages: Stages, structure: Structure, core: Core) -> tuple[str, tuple[float, dict[str, int]]]:

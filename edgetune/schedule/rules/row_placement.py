@@ -14,9 +14,10 @@ from tvm.s_tir import Schedule
 
 from edgetune.graph.tvm_types import Expr, Stmt
 from edgetune.schedule.rules.tiling import Core
-from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, mentions
+from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, BlockAnalysis, BlockStage, mentions
 from edgetune.schedule.tile_costs import divisors, step_cycles
 
+_FLOAT = 4  # bytes
 _SHARE = 4  # of the registers
 _CAUTION = 1.2  # a tile is preferred to a row of terms that is hardly cheaper
 
@@ -25,11 +26,12 @@ _ROWS = 4
 
 
 def has_windows_along_rows(analysis: BlockAnalysis) -> bool:
-    """Whether a stage reads rows of a reduction at other places than it writes.
+    """Whether a stage reads rows of a reduction, or of what no reader computes again, at other places than it writes.
 
     What is around padding is computed for a whole image anyway, as windows of several rows share it.
     """
-    return any(shifted_reads(analysis, stage.name) for stage in analysis.reductions)
+    stored = (stage for stage in analysis.stages if stage.reduction or COMPUTED_ONCE in stage.block.annotations)
+    return any(shifted_reads(analysis, stage.name) for stage in stored)
 
 
 def shifted_reads(analysis: BlockAnalysis, name: str) -> bool:
@@ -77,9 +79,22 @@ def images_apart(analysis: BlockAnalysis, name: str, images: int, l1_bytes: int)
     return images > 1 and size <= l1_bytes // 2 and shifted_reads(analysis, name)
 
 
-def move_inwards(sch: Schedule, name: str, reader: str, depth: int) -> Schedule:
-    """Compute stage `name` at the deepest of the reader's first `depth` loops that costs no repeated work."""
-    before = _work(sch)
+def repeated_work(stage: BlockStage, l1_bytes: int) -> int:
+    """The elements of a stage that may be computed again, so that the others are read before they leave L1.
+
+    These are of rows that the windows of two blocks of rows share. Only a stage that is stored as it is worth it comes
+    in question: padding of a whole image is shared by all channels, a sum takes longer than its result from L2.
+    """
+    far = _FLOAT * prod(stage.spatial_extents) > l1_bytes // 2
+    return stage.work // 2 if far and COMPUTED_ONCE in stage.block.annotations and not stage.reduction else 0
+
+
+def move_inwards(sch: Schedule, name: str, reader: str, depth: int, repeated: int = 0) -> Schedule:
+    """Compute stage `name` at the deepest of the reader's first `depth` loops that repeats no more work than allowed.
+
+    `repeated` is the number of its elements that may be computed again.
+    """
+    before = _work(sch) + repeated
     for level in range(depth, 0, -1):
         trial = sch.copy()
         loop = trial.get_loops(trial.get_sblock(reader))[level - 1]

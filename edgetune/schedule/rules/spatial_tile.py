@@ -29,6 +29,7 @@ from edgetune.schedule.rules.tiling import (
 )
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions
 from edgetune.schedule.sketches.decisions import Decisions
+from edgetune.schedule.sketches.elementwise import has_rows_of_terms
 from edgetune.schedule.sketches.row_reduction import steps_in_blocks
 from edgetune.schedule.sketches.tile import FLOAT, lanes_for
 from edgetune.schedule.tile_costs import LATENCY, divisors, step_cycles
@@ -42,13 +43,15 @@ class SpatialTile:
     """A reduction stage with lanes along its last spatial axis.
 
     `packed` maps the number of a read of the block to the index of its region that moves to the end. `result` is the
-    stage that stores a tile from registers; without one, a copy is added.
+    stage that stores a tile from registers; without one, a copy is added. `overlaps`: no vectors divide the axis, and
+    the last ones of a row overlap those before (`sketches/remainders.py`).
     """
 
     stage: BlockStage
     lanes: int
     packed: tuple[tuple[int, int], ...]
     result: str | None = None
+    overlaps: bool = False
 
     def shares(self, other: SpatialTile) -> bool:
         """Whether another tile packs all that this one packs, along the same axes."""
@@ -67,17 +70,26 @@ class TileBlocks:
 
 
 def find_spatial_tile(
-    stage: BlockStage, native_lanes: int, weights: Sequence[TvmBuffer] = (), *, stretched: bool = False
+    stage: BlockStage,
+    native_lanes: int,
+    weights: Sequence[TvmBuffer] = (),
+    *,
+    stretched: bool = False,
+    overlaps: bool = False,
 ) -> SpatialTile | None:
     """The spatial tile of a reduction stage; None if its last axis has no vectors, or an operand cannot be packed.
 
     `weights` are packed when the package is built. `stretched`: the last axis has overlapping vectors of `native_lanes`
-    elements, each of them adjacent in memory.
+    elements, each of them adjacent in memory. `overlaps`: the last vectors of a row may overlap those before, where
+    fewer vectors then serve.
     """
     if not stage.spatial or not stage.reduction or not stage.writes_its_axes():
         return None
     axis = stage.spatial[-1]
     lanes = lanes_for(extent_of(axis), native_lanes)
+    widest = min(native_lanes, 1 << extent_of(axis).bit_length() - 1)
+    overlaps = overlaps and not stretched and widest > lanes and has_rows_of_terms(stage)
+    lanes = widest if overlaps else lanes
     if lanes < (native_lanes if stretched else FEWEST_LANES):
         return None
     packed = []
@@ -94,7 +106,9 @@ def find_spatial_tile(
         if len(uses) > 1 or not alone:
             return None
         packed.append((number, uses[0]))
-    return SpatialTile(stage, lanes, tuple(packed))
+    if overlaps and packed:
+        return None
+    return SpatialTile(stage, lanes, tuple(packed), overlaps=overlaps)
 
 
 def stage_tiles(sch: Schedule, tiles: Sequence[SpatialTile]) -> dict[str, TileBlocks]:
@@ -157,13 +171,17 @@ def tile_results(sch: Schedule, tile: SpatialTile, blocks: TileBlocks, decide: D
     own, _ = own_loops(sch, result, depth)
     extents = [int(sch.get(loop).extent.value) for loop in own]
     decide.suggest(lambda: tile_sizes(tile, core, extents)[1])
-    vectors, lane = sch.split(own[-1], [None, tile.lanes])
     outers, inners = [], []
     for number, loop in enumerate(own[:-1]):
         outer, inner = decide.tile(sch, f"{name}.tile{number}", loop, MAX_TILE)
         outers.append(outer)
         inners.append(inner)
-    far, near = decide.tile(sch, f"{name}.vectors", vectors, _MAX_VECTORS)
+    if tile.overlaps:
+        together = tile_sizes(tile, core, extents)[1][f"{name}.vectors"]
+        far, near, lane = sch.split(own[-1], [None, together, tile.lanes])
+    else:
+        vectors, lane = sch.split(own[-1], [None, tile.lanes])
+        far, near = decide.tile(sch, f"{name}.vectors", vectors, _MAX_VECTORS)
     outers.insert(max(0, len(outers) - 1), far)  # a column of vectors serves all rows
     sch.reorder(*outers, *inners, near, lane)
     sch.compute_at(sch.get_sblock(name), outers[-1], preserve_unit_loops=True)
@@ -213,12 +231,15 @@ def tile_sizes(tile: SpatialTile, core: Core, extents: Sequence[int] | None = No
     far = columns > core.l1_bytes // 2
     choices = tile_choices(sizes[:-1])
     best = (inf, 0, dict[str, int]())
-    for chosen in product(*choices, divisors(sizes[-1] // tile.lanes, _MAX_VECTORS)):
+    vectors = -(-sizes[-1] // tile.lanes)
+    together = range(1, 1 + min(_MAX_VECTORS, sizes[-1] // tile.lanes)) if tile.overlaps else None
+    for chosen in product(*choices, together or divisors(vectors, _MAX_VECTORS)):
         sums = prod(chosen)
         if sums > 1 and sums + chosen[-1] + OPERANDS_AHEAD > core.registers:
             continue
         loads = sum(prod(chosen[n] for n in axes) for axes in reads)
         cycles = step_cycles(sums, loads, chosen[-1] if far else 0, core.in_flight) / sums + packing
+        cycles *= -(-vectors // chosen[-1]) * chosen[-1] * tile.lanes / sizes[-1]
         if (cycles, sums) < best[:2]:
             steps = max(divisors(stage.reduction_extents[-1], max(1, MAX_UNROLLED * LATENCY // max(LATENCY, sums))))
             rows = {f"tile{number}": extent for number, extent in enumerate(chosen[:-1])}

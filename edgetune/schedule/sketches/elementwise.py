@@ -9,7 +9,9 @@ from tvm.s_tir import Schedule
 
 from edgetune.graph.reduction_stage import with_places
 from edgetune.graph.tvm_types import BufferLoad, BufferRegion, Expr, IterVar, LoopRV, SBlock, Var
+from edgetune.schedule.rules.row_placement import move_inwards
 from edgetune.schedule.sketches.block_analysis import (
+    COMPUTED_ONCE,
     BlockAnalysis,
     BlockStage,
     expressions,
@@ -27,10 +29,12 @@ from edgetune.schedule.sketches.padded_vectors import has_padded_vectors
 from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
 from edgetune.schedule.sketches.tile import lanes_for
 from edgetune.schedule.sketches.transposition import COLUMN_LANES, reads_columns, transpose
+from edgetune.schedule.tile_costs import divisors
 
 MAX_VECTORS = 8
 _FEWEST_LANES = 4
 _MOST_PHASES = 8
+_ROWS = 8
 
 
 def applies(analysis: BlockAnalysis) -> bool:
@@ -38,16 +42,33 @@ def applies(analysis: BlockAnalysis) -> bool:
     return not analysis.reductions
 
 
-def apply_elementwise(sch: Schedule, analysis: BlockAnalysis, native_lanes: int, decide: Decisions) -> None:
-    """Schedule `sch` (untouched so far): inline, then vectorise each stage that remains.
+def apply_elementwise(sch: Schedule, analysis: BlockAnalysis, native_lanes: int, decide: Decisions) -> Schedule:
+    """Schedule `sch` (untouched so far), and return it: inline, then vectorise each stage that remains.
 
+    Stages that no reader computes again are computed for some rows of the last stage at a time, where these share few.
     `decide` chooses how many vectors of the innermost loop are unrolled ("vectors").
     """
-    hidden = [stage.name for stage in analysis.stages if stage.name not in analysis.outputs]
-    left = set(inline_all(sch, hidden))
+    kept = [stage.name for stage in analysis.stages if COMPUTED_ONCE in stage.block.annotations]
+    hidden = [stage.name for stage in analysis.stages if stage.name not in (*analysis.outputs, *kept)]
+    left = {*inline_all(sch, hidden), *kept}
+    sch = _by_rows(sch, analysis, kept) if kept else sch
     for stage in analysis.stages:
         if stage.name in left or stage.name in analysis.outputs:
             vectorize_stage(sch, stage, native_lanes, decide)
+    return sch
+
+
+def _by_rows(sch: Schedule, analysis: BlockAnalysis, kept: Sequence[str]) -> Schedule:
+    """Compute the stages `kept` for several rows of the last stage at a time, where that repeats little work."""
+    last = analysis.stages[-1]
+    depth = len(last.spatial) - 1
+    if depth < 1 or last.name not in analysis.outputs:
+        return sch
+    rows = sch.get_loops(sch.get_sblock(last.name))[depth - 1]
+    sch.split(rows, [None, max(divisors(last.spatial_extents[depth - 1], _ROWS))])
+    for name in reversed(kept):
+        sch = move_inwards(sch, name, last.name, depth, analysis.stage(name).work // 2)
+    return sch
 
 
 def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisions) -> None:

@@ -15,7 +15,7 @@ from edgetune.graph.tvm_types import BufferStore, Expr, For, IRModule, PrimFunc,
 from edgetune.schedule.sketches.divided_rows import parts_of_row
 from edgetune.schedule.sketches.idle_steps import skip_idle_steps
 from edgetune.schedule.sketches.padded_vectors import conjuncts, whole_or_by_element
-from edgetune.schedule.sketches.remainders import peel_remainder
+from edgetune.schedule.sketches.remainders import overlap_end, peel_remainder
 
 
 def guard_accumulations(mod: IRModule) -> IRModule:
@@ -55,6 +55,9 @@ def _rebuilt(node: Stmt, parameters: Sequence[TvmBuffer] | None) -> Stmt:
         peeled = peel_remainder(node, parameters)
         if peeled is not node:
             return _rebuilt(peeled, parameters)
+        overlapped = overlap_end(node)
+        if overlapped is not node:
+            return _rebuilt(overlapped, parameters)
         padded = whole_or_by_element(node)
         if padded is not node:
             return padded

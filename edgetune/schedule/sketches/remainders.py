@@ -1,18 +1,22 @@
-"""Remainders: a vectorised loop over an extent that its lanes do not divide becomes whole vectors, then narrower ones.
+"""Remainders: vectors of a row that they do not divide lose the condition that an element is in the row.
 
 A schedule splits 100 elements into 7 vectors of 16 lanes, with the condition that an element is one of the 100. Here
 they become 6 vectors of 16 lanes and one of 4, without a condition. A function of the elements takes as long for four
 lanes as for all: where more than one part would be left over, the last vector is whole and overlaps the one before.
+
+Blocks of vectors that are summed in registers and then stored stay whole: of 321 elements in 3 blocks of 7 vectors of
+16 lanes, the last block begins at element 209 instead of 224. It stores again what the block before has stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
-from edgetune.graph.reduction_stage import mentions
-from edgetune.graph.tvm_types import Expr, For, SBlock, Stmt, TvmBuffer
+from edgetune.graph.reduction_stage import mentions, with_places
+from edgetune.graph.tvm_types import Expr, For, Node, SBlock, Stmt, TvmBuffer
 from edgetune.schedule.sketches.block_analysis import is_one, is_zero
 from edgetune.schedule.sketches.elementwise import calls_function
 from edgetune.schedule.sketches.idle_steps import substituted
@@ -100,6 +104,68 @@ def _with_lanes(loop: For, between: Sequence[For], inner: For, vector: Expr, par
     for one in reversed(between):
         statement = tirx.For(own[one.loop_var], one.min, one.extent, one.kind, statement, annotations=one.annotations)
     return statement
+
+
+def overlap_end(loop: For) -> Stmt:
+    """`loop` over blocks of vectors, each of which is summed and stored, without conditions; itself if it is no such.
+
+    All that is in it has the condition that elements are in the row.
+    """
+    if int(loop.kind) != int(tirx.ForKind.SERIAL) or not is_zero(loop.min) or not isinstance(loop.extent, tirx.IntImm):
+        return loop
+    blocks = list(_blocks(loop.body))
+    found = [_row(block, loop) for block in blocks[:1]] if len(blocks) > 1 else []
+    if not found or found[0] is None or any(_row(block, loop) != found[0] for block in blocks[1:]):
+        return loop
+    width, total = found[0]
+    if total < width or not _computes_again(blocks):
+        return loop
+    start = tirx.min(loop.loop_var * _like(loop.min, width), _like(loop.min, total - width))
+
+    def moved(value: Expr) -> Expr:
+        if not mentions(value, loop.loop_var):
+            return value
+        inside = sym.Analyzer().simplify(value - loop.loop_var * width)
+        return start + inside
+
+    def unconditional(realize: Node) -> Node:
+        return s_tir.SBlockRealize([moved(value) for value in realize.iter_values], True, realize.block, realize.span)
+
+    body = tvm_ffi.structural_map(loop.body, (s_tir.SBlockRealize, unconditional))
+    return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body, annotations=loop.annotations)
+
+
+def _blocks(statement: Stmt) -> Iterator[Node]:
+    if isinstance(statement, s_tir.SBlockRealize):
+        yield statement
+    elif isinstance(statement, tirx.SeqStmt):
+        for part in statement.seq:
+            yield from _blocks(part)
+    elif isinstance(statement, tirx.For):
+        yield from _blocks(statement.body)
+
+
+def _row(realize: Node, loop: For) -> tuple[int, int] | None:
+    """The elements of a block of vectors, and those of a row, of which the condition of `realize` speaks."""
+    condition = realize.predicate
+    if is_one(condition) or not isinstance(condition, tirx.LT) or not isinstance(condition.b, tirx.IntImm):
+        return None
+    analyzer = sym.Analyzer()
+    place = analyzer.simplify(condition.a)
+    width = analyzer.simplify(with_places(place, {loop.loop_var: loop.loop_var + 1}) - place)
+    if not isinstance(width, tirx.IntImm) or int(width.value) < 1:
+        return None
+    values = [value for value in realize.iter_values if mentions(value, loop.loop_var)]
+    if len(values) != 1 or not analyzer.can_prove_equal(values[0], place):
+        return None
+    return int(width.value), int(condition.b.value)
+
+
+def _computes_again(blocks: list[Node]) -> bool:
+    """Whether blocks may run twice: they read nothing that they write, but for sums that they begin anew."""
+    written: list[TvmBuffer] = [region.source for one in blocks for region in one.block.writes]
+    kept = [buffer for buffer in written if buffer.scope() != "local"]
+    return not any(region.source.same_as(one) for block in blocks for region in block.block.reads for one in kept)
 
 
 def _like(value: Expr, number: int) -> Expr:

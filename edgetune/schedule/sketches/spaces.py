@@ -72,7 +72,8 @@ def design_spaces(
     if elementwise.applies(analysis):
         if not found:
             found.append(untouched(function, seed))
-            elementwise.apply_elementwise(found[0], analysis, native_lanes(function, target), Decisions())
+            lanes = native_lanes(function, target)
+            found[0] = elementwise.apply_elementwise(found[0], analysis, lanes, Decisions())
         return found
     return [*found, *_derived(function, analysis, target, seed, on_refused, every=not found)] or [
         untouched(function, seed)

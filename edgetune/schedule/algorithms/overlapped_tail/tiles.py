@@ -115,9 +115,9 @@ def whole_vectors_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
 def _whole_vectors_without_tile(analysis: BlockAnalysis, name: str, lanes: int) -> Algorithm | None:
     """Whole vectors of results without a register tile: operands that lie across them, as in A B^T, or several sums.
 
-    All stages from the first reduction with the last axis of the result on have that axis, or read none that has: a sum
-    of weights stays as it is. Where their other axes differ, as in a softmax over an outer one, their columns are in
-    blocks of several vectors (`rules/column_blocks.py`). None if lanes can run along the reductions.
+    All reductions over columns of the result, and the stages that need them, have its last axis; others read none of
+    them: a sum of weights stays as it is. Where their other axes differ, as in a softmax over an outer one, their
+    columns are in blocks of several vectors (`rules/column_blocks.py`). None if lanes can run along the reductions.
     """
     if not analysis.reductions or len(analysis.outputs) != 1:
         return None
@@ -139,17 +139,19 @@ def _whole_vectors_without_tile(analysis: BlockAnalysis, name: str, lanes: int) 
 
 
 def _stretched(analysis: BlockAnalysis, width: int) -> list[BlockStage]:
-    """The stages with a last axis of `width` elements, from the first reduction among them on.
+    """The reductions whose last axis has `width` elements, and all stages that need results of them.
 
-    Empty where another stage reads one of them.
+    Empty where one of these has another last axis.
     """
     found: list[BlockStage] = []
     for stage in analysis.stages:
-        reads = any(region.source.same_as(one.block.writes[0].source) for region in stage.reads() for one in found)
-        if _has_width(analysis, stage, width) and (found or stage.reduction):
+        made = [write.source for one in found for write in one.block.writes]
+        reads = any(region.source.same_as(one) for region in stage.reads() for one in made)
+        if not _has_width(analysis, stage, width):
+            if reads:
+                return []
+        elif stage.reduction or reads:
             found.append(stage)
-        elif reads:
-            return []
     return found
 
 
