@@ -22,6 +22,7 @@ from edgetune.frontend.tensor_expression.repeated_values import with_repeated_va
 from edgetune.frontend.tensor_expression.row_divisors import with_row_divisors
 from edgetune.frontend.tensor_expression.shared_values import with_shared_values
 from edgetune.frontend.tensor_expression.short_rows import with_sums_of_columns
+from edgetune.frontend.tensor_expression.window_values import with_window_values
 from edgetune.graph.long_sums import split_long_sums
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, Rows, TensorSpec, byte_size
@@ -30,6 +31,12 @@ from edgetune.graph.separable_windows import separate_windows
 from edgetune.graph.tvm_types import PrimFunc, SBlock, TvmBuffer
 from edgetune.graph.workload import workload_hash
 from edgetune.schedule.sketches.block_analysis import extent_of
+
+_WIDEST = 16
+"""Elements of the widest vectors."""
+
+_ROWS = 4
+"""Rows of sums that are made at a time."""
 
 
 def program_from_te(
@@ -170,7 +177,7 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
         raise UnsupportedOperator(f"TVM cannot make a function of {name} ({reason}): rewrite its expression") from error
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
     shared = with_shared_values(with_sums_of_columns(normal_form(function, weights)))
-    return with_repeated_values(with_row_divisors(with_reciprocals(shared)))
+    return with_window_values(with_repeated_values(with_row_divisors(with_reciprocals(shared))))
 
 
 def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: str) -> Kernel:
@@ -214,13 +221,24 @@ def _placeholder(key: str, shape: tuple[int, ...], dtype: str, kernel: str) -> t
 
 
 def _scratch(function: PrimFunc, params: Sequence[Param]) -> int:
-    """Bytes that a schedule may need: the largest input, which may be packed, or all tensors between the stages."""
+    """Bytes that a schedule may need: the largest input, which may be packed, or all tensors between the stages.
+
+    Rows of these count as whole vectors, of which the last one may overlap the one before: the sums of such rows are
+    made in rows of their own.
+    """
+    outputs = (_in_whole_vectors(param.shape) for param in params if param.role == "output")
+    rows = max(byte_size(shape[-1:], "float32") for shape in outputs) * _ROWS
     inputs = [byte_size(param.shape, param.dtype) for param in params if param.role == "input"]
     between = [
-        byte_size(tuple(int(extent) for extent in buffer.ty.shape), str(buffer.ty.dtype))
+        byte_size(_in_whole_vectors([int(extent) for extent in buffer.ty.shape]), str(buffer.ty.dtype))
         for buffer in function.body.block.alloc_buffers
     ]
-    return max([*inputs, sum(between)])
+    return max([*inputs, sum(between) + rows])
+
+
+def _in_whole_vectors(shape: Sequence[int]) -> tuple[int, ...]:
+    *outer, row = shape or [1]
+    return (*outer, -(-row // _WIDEST) * _WIDEST if row >= _WIDEST else row)
 
 
 def _param(tensor: te.Tensor, constant: bool, kernel: str) -> Param:
