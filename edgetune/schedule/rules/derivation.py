@@ -355,7 +355,8 @@ def cycles_of_reductions(stages: Stages, core: Core) -> float:
     )
     tiled = (tile_sizes(tile, core)[0] * tile.stage.work / tile.lanes for tile in stages.siblings)
     served = {stages.largest.name, *stages.nested, *stages.nested.values(), *stages.rows_of_terms((), ())}
-    served |= {one.stage.name for one in (*stages.factored, *stages.columns, *stages.siblings)}
+    served |= {one.stage.name for one in stages.factored}
+    served |= {one.stage.name for one in (*stages.columns, *stages.siblings)}
     plain = sum(stage.work for stage in stages.analysis.reductions if stage.name not in served)
     return cycles_of_largest(stages, core) + sum(factored) + sum(tiled) + LATENCY * plain
 
