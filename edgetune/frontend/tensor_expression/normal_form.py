@@ -1,41 +1,24 @@
 """Normal form of a tensor expression's function: what schedules and printer treat best, with the same results.
 
-Five rewrites. A sum over no axis is its only term. A reduction axis that runs backwards through a constant, as in
+Four rewrites. A sum over no axis is its only term. A reduction axis that runs backwards through a constant, as in
 `w[2 - k]`, runs forwards: then the constant can be packed. In a reduction, a condition (`if_then_else`) on the last
 axis of the results, or on both a result and a term, becomes a selection where no element outside a tensor is read, and
 no integer divides: vectors compute both sides and select by lane, and whole tiles are skipped
 (`schedule/sketches/idle_steps.py`). Other conditions stay, for a branch saves work. A stage called "root" gets another
 name: TVM's schedules have a block of that name.
-
-A sum of few terms for rows of few results is written out, as that of an interleaved picture in another space of
-colours, `x[p, 0] * w[c, 0] + x[p, 1] * w[c, 1] + x[p, 2] * w[c, 2]` with three c. It fills no vector along c or k.
-Without a reduction it is computed inside its reader, in registers, with vectors across the rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import reduce
-from itertools import product
-from math import prod
 
 import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
-from edgetune.frontend.tensor_expression.stored_values import statements_in, with_statements
-from edgetune.graph.reduction_stage import with_places
-from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Node, PrimFunc, SBlock, Stmt, TvmBuffer
-from edgetune.schedule.algorithms.overlapped_tail.function import loops_around
-from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stage_of
+from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Node, PrimFunc, SBlock, TvmBuffer
+from edgetune.schedule.sketches.block_analysis import expressions, mentions
 
 _REDUCTION = 2  # tirx.IterVar.CommReduce
-
-_MOST_TERMS = 4
-_FEW_RESULTS = (2, 3)
-"""Results in a row: four fill a vector of four lanes."""
-
-_FEWEST_ROWS = 16
-"""Rows side by side: the rows of small matrices, which are products, are fewer."""
 
 
 def normal_form(function: PrimFunc, constants: Collection[int]) -> PrimFunc:
@@ -45,7 +28,7 @@ def normal_form(function: PrimFunc, constants: Collection[int]) -> PrimFunc:
     def rewrite(block: SBlock) -> SBlock:
         return _with_selections(_forwards(_without_sum(block), weights))
 
-    return _with_short_sums(tvm_ffi.structural_map(function, (s_tir.SBlock, rewrite)))
+    return tvm_ffi.structural_map(function, (s_tir.SBlock, rewrite))
 
 
 def _without_sum(block: SBlock) -> SBlock:
@@ -173,56 +156,3 @@ def _remade(block: SBlock, reads: Sequence[Node], body: Node) -> SBlock:
         block.match_buffers,
         block.annotations,
     )
-
-
-def _with_short_sums(function: PrimFunc) -> PrimFunc:
-    """`function`, unscheduled, whose short sums for short rows are expressions."""
-    before = statements_in(function)
-    after = [_written_out(statement) for statement in before]
-    changed = any(one is not other for one, other in zip(before, after, strict=True))
-    return with_statements(function, after, []) if changed else function
-
-
-def _written_out(statement: Stmt) -> Stmt:
-    """A statement without its reduction; itself where that is no short sum."""
-    stage = stage_of(statement)
-    term = None if stage is None else _term(stage)
-    if stage is None or term is None:
-        return statement
-    block = stage.block
-    axes = stage.reduction
-    places = [
-        {axis.var: tirx.IntImm(str(axis.var.ty.dtype), number) for axis, number in zip(axes, numbers, strict=True)}
-        for numbers in product(*(range(extent_of(axis)) for axis in axes))
-    ]
-    value: Expr = reduce(lambda one, other: one + other, (with_places(term, place) for place in places))
-    body = tirx.BufferStore(block.body.buffer, value, block.body.indices)
-    made = s_tir.SBlock([], _whole(stage, places), block.writes, "", body)
-    variables, extents = [axis.var for axis in stage.spatial], stage.spatial_extents
-    return loops_around(stage.name, variables, extents, [int(axis.iter_type) for axis in stage.spatial], made)
-
-
-def _term(stage: BlockStage) -> Expr | None:
-    """What a stage sums, if it is a short sum for short rows; None for any other stage."""
-    store, first, extents = stage.block.body, stage.block.init, stage.spatial_extents
-    if not isinstance(store, tirx.BufferStore) or not isinstance(first, tirx.BufferStore) or len(extents) < 2:
-        return None
-    if extents[-1] not in _FEW_RESULTS or extents[-2] < _FEWEST_ROWS or prod(stage.reduction_extents) > _MOST_TERMS:
-        return None
-    zero = isinstance(first.value, tirx.FloatImm) and float(first.value.value) == 0.0
-    if not zero or not isinstance(store.value, tirx.Add) or str(store.buffer.ty.dtype) != "float32":
-        return None
-    total = store.value.a
-    own = isinstance(total, ir.TensorLoad) and total.source.same_as(store.buffer)
-    return store.value.b if own and tvm_ffi.structural_equal(total.indices, store.indices) else None
-
-
-def _whole(stage: BlockStage, places: Sequence[dict[Node, Node]]) -> list[Node]:
-    """The regions that all terms read."""
-    found: list[Node] = []
-    for region in stage.reads():
-        for place in places:
-            one = with_places(region, place)
-            if not any(tvm_ffi.structural_equal(one, other) for other in found):
-                found.append(one)
-    return found

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +11,8 @@ from hypothesis import strategies as st
 from tvm import te, topi
 
 from edgetune.frontend.tensor_expression.kernel import program_from_te
-from edgetune.frontend.tensor_expression.short_rows import with_sums_of_columns
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.program import Program
-from edgetune.schedule.sketches.block_analysis import analyse_blocks
-from tests.sketch_samples import prim_func, random_arguments, run_plain
 
 Expression = Callable[..., te.Tensor]
 
@@ -109,40 +104,3 @@ def test_a_softmax_of_any_rows_is_right(rows: list[int], length: int) -> None:
     _, (x,), answer = made(softmax, (*rows, 64, length))
     powers = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
     np.testing.assert_allclose(answer, powers / powers.sum(-1, keepdims=True), rtol=1e-5, atol=1e-6)
-
-
-def dot_products(count: int, *shape: int, mean: bool = False) -> Any:
-    """Products of rows of two tensors; `mean`: the rows of one less their mean."""
-    x, y = (te.placeholder((count, *shape), name=name) for name in "xy")
-    axes = [te.reduce_axis((0, extent), f"k{number}") for number, extent in enumerate(shape)]
-    total = te.compute((count,), lambda b: te.sum(x(b, *axes) * (1.0 if mean else y(b, *axes)), axis=axes), "total")
-    if not mean:
-        return prim_func([x, y], total)
-    return prim_func([x], te.compute(x.shape, lambda b, *place: x(b, *place) - total[b] / float(prod(shape)), "gap"))
-
-
-@pytest.mark.parametrize(
-    ("shape", "written"), [((3, 3), True), ((7,), True), ((5,), True), ((2,), False), ((16,), False), ((31,), False)]
-)
-def test_sums_along_short_rows_are_expressions(shape: tuple[int, ...], written: bool) -> None:
-    """Lanes across rows would gather each term; of long rows, vectors run along them."""
-    function = dot_products(40, *shape)
-    changed = with_sums_of_columns(function)
-    analysis = analyse_blocks(changed)
-    assert analysis is not None
-    assert (not analysis.reductions) == written
-    arrays = random_arguments(function)
-    np.testing.assert_allclose(run_plain(changed, arrays), run_plain(function, arrays), rtol=1e-5, atol=1e-5)
-
-
-def test_sums_beside_other_readers_of_their_rows_stay() -> None:
-    function = dot_products(40, 7, mean=True)
-    assert with_sums_of_columns(function).same_as(function)
-
-
-def test_sums_of_all_pairs_of_rows_stay() -> None:
-    """A register tile serves them better: each row is read for many others."""
-    x, y = (te.placeholder((40, 7), name=name) for name in "xy")
-    k = te.reduce_axis((0, 7), "k")
-    function = prim_func([x, y], te.compute((40, 40), lambda i, j: te.sum(x[i, k] * y[j, k], axis=k), "total"))
-    assert with_sums_of_columns(function).same_as(function)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from tvm import te, tirx
 
 from edgetune.codegen import emit_kernel
-from edgetune.frontend.tensor_expression.normal_form import normal_form
+from edgetune.frontend.tensor_expression.short_sums import with_sums_for_short_rows, with_sums_of_columns
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
@@ -57,7 +58,7 @@ def products(count: int) -> Any:
 )
 @pytest.mark.parametrize("cc", ["gcc", "clang-19"])
 def test_short_sums(function: Any, reductions: int, cc: str, tmp_path: Path) -> None:
-    changed = normal_form(function, [])
+    changed = with_sums_for_short_rows(function)
     analysis = analyse_blocks(changed)
     assert analysis is not None
     assert len(analysis.reductions) == reductions
@@ -71,6 +72,43 @@ def test_short_sums(function: Any, reductions: int, cc: str, tmp_path: Path) -> 
 
 def test_a_short_sum_keeps_the_order_of_its_terms() -> None:
     function = colours(37, 3, 3)
-    store = analyse_blocks(normal_form(function, [])).stages[0].block.body  # type: ignore[union-attr]
+    store = analyse_blocks(with_sums_for_short_rows(function)).stages[0].block.body  # type: ignore[union-attr]
     columns = [int(product.a.indices[1].value) for product in (store.value.a.a, store.value.a.b, store.value.b)]
     assert columns == [0, 1, 2]
+
+
+def dot_products(count: int, *shape: int, mean: bool = False) -> Any:
+    """Products of rows of two tensors; `mean`: the rows of one less their mean."""
+    x, y = (te.placeholder((count, *shape), name=name) for name in "xy")
+    axes = [te.reduce_axis((0, extent), f"k{number}") for number, extent in enumerate(shape)]
+    total = te.compute((count,), lambda b: te.sum(x(b, *axes) * (1.0 if mean else y(b, *axes)), axis=axes), "total")
+    if not mean:
+        return prim_func([x, y], total)
+    return prim_func([x], te.compute(x.shape, lambda b, *place: x(b, *place) - total[b] / float(prod(shape)), "gap"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "written"), [((3, 3), True), ((7,), True), ((5,), True), ((2,), False), ((16,), False), ((31,), False)]
+)
+def test_sums_along_short_rows_are_expressions(shape: tuple[int, ...], written: bool) -> None:
+    """Lanes across rows would gather each term; of long rows, vectors run along them."""
+    function = dot_products(40, *shape)
+    changed = with_sums_of_columns(function)
+    analysis = analyse_blocks(changed)
+    assert analysis is not None
+    assert (not analysis.reductions) == written
+    arrays = random_arguments(function)
+    np.testing.assert_allclose(run_plain(changed, arrays), run_plain(function, arrays), rtol=1e-5, atol=1e-5)
+
+
+def test_sums_beside_other_readers_of_their_rows_stay() -> None:
+    function = dot_products(40, 7, mean=True)
+    assert with_sums_of_columns(function).same_as(function)
+
+
+def test_sums_of_all_pairs_of_rows_stay() -> None:
+    """A register tile serves them better: each row is read for many others."""
+    x, y = (te.placeholder((40, 7), name=name) for name in "xy")
+    k = te.reduce_axis((0, 7), "k")
+    function = prim_func([x, y], te.compute((40, 40), lambda i, j: te.sum(x[i, k] * y[j, k], axis=k), "total"))
+    assert with_sums_of_columns(function).same_as(function)
