@@ -192,7 +192,7 @@ def _windows(value: Expr, block: SBlock) -> _Windows | None:
     own = axes_of(value, block)
     spatial = [axis for axis in own if int(axis.iter_type) == int(tirx.IterVar.DataPar)]
     summed = [axis for axis in own if not is_one_of(axis, spatial)]
-    if not own or any(not _starts_at_0(axis) for axis in block.iter_vars):
+    if not own or any(not _starts_at_0(axis) for axis in block.iter_vars) or _depends_otherwise(value, own):
         return None
     places: list[tuple[IterVar, IterVar | None]] = []
     for axis in spatial:
@@ -201,6 +201,16 @@ def _windows(value: Expr, block: SBlock) -> _Windows | None:
         summed = [one for one in summed if other is None or not one.same_as(other)]
     windows = _Windows((*places, *((axis, None) for axis in summed)))
     return windows if _is_inside(value, windows) else None
+
+
+def _depends_otherwise(value: Expr, axes: Sequence[IterVar]) -> bool:
+    """Whether a value depends on some of its axes other than by what it loads."""
+
+    def constant(load: BufferLoad) -> Expr:
+        return tirx.const(0, str(load.source.ty.dtype))
+
+    rest = tvm_ffi.structural_map(value, (ir.TensorLoad, constant))
+    return any(mentions(rest, axis.var) for axis in axes)
 
 
 def _starts_at_0(axis: IterVar) -> bool:

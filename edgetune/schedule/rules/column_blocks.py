@@ -11,7 +11,14 @@ from math import prod
 
 from tvm.s_tir import Schedule
 
-from edgetune.schedule.sketches.block_analysis import MOST_LANES, BlockAnalysis, BlockStage, extent_of, is_one
+from edgetune.schedule.sketches.block_analysis import (
+    MOST_LANES,
+    BlockAnalysis,
+    BlockStage,
+    extent_of,
+    is_one,
+    loop_extent,
+)
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.tile import FLOAT
 
@@ -76,6 +83,6 @@ def split_columns(sch: Schedule, last: BlockStage, common: int, lanes: int, deci
     vectors, lane = sch.split(loops[-1], [None, lanes])
     outer, near = decide.tile(sch, BLOCK, vectors, MAX_BLOCK // lanes)
     rows = loops[common:-1]
-    few = prod(int(sch.get(loop).extent.value) for loop in rows) <= _FEW_ROWS
+    few = prod(loop_extent(sch, loop) for loop in rows) <= _FEW_ROWS
     inside = [near, *rows] if few else [*rows, near]
     sch.reorder(*loops[:common], outer, *inside, lane)

@@ -29,7 +29,7 @@ from edgetune.schedule.rules.tiling import (
     own_loops,
     tile_choices,
 )
-from edgetune.schedule.sketches.block_analysis import BlockStage, mentions
+from edgetune.schedule.sketches.block_analysis import BlockStage, loop_extent, mentions
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.row_reduction import steps_by_one
 from edgetune.schedule.sketches.tile import FLOAT, lanes_for
@@ -131,7 +131,7 @@ def tile_factored(
     join = sch.get_sblock(name)
     depth = len(sch.get_loops(join)) - len(sch.get(join).iter_vars)
     results, (lane,) = own_loops(sch, join, depth)
-    extents = [int(sch.get(loop).extent.value) for loop in results]
+    extents = [loop_extent(sch, loop) for loop in results]
     chained = partial.chains is not None
     decide.suggest(lambda: factored_sizes(factored, core, extents, chained=chained)[1])
     outers, inners = [], []

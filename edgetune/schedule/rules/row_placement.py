@@ -100,7 +100,7 @@ def move_inwards(sch: Schedule, name: str, reader: str, depth: int, repeated: in
         loop = trial.get_loops(trial.get_sblock(reader))[level - 1]
         try:
             trial.compute_at(trial.get_sblock(name), loop, preserve_unit_loops=True)
-        except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
+        except (RuntimeError, ValueError):  # ScheduleError, or TVM's errors for cases that it does not handle
             continue
         if _work(trial) <= before:
             return trial

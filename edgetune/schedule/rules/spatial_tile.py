@@ -27,7 +27,7 @@ from edgetune.schedule.rules.tiling import (
     own_loops,
     tile_choices,
 )
-from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions
+from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, loop_extent, mentions
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.elementwise import has_rows_of_terms
 from edgetune.schedule.sketches.row_reduction import steps_in_blocks
@@ -169,7 +169,7 @@ def tile_results(sch: Schedule, tile: SpatialTile, blocks: TileBlocks, decide: D
     result = sch.get_sblock(blocks.result)
     depth = len(sch.get_loops(result)) - len(sch.get(result).iter_vars)
     own, _ = own_loops(sch, result, depth)
-    extents = [int(sch.get(loop).extent.value) for loop in own]
+    extents = [loop_extent(sch, loop) for loop in own]
     decide.suggest(lambda: tile_sizes(tile, core, extents)[1])
     outers, inners = [], []
     for number, loop in enumerate(own[:-1]):
@@ -196,7 +196,7 @@ def pack(sch: Schedule, tile: SpatialTile, blocks: TileBlocks) -> None:
     for name, place in blocks.packed:
         block = sch.get_sblock(name)
         own = sch.get_loops(block)[-len(sch.get(block).iter_vars) :]
-        lanes = lanes_for(int(sch.get(own[place]).extent.value), tile.lanes)
+        lanes = lanes_for(loop_extent(sch, own[place]), tile.lanes)
         far, near = sch.split(own[place], [None, lanes])
         sch.reorder(far, *own[place + 1 :], near)
 

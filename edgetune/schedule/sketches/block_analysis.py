@@ -10,8 +10,21 @@ from dataclasses import dataclass
 from math import prod
 
 from tvm import DataType, ir, s_tir, tirx
+from tvm.s_tir import Schedule
 
-from edgetune.graph.tvm_types import BufferStore, Expr, For, IterVar, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
+from edgetune.graph.tvm_types import (
+    BufferStore,
+    Expr,
+    For,
+    IterVar,
+    LoopRV,
+    Node,
+    PrimFunc,
+    SBlock,
+    Stmt,
+    TvmBuffer,
+    Var,
+)
 
 COMPUTED_ONCE = "edgetune.computed_once"
 """Annotation of a block that no reader computes again."""
@@ -247,6 +260,20 @@ def widest_element_bits(function: PrimFunc) -> int:
 def extent_of(axis: IterVar) -> int:
     """Constant extent of a block axis."""
     return int(axis.dom.extent.value)
+
+
+def known_extent(sch: Schedule, loop: LoopRV) -> int | None:
+    """Extent of a loop; None where it depends on other loops, as that over the part of a row that a window needs."""
+    extent = sch.get(loop).extent
+    return int(extent.value) if isinstance(extent, tirx.IntImm) else None
+
+
+def loop_extent(sch: Schedule, loop: LoopRV) -> int:
+    """Extent of a loop; raises RuntimeError, as TVM does for what it refuses, where it depends on other loops."""
+    extent = known_extent(sch, loop)
+    if extent is None:
+        raise RuntimeError(f"the extent of a loop depends on other loops: {sch.get(loop).extent}")
+    return extent
 
 
 def is_zero(value: Expr) -> bool:

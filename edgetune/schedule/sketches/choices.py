@@ -19,7 +19,7 @@ from tvm.s_tir import Schedule
 
 from edgetune.graph.reduction_stage import with_places
 from edgetune.graph.tvm_types import BufferLoad, BufferRegion, Expr, IterVar, LoopRV, SBlock
-from edgetune.schedule.sketches.block_analysis import expressions, extent_of, mentions, stores
+from edgetune.schedule.sketches.block_analysis import expressions, extent_of, known_extent, mentions, stores
 
 _MOST_ALTERNATIVES = 8
 _MOST_IN_ROW = 4
@@ -64,7 +64,7 @@ def unroll_short_row(sch: Schedule, block: SBlock, loops: Sequence[LoopRV], nati
     Loops become one where all tensors count through their axes as through one.
     """
     extents = [extent_of(axis) for axis in block.iter_vars]
-    whole = [int(sch.get(loop).extent.value) for loop in loops] == extents
+    whole = [known_extent(sch, loop) for loop in loops] == extents
     if not whole or len(loops) == 1 or not 1 < extents[-1] <= _MOST_IN_ROW:
         return
     first = len(loops) - 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from edgetune.graph.tvm_types import LoopRV, Schedule
+from edgetune.schedule.sketches.block_analysis import loop_extent
 
 
 class Decisions:
@@ -18,7 +19,7 @@ class Decisions:
 
         `name` identifies the tile size for decisions made in advance.
         """
-        extent = int(sch.get(loop).extent.value)
+        extent = loop_extent(sch, loop)
         factors = sch.sample_perfect_tile(loop, 2, max(1, min(limit, extent)), self._decision(name, extent))
         outer, inner = sch.split(loop, factors)
         return outer, inner

@@ -17,6 +17,8 @@ from edgetune.schedule.sketches.block_analysis import (
     expressions,
     extent_of,
     is_one,
+    known_extent,
+    loop_extent,
     mentions,
     stores,
 )
@@ -84,43 +86,50 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
     in_blocks = native_lanes if stage.spatial_extents[-1] % native_lanes == 0 else 1
     if (branches or not contiguous(stage.block, in_blocks)) and divide_row(sch, stage, loops[-1], native_lanes):
         return
+    row = known_extent(sch, loops[-1])
+    if row is None:
+        return
     if branches:
-        fixed = isinstance(sch.get(loops[-1]).extent, tirx.IntImm)  # not the part of a row that a window needs
-        if fixed and stage.writes_its_axes() and has_padded_vectors(stage):
+        if stage.writes_its_axes() and has_padded_vectors(stage):
             _lanes(sch, loops[-1], native_lanes, decide)
-        elif fixed and is_known_in_phases(stage, _factor(stage, stage.spatial[-1])):
+        elif is_known_in_phases(stage, _factor(stage, stage.spatial[-1])):
             _split_phases(sch, stage, loops)
         return
     block = sch.get(sch.get_sblock(stage.name))
-    width = lanes_for(int(sch.get(loops[-1]).extent.value), native_lanes)
+    width = lanes_for(row, native_lanes)
     if not stage.writes_its_axes() and not (width == native_lanes and _writes_in_blocks(stage, width)):
         return
     whole = native_lanes if width == native_lanes else 1
-    vectors = max(width, int(sch.get(loops[-1]).extent.value) // native_lanes)
+    vectors = max(width, row // native_lanes)
     joint = _joint_axes(block) if width < native_lanes else 1
     if width < native_lanes and uniform(block) and _nested(sch, loops):
         _lanes(sch, sch.fuse(*loops), native_lanes, decide)
     elif joint > 1 and _nested(sch, loops[-joint:]):
         _lanes(sch, sch.fuse(*loops[-joint:]), native_lanes, decide)
-    elif (contiguous(block, whole) or _copies_every_second(block)) and (vectors > 1 or _repays_rest(sch, loops, block)):
+    elif (contiguous(block, whole) or _copies_every_second(block)) and (vectors > 1 or _repays_rest(block, row)):
         _lanes(sch, loops[-1], native_lanes, decide)
     elif stage.writes_its_axes() and reads_columns(block, native_lanes):
         _lanes(sch, loops[-1], min(native_lanes, COLUMN_LANES), decide)
     elif (axis := _transposed(block)) is not None:
-        across = lanes_for(int(sch.get(loops[axis]).extent.value), native_lanes)
-        if across > 1 and calls_function(block):
-            outer, lane = sch.split(loops[axis], [None, across])
-            sch.reorder(outer, *loops[axis + 1 :], lane)
-            sch.vectorize(lane)
-        else:
-            _transpose_in_blocks(sch, loops, axis, native_lanes)
+        _vectorize_across(sch, block, loops, axis, native_lanes)
     elif not _split_phases(sch, stage, loops) and _nested(sch, loops):
         unroll_short_row(sch, block, loops, native_lanes)
 
 
-def _repays_rest(sch: Schedule, loops: Sequence[LoopRV], block: SBlock) -> bool:
+def _vectorize_across(sch: Schedule, block: SBlock, loops: Sequence[LoopRV], axis: int, native_lanes: int) -> None:
+    """Lanes along an axis across the rows where a function repays the gathers, else blocks whose lines stay in L1."""
+    across = lanes_for(loop_extent(sch, loops[axis]), native_lanes)
+    if across == 1 or not calls_function(block):
+        _transpose_in_blocks(sch, loops, axis, native_lanes)
+        return
+    outer, lane = sch.split(loops[axis], [None, across])
+    sch.reorder(outer, *loops[axis + 1 :], lane)
+    sch.vectorize(lane)
+
+
+def _repays_rest(block: SBlock, row: int) -> bool:
     """Whether one vector of a row and a rest take less time than single elements, by the function that they call."""
-    return calls_function(block) and int(sch.get(loops[-1]).extent.value) > _FEWEST_LANES
+    return calls_function(block) and row > _FEWEST_LANES
 
 
 def _unroll_choice(
@@ -133,15 +142,15 @@ def _unroll_choice(
     """
     block = sch.get(sch.get_sblock(stage.name))
     axis = axis_of_choice(block)
-    whole = [int(sch.get(loop).extent.value) for loop in loops] == [extent_of(one) for one in block.iter_vars]
+    whole = [known_extent(sch, loop) for loop in loops] == [extent_of(one) for one in block.iter_vars]
     if axis is None or not whole or not _nested(sch, loops) or (axis == len(loops) - 1 and calls_function(block)):
         return False
     choice, row = loops[axis], loops[-1]
     if axis < len(loops) - 1:
         sch.reorder(*loops[axis + 1 :], choice)
         in_vectors = contiguous(block) and not stage.branches_along(stage.spatial[-1])
-        if stage.writes_its_axes() and in_vectors and int(sch.get(row).extent.value) > 1:
-            lane = _lanes(sch, row, native_lanes, decide, MAX_VECTORS // int(sch.get(choice).extent.value))
+        if stage.writes_its_axes() and in_vectors and loop_extent(sch, row) > 1:
+            lane = _lanes(sch, row, native_lanes, decide, MAX_VECTORS // loop_extent(sch, choice))
             if lane is not None:
                 sch.reorder(choice, lane)
     sch.unroll(choice)
@@ -164,7 +173,7 @@ def sum_rows(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisi
     block = sch.get_sblock(stage.name)
     loops = sch.get_loops(block)[-len(stage.spatial) - len(stage.reduction) :]
     row, *summed = loops[len(stage.spatial) - 1 :]
-    if int(sch.get(row).extent.value) < _FEWEST_LANES:
+    if (known_extent(sch, row) or 1) < _FEWEST_LANES:
         return
     sch.reorder(*summed, row)
     add_row(sch, stage, native_lanes, decide, outermost=summed[0])
@@ -174,7 +183,7 @@ def add_row(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisio
     """Add a row of terms, the innermost loop, in vectors and a remainder; `outermost` of the loops over terms."""
     block = sch.get_sblock(stage.name)
     row = sch.get_loops(block)[-1]
-    if int(sch.get(row).extent.value) >= _FEWEST_LANES:
+    if (known_extent(sch, row) or 1) >= _FEWEST_LANES:
         _lanes(sch, row, native_lanes, decide)
     sch.decompose_reduction(block, outermost)
 
@@ -268,7 +277,7 @@ def _transpose_in_blocks(sch: Schedule, loops: Sequence[LoopRV], axis: int, most
     run, place = 1, len(loops)
     while place > axis + 1 and run < most:
         place -= 1
-        extent = int(sch.get(loops[place]).extent.value)
+        extent = loop_extent(sch, loops[place])
         if run * extent > most:
             outer, inner = sch.split(loops[place], [None, lanes_for(extent, most // run)])
             sch.reorder(*loops[axis + 1 : place], outer, loops[axis], inner, *loops[place + 1 :])
@@ -315,7 +324,7 @@ def _lanes(sch: Schedule, loop: LoopRV, native_lanes: int, decide: Decisions, mo
 
     At most `most` are unrolled. The result is the loop over lanes, None where no vectors fit.
     """
-    extent = int(sch.get(loop).extent.value)
+    extent = loop_extent(sch, loop)
     while native_lanes > extent:
         native_lanes //= 2
     width = lanes_for(extent, native_lanes)

@@ -15,6 +15,7 @@ from edgetune.codegen.prefetch.weights_l1 import ANNOTATION as WEIGHTS_L1
 from edgetune.codegen.prefetch.weights_l2 import ANNOTATION as WEIGHTS_L2
 from edgetune.codegen.reduction_blocks import ANNOTATION as PARTS
 from edgetune.graph.tvm_types import Expr, LoopRV, SBlockRV
+from edgetune.schedule.sketches.block_analysis import loop_extent
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.tile import Tile, lanes_for
 from edgetune.schedule.sketches.variants import Variant
@@ -106,7 +107,10 @@ def _tile_loops(
 
 
 def _finish_epilogue(sch: Schedule, epilogue: SBlockRV, at: LoopRV, rank: int, lanes: int) -> None:
-    sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
+    try:
+        sch.reverse_compute_at(epilogue, at, preserve_unit_loops=True)
+    except ValueError as error:  # for indices that TVM cannot solve, such as those of a place held within its row
+        raise RuntimeError(str(error)) from error
     own = sch.get_loops(epilogue)[-rank:]
     vectors, lane = sch.split(own[-1], [None, lanes])
     for loop in (*own[:-1], vectors):
@@ -118,7 +122,7 @@ def _copy_lines(sch: Schedule, copy: SBlockRV, at: LoopRV, lanes: int) -> None:
     rank = len(sch.get(copy).iter_vars)
     sch.compute_at(copy, at, preserve_unit_loops=True)
     last = sch.get_loops(copy)[-rank:][-1]
-    width = lanes_for(int(sch.get(last).extent.value), lanes)
+    width = lanes_for(loop_extent(sch, last), lanes)
     _, lane = sch.split(last, [None, width])
     sch.vectorize(lane)
 

@@ -19,7 +19,14 @@ from tvm.s_tir import Schedule
 from edgetune.codegen.column_loads import COLUMNS, LONGEST_ROW
 from edgetune.graph.reduction_stage import mentions
 from edgetune.graph.tvm_types import BufferLoad, LoopRV, SBlock, Var
-from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, stores
+from edgetune.schedule.sketches.block_analysis import (
+    BlockStage,
+    expressions,
+    extent_of,
+    known_extent,
+    loop_extent,
+    stores,
+)
 from edgetune.schedule.sketches.inlining import is_costly
 
 COLUMN_LANES = 8
@@ -38,7 +45,7 @@ def transpose(sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV], native_
     """Order the `loops` of a stage as those of a transposition; False, and no change, where it is none."""
     order = _order_of_reads(stage.block) if native_lanes >= _FEWEST_LANES else None
     extents = [extent_of(axis) for axis in stage.spatial]
-    whole = [int(sch.get(loop).extent.value) for loop in loops] == extents
+    whole = [known_extent(sch, loop) for loop in loops] == extents
     if order is None or not whole or not stage.writes_its_axes():
         return False
     written = [number for number in range(len(extents)) if extents[number] > 1]
@@ -51,7 +58,7 @@ def transpose(sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV], native_
         return False
     outer = [loop for number, loop in enumerate(loops) if number not in (*rows, *columns)]
     inner = [[loops[number] for number in group] for group in (rows, columns)]
-    inner.sort(key=lambda group: prod(int(sch.get(loop).extent.value) for loop in group), reverse=True)
+    inner.sort(key=lambda group: prod(loop_extent(sch, loop) for loop in group), reverse=True)
     sch.reorder(*outer, *inner[0], *inner[1])  # the longer one is outside, for threads share it
     for group in inner:
         if len(group) > 1:

@@ -111,3 +111,21 @@ def test_the_results_stay_the_same(function: Any) -> None:
     np.testing.assert_allclose(run_plain(stored, arrays), run_plain(function, arrays), rtol=1e-5, atol=1e-5)
     for bits in (512, 256, 0):
         assert check(stored, board(bits, 32 if bits else 0), 3) > 0
+
+
+@pytest.mark.parametrize("kind", ["factor", "shift", "divisor"])
+def test_the_place_in_a_window_may_be_a_number(kind: str) -> None:
+    """What depends on the place other than by what is loaded there differs from window to window."""
+    x, i = te.placeholder((48,), name="x"), te.reduce_axis((0, 10), "i")
+
+    def term(c: Any) -> Any:
+        place = tirx.Cast("float32", c if kind == "divisor" else i.var)
+        if kind == "factor":
+            return te.exp(x[c + i]) * place
+        return te.exp(x[c + i] - place) if kind == "shift" else te.exp(x[c + i]) / (place + 1.0)
+
+    function = prim_func([x], te.compute((39,), lambda c: te.sum(term(c), axis=i), "total"))
+    assert stages(with_window_values(function)) == [*(["total_terms*"] if kind != "shift" else []), "total"]
+    arrays = random_arguments(function)
+    stored = with_window_values(function)
+    np.testing.assert_allclose(run_plain(stored, arrays), run_plain(function, arrays), rtol=1e-5, atol=1e-5)
