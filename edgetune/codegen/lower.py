@@ -142,7 +142,7 @@ def _before_unrolling() -> Pass:
 
 
 def _settled_selections() -> Pass:
-    """A pass that settles selections between vectors by a constant, as unrolling leaves them.
+    """A pass that settles selections between vectors by a constant, as unrolling leaves them, and adds no zeros.
 
     A test of a place is a vector of equal lanes inside a vectorised loop, and TVM folds only tests of one lane.
     """
@@ -153,9 +153,14 @@ def _settled_selections() -> Pass:
             return selection.true_value if int(condition.value.value) else selection.false_value
         return selection
 
+    def added(total: Expr) -> Expr:
+        term = total.b.value if isinstance(total.b, tirx.Broadcast) else None
+        return total.a if isinstance(term, tirx.FloatImm) and float(term.value) == 0.0 else total
+
     def change(function: PrimFunc, module: tvm.IRModule, context: object) -> PrimFunc:
         del module, context
-        return tvm_ffi.structural_map(function, (tirx.Select, settled))
+        known = tvm_ffi.structural_map(function, (tirx.Select, settled))
+        return known if known.same_as(function) else tvm_ffi.structural_map(known, (tirx.Add, added))
 
     return tirx.transform.prim_func_pass(change, opt_level=0, name="edgetune.SettledSelections")
 

@@ -25,8 +25,9 @@ from edgetune.schedule.default_schedule import (
 )
 from edgetune.schedule.default_sizes import tile_sizes
 from edgetune.schedule.rules.derivation import cycles_of_reductions, has_blocks
-from edgetune.schedule.sketches.block_analysis import analyse_blocks
+from edgetune.schedule.sketches.block_analysis import BlockStage, analyse_blocks, expressions, stores
 from edgetune.schedule.sketches.elementwise import calls_function
+from edgetune.schedule.sketches.inlining import is_costly
 from edgetune.schedule.sketches.spaces import core_of, rows_of, stages_of, tile_of
 from edgetune.schedule.sketches.variants import Variant
 from edgetune.schedule.tile_costs import cheapest
@@ -38,7 +39,8 @@ _GAIN = 0.92
 _GAIN_OVER_PARTS = 0.75
 """The same if the direct algorithm sums in parts, which keeps operands in L2; overlapping tiles cannot do that."""
 
-_FUNCTION = 4.0
+_FUNCTION = 1.0
+_COSTLY_FUNCTION = 12.0
 """Cycles of a function for one vector, of any number of lanes: exp takes twelve, an absolute value one."""
 
 
@@ -76,9 +78,16 @@ def _cycles(function: PrimFunc, target: Target) -> float:
     if analysis is None:
         return inf
     stages = stages_of(function, analysis, target)
-    lanes = max((one.lanes for one in stages.factored), default=stages.lanes)  # those of most elements
-    called = sum(stage.work for stage in analysis.stages if calls_function(stage.block))
-    return cycles_of_reductions(stages, core_of(function, target)) + _FUNCTION * called / lanes
+    widest = stages.lanes if stages.spatial is None else stages.spatial.lanes
+    lanes = max((one.lanes for one in stages.factored), default=widest)  # those of most elements
+    called = sum(stage.work * _function(stage) for stage in analysis.stages if calls_function(stage.block))
+    return cycles_of_reductions(stages, core_of(function, target)) + called / lanes
+
+
+def _function(stage: BlockStage) -> float:
+    """Cycles of the functions that a stage calls for one vector."""
+    values = (node for store in stores(stage.block.body) for node in expressions(store.value))
+    return _COSTLY_FUNCTION if any(map(is_costly, values)) else _FUNCTION
 
 
 def overlapped_tail_algorithm(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:

@@ -96,11 +96,11 @@ def surprise(count: int, length: int) -> Any:
 
 @pytest.mark.parametrize(("count", "length"), [(16, 33), (24, 130)])
 def test_functions_of_a_rest_have_lanes_across_rows(count: int, length: int, tmp_path: Path) -> None:
-    """One or two terms of each of eight rows: one or two vectors, no eight single logarithms."""
+    """One or two terms of each of eight rows: no eight single logarithms."""
     function, target = surprise(count, length), wide_target(512)
     text, _ = default_schedule(function, target, 1 << 20, FORMS)
     source = emit_kernel(apply_schedule(function, text).module, target, "k")
-    assert "@log_f32x8" in source.definition
+    assert "@log_" in source.definition
     assert "@log_f32(" not in source.definition
     arrays = random_arguments(function)
     compile_strictly(source, target, tmp_path, "gcc")

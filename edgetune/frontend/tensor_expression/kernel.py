@@ -184,7 +184,7 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
 def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: str) -> Kernel:
     function = split_long_sums(shorten_running_reductions(separate_windows(function)))
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
-    free = [index for index in weights if len(params[index].shape) > 1]
+    free = [index for index in weights if len(params[index].shape) > 1 and _is_read_at_one_place(function, index)]
     if free:
         function = function.with_attr("layout_free_buffers", free)
     return Kernel(
@@ -197,6 +197,17 @@ def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: st
         weight=1,
         scratch=_scratch(function, params),
     )
+
+
+def _is_read_at_one_place(function: PrimFunc, parameter: int) -> bool:
+    """Whether no stage reads a parameter at several places: TVM packs a tensor for one."""
+    most: list[int] = []
+
+    def look(block: SBlock) -> None:
+        most.append(sum(1 for region in block.reads if region.source.same_as(function.params[parameter])))
+
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, look))
+    return max(most, default=0) <= 1
 
 
 def _input(key: str, given: object, kernel: str) -> te.Tensor:

@@ -36,6 +36,8 @@ from edgetune.schedule.tile_costs import LATENCY, divisors, step_cycles
 
 _PACK_CYCLES = 1.0  # for each element: squares of vectors turn in registers
 _MAX_VECTORS = 8
+_FEWEST_TERMS = 4
+"""Terms from which on sums in registers repay vectors that overlap: rows of three are added in memory as fast."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ def find_spatial_tile(
     lanes = lanes_for(extent_of(axis), native_lanes)
     widest = min(native_lanes, 1 << extent_of(axis).bit_length() - 1)
     overlaps = overlaps and not stretched and widest > lanes and has_rows_of_terms(stage)
+    overlaps = overlaps and prod(stage.reduction_extents) >= _FEWEST_TERMS
     lanes = widest if overlaps else lanes
     if lanes < (native_lanes if stretched else FEWEST_LANES):
         return None

@@ -25,7 +25,7 @@ from edgetune.schedule.sketches.block_analysis import (
 from edgetune.schedule.sketches.choices import axis_of_choice, unroll_short_row
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.idle_steps import substituted
-from edgetune.schedule.sketches.index_sets import divide_row, is_known_in_phases
+from edgetune.schedule.sketches.index_sets import changes_along_row, divide_row, is_known_in_phases
 from edgetune.schedule.sketches.inlining import inline_all
 from edgetune.schedule.sketches.padded_vectors import has_padded_vectors
 from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
@@ -143,7 +143,10 @@ def _unroll_choice(
     block = sch.get(sch.get_sblock(stage.name))
     axis = axis_of_choice(block)
     whole = [known_extent(sch, loop) for loop in loops] == [extent_of(one) for one in block.iter_vars]
-    if axis is None or not whole or not _nested(sch, loops) or (axis == len(loops) - 1 and calls_function(block)):
+    if axis is None or not whole or not _nested(sch, loops):
+        return False
+    # Parts of a row are divided where its own places decide, too: there the choice is known.
+    if calls_function(block) if axis == len(loops) - 1 else changes_along_row(stage):
         return False
     choice, row = loops[axis], loops[-1]
     if axis < len(loops) - 1:

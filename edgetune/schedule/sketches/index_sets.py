@@ -69,6 +69,15 @@ def is_whole(loop: For, realize: Stmt) -> bool:
     return bool(values) and is_zero(loop.min) and is_one(realize.predicate) and values[-1].same_as(loop.loop_var)
 
 
+def changes_along_row(stage: BlockStage) -> bool:
+    """Whether a condition on the place in a row, or a wrap of it, changes at few places of the row."""
+    store = stage.block.body
+    if not stage.spatial or not isinstance(store, tirx.BufferStore):
+        return False
+    ends = _ends(store, stage.spatial[-1].var, extent_of(stage.spatial[-1]))
+    return ends is not None and len(ends) > 1
+
+
 def _is_divided(stage: BlockStage) -> bool:
     """Whether conditions divide the last axis of a stage into few parts, which nearly all load neighbours."""
     store = stage.block.body

@@ -11,7 +11,9 @@ import pytest
 from tvm import te, tirx
 
 from edgetune.codegen import emit_kernel
+from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.frontend.tensor_expression.short_sums import with_sums_for_short_rows, with_sums_of_columns
+from edgetune.graph.evaluate import evaluate_program
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
@@ -112,3 +114,20 @@ def test_sums_of_all_pairs_of_rows_stay() -> None:
     k = te.reduce_axis((0, 7), "k")
     function = prim_func([x, y], te.compute((40, 40), lambda i, j: te.sum(x[i, k] * y[j, k], axis=k), "total"))
     assert with_sums_of_columns(function).same_as(function)
+
+
+def test_a_constant_that_is_read_at_several_places_is_not_packed() -> None:
+    """TVM packs a tensor for one place, and refuses another layout for several."""
+
+    def mixed(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis((0, 3), "k")
+        return te.compute((31, 3), lambda p, c: te.sum(x[p, k] * w[c, k], axis=k), "mixed")
+
+    weights = np.arange(9, dtype=np.float32).reshape(3, 3)
+    program = program_from_te(mixed, {"x": ((31, 3), "float32")}, {"w": weights}, "mixed")
+    (kernel,) = program.kernels
+    for bits in (512, 256):
+        assert default_schedule(kernel.function, wide_target(bits), kernel.scratch, FORMS)[0]
+    x = random_arguments(kernel.function)[0]
+    (answer,) = evaluate_program(program, [{"x": x}])
+    np.testing.assert_allclose(answer["mixed"], x @ weights.T, rtol=1e-5, atol=1e-5)
