@@ -20,9 +20,6 @@ from edgetune.graph.tvm_types import Expr
 if TYPE_CHECKING:
     from edgetune.codegen.vectors import VectorPrinter
 
-FEWEST_LANES = 4
-"""Lanes from which on every second element of a row is two loads and a shuffle."""
-
 _COMPARISONS = {tirx.EQ: "==", tirx.NE: "!=", tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">="}
 
 

@@ -125,6 +125,7 @@ def test_any_places_give_the_same_elements(data: st.DataObject) -> None:
 def test_conditions_on_several_axes_stay() -> None:
     """A triangle has another end in each row."""
     function = stage(40, lambda x, r, c: tirx.if_then_else(c * 3 < r * 40, x[r, c], x[r, 39 - c]))
+    assert " ? " in kernel(function, 256).definition
     arrays = random_arguments(function)
     text = default_schedule(function, board(256, 16), 0, FORMS)[0]
     np.testing.assert_array_equal(run(apply_schedule(function, text).module, arrays), run_plain(function, arrays))

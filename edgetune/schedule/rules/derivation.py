@@ -2,12 +2,14 @@
 
 1. Inline stages that are cheap to repeat.
 2. Tile the results of the largest reduction, with lanes along their last axis and packed operands; also those of all
-   other reductions that cannot be factored, where nothing has to be packed or the extents are those of the largest.
+   other reductions of equal extents, which share its lanes and packed operands, and of those that cannot be factored,
+   where nothing has to be packed.
 3. Factor all other reductions whose terms are contiguous: lanes run along the reduction axis.
 4. Move each stage into the loops of the last one, as deep as no work is repeated, so that only a few rows are stored
-   between stages. "rows" of the last stage are computed side by side, and share operands. Where results of reductions
-   lie along the last axis alone, all stages are computed for a block of columns, one block after another.
-   A reduction whose results are the terms of another one alone is computed inside that one's loops over terms.
+   between stages; rows of a large stage that is stored once may be repeated by half. "rows" of the last stage are
+   computed side by side, and share operands. Where results of reductions lie along the last axis alone, all stages
+   are computed for a block of columns, one block after another. A reduction whose results are the terms of another
+   one alone is computed inside that one's loops over terms.
 5. Vectorise all other stages along contiguous axes; reductions that are left add rows of terms to rows of results.
 """
 

@@ -250,17 +250,13 @@ def _split_phases(sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV]) -> 
     """
     factors = [_factor(stage, axis) for axis in stage.spatial]
     divided = [each for each in zip(loops, stage.spatial, factors, strict=True) if each[-1] > 1]
-    whole = all(_has_extent(sch.get(loop).extent, extent_of(axis)) for loop, axis, _ in divided)
+    whole = all(known_extent(sch, loop) == extent_of(axis) for loop, axis, _ in divided)
     if not whole or factors[-1] == 1:
         return False
     for loop, _, factor in divided:
         _, phase = sch.split(loop, [None, factor])
     sch.unroll(phase)
     return True
-
-
-def _has_extent(value: Expr, extent: int) -> bool:
-    return isinstance(value, tirx.IntImm) and int(value.value) == extent
 
 
 def _factor(stage: BlockStage, axis: IterVar) -> int:

@@ -1,4 +1,4 @@
-"""Guarded padding: an accumulation of `condition ? x : 0` times a weight becomes a conditional accumulation.
+"""Rewriting after a schedule: guarded padding, divided rows, remainders, padded vectors and idle steps.
 
 Inlined padding leaves `acc = acc + (inside ? x : 0) * w`. Elements outside add nothing, so the store itself moves under
 the condition. Later passes lift the condition out of loops, and remove it from the interior of the image.
@@ -19,7 +19,7 @@ from edgetune.schedule.sketches.remainders import overlap_end, peel_remainder
 
 
 def guard_accumulations(mod: IRModule) -> IRModule:
-    """`mod` (scheduled functions) with its padded accumulations guarded; other statements are unchanged."""
+    """`mod` (scheduled functions) after all rewritings of this module; what none of them fits is unchanged."""
     functions = {}
     for name, function in mod.functions.items():
         body = _rebuilt(function.body, _operands(function)) if isinstance(function, tirx.PrimFunc) else None

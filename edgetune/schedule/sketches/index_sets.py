@@ -22,6 +22,7 @@ from edgetune.schedule.sketches.block_analysis import (
     extent_of,
     is_one,
     is_zero,
+    known_extent,
     mentions,
 )
 from edgetune.schedule.sketches.padded_vectors import conjuncts
@@ -57,7 +58,7 @@ def divide_row(sch: Schedule, stage: BlockStage, row: LoopRV, native_lanes: int)
     realize, axis = loop.body, stage.spatial[-1]
     if native_lanes == 1 or not isinstance(realize, s_tir.SBlockRealize) or not is_whole(loop, realize):
         return False
-    if not isinstance(loop.extent, tirx.IntImm) or int(loop.extent.value) != extent_of(axis) or not _is_divided(stage):
+    if known_extent(sch, row) != extent_of(axis) or not _is_divided(stage):
         return False
     sch.annotate(row, LANES, native_lanes)
     return True

@@ -126,6 +126,7 @@ def test_a_constant_that_is_read_at_several_places_is_not_packed() -> None:
     weights = np.arange(9, dtype=np.float32).reshape(3, 3)
     program = program_from_te(mixed, {"x": ((31, 3), "float32")}, {"w": weights}, "mixed")
     (kernel,) = program.kernels
+    assert "layout_free_buffers" not in (kernel.function.attrs or {})
     for bits in (512, 256):
         assert default_schedule(kernel.function, wide_target(bits), kernel.scratch, FORMS)[0]
     x = random_arguments(kernel.function)[0]
