@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tvm import sym
 
 from edgetune.codegen.dtypes import Element
-from edgetune.codegen.lockstep import Call
+from edgetune.codegen.lockstep import FunctionCall
 from edgetune.codegen.names import Names
 from edgetune.codegen.text import INDENT, Text
 from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
@@ -57,7 +57,7 @@ class Context:
     def call_in_place(self, function: str, kind: str, variable: str) -> None:
         """Append the call of a polynomial that replaces a vector variable of type `kind` (f32x8) by its result."""
         self.need(f"{function}:{kind}")
-        self.lines.append(Call.at(self.depth, function, kind, variable))
+        self.lines.append(FunctionCall.at(self.depth, function, kind, variable))
 
     def local(self, role: str, e: Expr = None) -> str:
         """A name for a variable that holds `e`: that of the result if `e` is all that is stored, else one by `role`."""

@@ -30,7 +30,7 @@ _STATEMENT = re.compile(r' *(?!return|break|for|if|\(void\)|__)[\w*(@][^{}"]*(\{
 _IN_BRACKETS = re.compile(r"\([^()]*\)|\[[^][]*\]|\{[^{}]*\}")
 
 
-class Call(str):
+class FunctionCall(str):
     """The line of a call in place, `@log_f32x8(&logarithm);`: its function, the type and the name of its variable."""
 
     __slots__ = ("function", "kind", "variable")
@@ -40,7 +40,7 @@ class Call(str):
     variable: str
 
     @classmethod
-    def at(cls, depth: int, function: str, kind: str, variable: str) -> Call:
+    def at(cls, depth: int, function: str, kind: str, variable: str) -> FunctionCall:
         """The call at a depth of indentation."""
         line = cls(f"{INDENT * depth}@{function}_{kind}(&{variable});")
         line.function, line.kind, line.variable = function, kind, variable
@@ -71,7 +71,7 @@ def in_lockstep(lines: Sequence[str], need: Callable[[str], str]) -> list[str]:
     constants = {match[1] for line in lines if (match := _CONSTANT.match(line))}
     found: list[str] = []
     for run in _runs(lines):
-        if sum(isinstance(line, Call) for line in run) < 2:
+        if sum(isinstance(line, FunctionCall) for line in run) < 2:
             found += run
             continue
         statements = [_statement(line, constants) for line in run]
@@ -133,10 +133,10 @@ def _statement(line: str, constants: Collection[str]) -> _Statement:
     return _Statement(line, words, written, in_memory="[" in left)
 
 
-def _group(statements: Sequence[_Statement]) -> tuple[list[Call], list[_Statement], list[_Statement]]:
+def _group(statements: Sequence[_Statement]) -> tuple[list[FunctionCall], list[_Statement], list[_Statement]]:
     """Calls that may be one with the first statement, what must come before them, and what is left."""
     first = statements[0].line
-    if not isinstance(first, Call):
+    if not isinstance(first, FunctionCall):
         return [], [], []
     group, taken = [first], {0}
     before: list[_Statement] = []
@@ -144,7 +144,7 @@ def _group(statements: Sequence[_Statement]) -> tuple[list[Call], list[_Statemen
         if len(group) == MOST.get(first.function, _MOST):
             break
         call = statements[place].line
-        if not isinstance(call, Call) or (call.function, call.kind) != (first.function, first.kind):
+        if not isinstance(call, FunctionCall) or (call.function, call.kind) != (first.function, first.kind):
             continue
         needed = _needed(statements, place, taken)
         if needed is None:
@@ -163,17 +163,17 @@ def _needed(statements: Sequence[_Statement], place: int, taken: Collection[int]
     moving = [place]
     for number in range(place - 1, -1, -1):
         other = statements[number]
-        if number in taken and not isinstance(other.line, Call):
+        if number in taken and not isinstance(other.line, FunctionCall):
             continue  # before the group, as they will be
         if not any(statements[one].waits_for(other) for one in moving):
             continue
-        if number in taken or other.in_memory or isinstance(other.line, Call) or len(moving) > _MOVED:
+        if number in taken or other.in_memory or isinstance(other.line, FunctionCall) or len(moving) > _MOVED:
             return None
         moving.append(number)
     return sorted(moving)[:-1]
 
 
-def _joint(group: Sequence[Call], need: Callable[[str], str]) -> str:
+def _joint(group: Sequence[FunctionCall], need: Callable[[str], str]) -> str:
     first = group[0]
     name = need(f"{first.function}_each:{first.kind}x{len(group)}")
     indent = first[: len(first) - len(first.lstrip(" "))]

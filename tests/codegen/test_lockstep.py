@@ -12,7 +12,7 @@ import pytest
 from tvm import te, topi
 
 from edgetune.codegen import emit_kernel, lockstep, render_preamble
-from edgetune.codegen.lockstep import Call, in_lockstep
+from edgetune.codegen.lockstep import FunctionCall, in_lockstep
 from edgetune.codegen.polynomials import BODIES
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
@@ -74,7 +74,7 @@ def test_the_bits_are_those_of_single_calls(name: str, tmp_path: Path, monkeypat
 
 def exponential(kind: str, value: str, target: str, function: str = "exp", name: str = "e") -> list[str]:
     """The lines that print a polynomial of a value."""
-    return [f"    {kind} {name} = {value};", Call.at(1, function, kind, name), f"    {target};"]
+    return [f"    {kind} {name} = {value};", FunctionCall.at(1, function, kind, name), f"    {target};"]
 
 
 def joined(*parts: list[str]) -> list[str]:

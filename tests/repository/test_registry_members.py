@@ -20,6 +20,7 @@ HOMONYMS = {
     "local": {  # TVM's scope of a buffer in registers
         "edgetune/codegen/horizontal_reduction.py",
         "edgetune/schedule/sketches/limits.py",
+        "edgetune/schedule/sketches/remainders.py",
     },
     "agent": {"edgetune/cli/progress.py"},  # a kind of event
     "gpu": {"edgetune/package/manifest_model.py", "edgetune/target/target.py"},  # the key `kind` of a target

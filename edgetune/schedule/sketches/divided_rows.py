@@ -14,7 +14,7 @@ from edgetune.schedule.sketches.idle_steps import substituted, with_own_variable
 from edgetune.schedule.sketches.index_sets import (
     LANES,
     MOST_CONDITIONS,
-    Part,
+    RowPart,
     assume,
     is_whole,
     outer_condition,
@@ -58,7 +58,7 @@ def parts_of_row(loop: For, parameters: Sequence[TvmBuffer] | None) -> Stmt:
     return plain if found is None else _sequence(found)
 
 
-def _statement(row: For, part: Part, most: int, parameters: Sequence[TvmBuffer] | None) -> Stmt:
+def _statement(row: For, part: RowPart, most: int, parameters: Sequence[TvmBuffer] | None) -> Stmt:
     """One part of a row: in vectors and a remainder, or element by element."""
     variable, name = row.loop_var, f"from_{part.first}"
     if not part.neighbours:

@@ -43,7 +43,7 @@ _STEPS = {"float32": {0, 1, 2}}
 
 
 @dataclass(frozen=True)
-class Part:
+class RowPart:
     """A range of places along an axis, and the store as it is there. `neighbours`: it can be done in vectors."""
 
     first: int
@@ -114,7 +114,7 @@ def is_known_in_phases(stage: BlockStage, factor: int) -> bool:
     return all(not mentions(branch.args[0], lane) for phase in phases for branch in _branches(phase.value))
 
 
-def parts_of(store: BufferStore, lane: Var, extent: int) -> list[Part] | None:
+def parts_of(store: BufferStore, lane: Var, extent: int) -> list[RowPart] | None:
     """The parts of a row of `extent` places; None where there are too many."""
     ends = _ends(store, lane, extent)
     if ends is None:
@@ -122,7 +122,7 @@ def parts_of(store: BufferStore, lane: Var, extent: int) -> list[Part] | None:
     found, first = [], 0
     for end in ends:
         there = _resolved(store, lane, np.arange(first, end))
-        found.append(Part(first, end - first, there, end - first >= FEWEST_LANES and _in_vectors(there, lane)))
+        found.append(RowPart(first, end - first, there, end - first >= FEWEST_LANES and _in_vectors(there, lane)))
         first = end
     return found
 
