@@ -62,7 +62,7 @@ def group_in_use(printer: VectorPrinter, load: Expr) -> ColumnGroup | None:
 def group_of(printer: VectorPrinter, load: Expr) -> ColumnGroup | None:
     """The group that a load of a vector is a column of; None for any other.
 
-    All four columns are inside of a row, so that nothing behind the last one is read.
+    All four columns are inside of a row, so that no load passes the end of the row.
     """
     place, index = printer.place(load.source), printer.flat_index(load.source, load.indices)
     known = printer.context.variables.get(index) if isinstance(index, ir.Var) else None

@@ -57,7 +57,7 @@ class _Statement:
     in_memory: bool
 
     def waits_for(self, earlier: _Statement) -> bool:
-        """Whether it must stay behind an earlier statement."""
+        """Whether it must stay after an earlier statement."""
         return bool(self.words & earlier.written or self.written & earlier.words)
 
 

@@ -96,7 +96,7 @@ def square_root(rest: str) -> str:
 def every_second(rest: str) -> str:
     """`void @every_second_f32x16(const float *p, f32x16 *r)`: *r = p[0], p[2], .. p[30], from two loads of 16 lanes.
 
-    The second load ends with the last element that is wanted, so that nothing behind it is read.
+    The second load ends with the last element that is wanted, so that no load passes it.
     """
     lanes = lanes_of(rest)
     low = [2 * lane for lane in range(lanes // 2)]
@@ -110,7 +110,7 @@ def every_second(rest: str) -> str:
 def every_third(rest: str) -> str:
     """`void @every_third_f32x16(const float *p, f32x16 *r)`: *r = p[0], p[3], .. p[45], from three loads of 16 lanes.
 
-    Those of the first two are at different lanes, so that one blend joins them. Nothing behind the last one is read.
+    Those of the first two are at different lanes, so that one blend joins them. No load passes the last element.
     """
     lanes = lanes_of(rest)
     blend = [lane + lanes * (lane % 3 != 0) for lane in range(lanes)]

@@ -1,4 +1,4 @@
-"""Columns of short rows are turned out of them four at a time, and nothing behind the last row is read."""
+"""Columns of short rows are turned out of them four at a time, and no load passes the last row."""
 
 from __future__ import annotations
 

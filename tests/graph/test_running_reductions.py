@@ -59,6 +59,19 @@ def stages(function: Any) -> int:
     return len(getattr(function.body.block.body, "seq", [None]))
 
 
+def assert_same_in_windows(function: Any, how: str, axis: int, seed: int) -> None:
+    """Windows serve `function`, whose values run along `axis`, and its results stay the same."""
+    shortened = shorten_running_reductions(function)
+    assert stages(shortened) >= 3
+    arrays = random_arguments(function, seed)
+    wanted, found = run_plain(function, arrays), run_plain(shortened, arrays)
+    if how != "sum":
+        np.testing.assert_array_equal(found, wanted)
+        return
+    terms = np.abs(arrays[0]).sum(axis, keepdims=True)
+    assert np.max(np.abs(found - wanted) / terms) < 1e-6
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(sorted(COMPARISONS)),
@@ -69,15 +82,7 @@ def stages(function: Any) -> int:
 def test_windows_mean_what_the_triangle_means(kind: str, length: int, how: str, constant: float) -> None:
     """An extreme that leaves out a term sees the constant, and one that leaves out none does not."""
     function = running(kind, (30, length), how, 0.0 if how == "sum" else constant)
-    shortened = shorten_running_reductions(function)
-    assert stages(shortened) >= 3
-    arrays = random_arguments(function, length)
-    wanted, found = run_plain(function, arrays), run_plain(shortened, arrays)
-    if how != "sum":
-        np.testing.assert_array_equal(found, wanted)
-        return
-    terms = np.abs(arrays[0]).sum(-1, keepdims=True)
-    assert np.max(np.abs(found - wanted) / terms) < 1e-6
+    assert_same_in_windows(function, how, -1, length)
 
 
 @settings(max_examples=15, deadline=None)
@@ -93,15 +98,7 @@ def test_rows_run_down_as_elements_run_along(
 ) -> None:
     """A sum down 64 rows took 64 steps with a mask; with windows it takes 17."""
     function = down(kind, (*outer, length, 31), how, 0.0 if how == "sum" else constant)
-    shortened = shorten_running_reductions(function)
-    assert stages(shortened) >= 3
-    arrays = random_arguments(function, length)
-    wanted, found = run_plain(function, arrays), run_plain(shortened, arrays)
-    if how != "sum":
-        np.testing.assert_array_equal(found, wanted)
-        return
-    terms = np.abs(arrays[0]).sum(-2, keepdims=True)
-    assert np.max(np.abs(found - wanted) / terms) < 1e-6
+    assert_same_in_windows(function, how, -2, length)
 
 
 @settings(max_examples=2, deadline=None)

@@ -31,7 +31,7 @@ from edgetune.frontend.tensor_expression.stored_values import (
     unused_name,
     with_statements,
 )
-from edgetune.graph.reduction_stage import mentions, with_places
+from edgetune.graph.reduction_stage import mentions
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt
 from edgetune.schedule.sketches.block_analysis import block_of, expressions, extent_of
 
@@ -72,7 +72,7 @@ def _without_repetition(
     loads: list[tuple[Expr, Expr]] = []
     for place in places:
         one = stored_value(place, block, unused_name(f"{_source(place)}_value", names))
-        known = next((other for other in (*stored, *made) if _same(one, other)), None)
+        known = next((other for other in (*stored, *made) if one.computes_same(other)), None)
         if known is None:
             made.append(one)
             names.add(one.stage.name)
@@ -137,11 +137,3 @@ def _of_one_tensor(loads: Sequence[BufferLoad], axes: Sequence[IterVar]) -> bool
 def _source(value: Expr) -> str:
     """The name of the first tensor that a value is computed from."""
     return next(str(node.source.name) for node in expressions(value) if isinstance(node, ir.TensorLoad))
-
-
-def _same(one: StoredValue, other: StoredValue) -> bool:
-    ours, theirs = one.stage, other.stage
-    if [extent for _, extent in ours.spatial] != [extent for _, extent in theirs.spatial]:
-        return False
-    renamed = {a: b for (a, _), (b, _) in zip(ours.spatial, theirs.spatial, strict=True)}
-    return bool(tvm_ffi.structural_equal(with_places(ours.term, renamed), theirs.term))

@@ -34,6 +34,14 @@ class StoredValue:
         """The value at the places of its axes."""
         return self.read(self.stage.out)
 
+    def computes_same(self, other: StoredValue) -> bool:
+        """Whether another value has the same extents and the same term."""
+        ours, theirs = self.stage, other.stage
+        if [extent for _, extent in ours.spatial] != [extent for _, extent in theirs.spatial]:
+            return False
+        renamed = {a: b for (a, _), (b, _) in zip(ours.spatial, theirs.spatial, strict=True)}
+        return bool(tvm_ffi.structural_equal(with_places(ours.term, renamed), theirs.term))
+
     def read(self, buffer: TvmBuffer) -> BufferLoad:
         """The value at the places of its axes, from the `buffer` of an equal one."""
         return tirx.BufferLoad(buffer, [axis.var for axis in self.axes])
@@ -73,7 +81,7 @@ def stored_value(value: Expr, block: SBlock, name: str) -> StoredValue:
 
 
 def _with_rows_last(value: Expr, own: list[IterVar]) -> list[IterVar]:
-    """Axes in their order, but for one that comes last: that along which all loads step, if it is another."""
+    """The axes in their order, except that the axis along which all loads step comes last."""
     loads = [node for node in expressions(value) if isinstance(node, ir.TensorLoad)]
     rows = [axis for axis in own if extent_of(axis) > 1 and all(_steps_along(load, axis) for load in loads)]
     if not rows or rows[-1].same_as(own[-1]):

@@ -142,7 +142,7 @@ def _stored(statement: Stmt, known: _Known) -> tuple[Stmt, list[StoredValue]]:
             known.once.append(value.source)
             continue
         one = _value_at(value, windows, unused_name(f"{block.name_hint!s}_terms", known.names))
-        same = next((other for other in made if _same(one, other)), None)
+        same = next((other for other in made if one.computes_same(other)), None)
         if same is None:
             made.append(one)
             known.names.add(one.stage.name)
@@ -265,14 +265,6 @@ def _value_at(value: Expr, windows: _Windows, name: str) -> StoredValue:
     term = tvm_ffi.structural_map(term, [(ir.TensorLoad, simple)])
     out = tirx.decl_buffer([tirx.IntImm(str(one.ty.dtype), extent) for one, extent in axes], "float32", name)
     return StoredValue(tuple(own), ReductionStage(name, out, tuple(one for one, _ in axes), tuple(axes), (), term))
-
-
-def _same(one: StoredValue, other: StoredValue) -> bool:
-    ours, theirs = one.stage, other.stage
-    if [extent for _, extent in ours.spatial] != [extent for _, extent in theirs.spatial]:
-        return False
-    renamed = {a: b for (a, _), (b, _) in zip(ours.spatial, theirs.spatial, strict=True)}
-    return bool(tvm_ffi.structural_equal(with_places(ours.term, renamed), theirs.term))
 
 
 def _work(value: Expr, known: _Known) -> _Work | None:

@@ -162,7 +162,7 @@ def _row(realize: Node, loop: For) -> tuple[int, int] | None:
 
 
 def _computes_again(blocks: list[Node]) -> bool:
-    """Whether blocks may run twice: they read nothing that they write, but for sums that they begin anew."""
+    """Whether blocks may run twice: they read what they write only for sums that they begin anew."""
     written: list[TvmBuffer] = [region.source for one in blocks for region in one.block.writes]
     kept = [buffer for buffer in written if buffer.scope() != "local"]
     return not any(region.source.same_as(one) for block in blocks for region in block.block.reads for one in kept)
