@@ -26,8 +26,8 @@ from edgetune.schedule.default_schedule import (
 from edgetune.schedule.default_sizes import tile_sizes
 from edgetune.schedule.rules.derivation import cycles_of_reductions, has_blocks
 from edgetune.schedule.sketches.block_analysis import BlockStage, analyse_blocks, expressions, stores
-from edgetune.schedule.sketches.elementwise import calls_function
 from edgetune.schedule.sketches.inlining import is_costly
+from edgetune.schedule.sketches.lane_loads import calls_function
 from edgetune.schedule.sketches.spaces import core_of, rows_of, stages_of, tile_of
 from edgetune.schedule.sketches.variants import Variant
 from edgetune.schedule.tile_costs import cheapest

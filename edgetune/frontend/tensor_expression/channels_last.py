@@ -56,9 +56,9 @@ def with_channels_last(
     depth = _depth(total, image, weights)
     try:
         if not among(weights.source, constants):
-            permuted.add(weights.source, place_of(weights, total.spatial[channel]))
+            _move_to_end(weights, total.spatial[channel], permuted)
         if depth is not None:
-            permuted.add(image.source, place_of(image, depth))
+            _move_to_end(image, depth, permuted)
         for stage in own[place:]:
             permuted.add(written_by(stage), channel)
         for stage in reversed(own[:place]):
@@ -129,6 +129,13 @@ def _follows(stage: BlockStage, stages: Sequence[BlockStage], total: BlockStage)
         elif sum(mentioned(region, axis) for axis in stage.spatial if extent_of(axis) > 1) > 1:
             return False
     return True
+
+
+def _move_to_end(read: Node, axis: IterVar, permuted: Orders) -> None:
+    """Order what a stage reads by `axis` last, unless it is."""
+    place = place_of(read, axis)
+    if place != len(read.region) - 1:
+        permuted.add(read.source, place)
 
 
 def _order_reads(stage: BlockStage, axis: int, permuted: Orders) -> None:

@@ -4,6 +4,7 @@ Six reasons divide an expression:
 
 - A product whose operands are used many times, beside other reductions: alone, it has a register tile. What comes
   before it and what follows are kernels of their own (`divide`), unless too few products share the tensors between.
+  Arithmetic on an operand, as a ReLU, is a kernel of its own, too: a tile would repeat it for each product.
 - A product without an axis that is contiguous in its operands and results, or with short rows: operands or results
   are copied into another order by kernels of their own (`product_lanes.py`).
 - Images with channels first, `x[n, c, h + i, w + j]`: windows and padding lie across the lanes of w. The sum is made
@@ -168,12 +169,14 @@ def _reordered(
 def divide(stages: Sequence[BlockStage], least_share: int = _LEAST_SHARE) -> list[list[BlockStage]]:
     """Groups of stages in order of execution, each of which is one kernel; the stages as they are if none is better."""
     reductions = [stage for stage in stages if stage.reduction]
-    if len(reductions) < 2:
+    if not reductions:
         return [list(stages)]
     product = max(reductions, key=lambda stage: stage.work)
     place = stages.index(product)
     kept = [one for one in stages[:place] if _only_moves(one) and _readers(one, stages) == [product]]
-    end = place + 1
+    if len(reductions) == 1 and all(map(_only_moves, stages[:place])):
+        return [list(stages)]
+    end = place + 1 if len(reductions) > 1 else len(stages)
     while end < len(stages) and _follows(product, stages[end]):
         end += 1
     own = [*kept, *stages[place:end]]

@@ -22,7 +22,7 @@ from edgetune.frontend.tensor_expression.reordered import (
 )
 from edgetune.graph.tvm_types import Stmt, TvmBuffer
 from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, stores
-from edgetune.schedule.sketches.elementwise import calls_function
+from edgetune.schedule.sketches.lane_loads import calls_function
 
 _WIDEST = 16
 """Lanes of the widest vectors."""

@@ -20,7 +20,7 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.frontend.tensor_expression.reordered import among
 from edgetune.frontend.tensor_expression.stored_values import statements_in, with_statements
-from edgetune.graph.reduction_stage import with_places
+from edgetune.graph.reduction_stage import mentions, with_places
 from edgetune.graph.tvm_types import Expr, Node, PrimFunc, Stmt
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stage_of
@@ -35,6 +35,9 @@ _FEWEST_ROWS = 16
 
 _MOST_TERMS_OF_A_ROW = 15
 """Terms along a row: with more, lanes along it fill a vector."""
+
+_MOST_USES = 2
+"""Times that columns of an operand are read: products share their operands among lanes."""
 
 _QUAD = 4
 """Lanes of the narrowest vectors. They serve sums of a multiple of four terms as well as columns do, or better."""
@@ -61,9 +64,12 @@ def with_sums_of_columns(function: PrimFunc) -> PrimFunc:
 
     def written(stage: BlockStage, others: Sequence[BlockStage]) -> Stmt | None:
         elsewhere = [region.source for one in others for region in one.reads()]
-        for buffer in (region.source for region in stage.reads()):
-            once = prod(int(extent) for extent in buffer.ty.shape) == stage.work
-            if not among(buffer, function.params) or among(buffer, elsewhere) or not once:
+        lanes = stage.spatial[-1].var if stage.spatial else None
+        for region in stage.reads():
+            if not any(mentions(item.min, lanes) for item in region.region):
+                continue
+            often = stage.work > _MOST_USES * prod(int(extent) for extent in region.source.ty.shape)
+            if not among(region.source, function.params) or among(region.source, elsewhere) or often:
                 return None
         made = written_out(stage, _MOST_TERMS_OF_A_ROW) if stage.spatial and stage.writes_its_axes() else None
         found = None if made is None else stage_of(made)

@@ -53,14 +53,9 @@ from edgetune.schedule.rules.spatial_tile import (
 from edgetune.schedule.rules.tiling import Core
 from edgetune.schedule.sketches.block_analysis import MOST_LANES, BlockAnalysis, BlockStage, analyse_blocks
 from edgetune.schedule.sketches.decisions import Decisions
-from edgetune.schedule.sketches.elementwise import (
-    add_row,
-    calls_function,
-    has_rows_of_terms,
-    sum_rows,
-    vectorize_stage,
-)
+from edgetune.schedule.sketches.elementwise import add_row, sum_rows, vectorize_stage
 from edgetune.schedule.sketches.inlining import cheap_to_repeat, inline_all
+from edgetune.schedule.sketches.lane_loads import calls_function, has_rows_of_terms
 from edgetune.schedule.sketches.tile import lanes_for
 from edgetune.schedule.tile_costs import LATENCY, divisors
 

@@ -29,7 +29,7 @@ from edgetune.schedule.rules.tiling import (
 )
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, loop_extent, mentions
 from edgetune.schedule.sketches.decisions import Decisions
-from edgetune.schedule.sketches.elementwise import has_rows_of_terms
+from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
 from edgetune.schedule.sketches.row_reduction import steps_in_blocks
 from edgetune.schedule.sketches.tile import FLOAT, lanes_for
 from edgetune.schedule.tile_costs import LATENCY, divisors, step_cycles

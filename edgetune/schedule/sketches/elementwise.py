@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvm import ir, sym, tirx
+from tvm import tirx
 from tvm.s_tir import Schedule
 
-from edgetune.graph.reduction_stage import with_places
-from edgetune.graph.tvm_types import BufferLoad, BufferRegion, Expr, IterVar, LoopRV, SBlock, Var
+from edgetune.graph.tvm_types import BufferRegion, Expr, IterVar, LoopRV, SBlock
 from edgetune.schedule.rules.row_placement import move_inwards
 from edgetune.schedule.sketches.block_analysis import (
     COMPUTED_ONCE,
@@ -24,13 +23,18 @@ from edgetune.schedule.sketches.block_analysis import (
 )
 from edgetune.schedule.sketches.choices import axis_of_choice, unroll_short_row
 from edgetune.schedule.sketches.decisions import Decisions
-from edgetune.schedule.sketches.idle_steps import substituted
 from edgetune.schedule.sketches.index_sets import changes_along_row, divide_row, is_known_in_phases
 from edgetune.schedule.sketches.inlining import inline_all
+from edgetune.schedule.sketches.lane_loads import calls_function, contiguous, copies_every_second, uniform
 from edgetune.schedule.sketches.padded_vectors import has_padded_vectors
 from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
 from edgetune.schedule.sketches.tile import lanes_for
-from edgetune.schedule.sketches.transposition import COLUMN_LANES, reads_columns, transpose
+from edgetune.schedule.sketches.transposition import (
+    COLUMN_LANES,
+    axis_that_shares_columns,
+    reads_columns,
+    transpose,
+)
 from edgetune.schedule.tile_costs import divisors
 
 MAX_VECTORS = 8
@@ -78,7 +82,7 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
     loops = sch.get_loops(sch.get_sblock(stage.name))[-len(stage.spatial) :] if stage.spatial else []
     if not loops or stage.reduction:
         return
-    if not _copies_every_second(stage.block) and transpose(sch, stage, loops, native_lanes):
+    if not copies_every_second(stage.block) and transpose(sch, stage, loops, native_lanes):
         return
     if _unroll_choice(sch, stage, loops, native_lanes, decide):
         return
@@ -106,10 +110,10 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         _lanes(sch, sch.fuse(*loops), native_lanes, decide)
     elif joint > 1 and _nested(sch, loops[-joint:]):
         _lanes(sch, sch.fuse(*loops[-joint:]), native_lanes, decide)
-    elif (contiguous(block, whole) or _copies_every_second(block)) and (vectors > 1 or _repays_rest(block, row)):
+    elif (contiguous(block, whole) or copies_every_second(block)) and (vectors > 1 or _repays_rest(block, row)):
         _lanes(sch, loops[-1], native_lanes, decide)
     elif stage.writes_its_axes() and reads_columns(block, native_lanes):
-        _lanes(sch, loops[-1], min(native_lanes, COLUMN_LANES), decide)
+        _lanes_of_columns(sch, block, loops, native_lanes, decide)
     elif (axis := _transposed(block)) is not None:
         _vectorize_across(sch, block, loops, axis, native_lanes)
     elif not _split_phases(sch, stage, loops) and _nested(sch, loops):
@@ -125,6 +129,19 @@ def _vectorize_across(sch: Schedule, block: SBlock, loops: Sequence[LoopRV], axi
     outer, lane = sch.split(loops[axis], [None, across])
     sch.reorder(outer, *loops[axis + 1 :], lane)
     sch.vectorize(lane)
+
+
+def _lanes_of_columns(
+    sch: Schedule, block: SBlock, loops: Sequence[LoopRV], native_lanes: int, decide: Decisions
+) -> None:
+    """Vectors of columns; a short axis whose results share them is unrolled inside of the loop over vectors."""
+    axis = axis_that_shares_columns(block) if _nested(sch, loops) else None
+    if axis is not None:
+        sch.reorder(*loops[axis + 1 :], loops[axis])
+    lane = _lanes(sch, loops[-1], min(native_lanes, COLUMN_LANES), decide, 1)
+    if axis is not None and lane is not None:
+        sch.reorder(loops[axis], lane)
+        sch.unroll(loops[axis])
 
 
 def _repays_rest(block: SBlock, row: int) -> bool:
@@ -189,56 +206,6 @@ def add_row(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisio
     if (known_extent(sch, row) or 1) >= _FEWEST_LANES:
         _lanes(sch, row, native_lanes, decide)
     sch.decompose_reduction(block, outermost)
-
-
-def has_rows_of_terms(stage: BlockStage, *, every_second: bool = False) -> bool:
-    """Whether neighbours along the last axis of a reduction's results are sums of neighbours.
-
-    `every_second`: or of every second element of a float32 row, which is two loads and a shuffle.
-    """
-    if not stage.spatial or not stage.writes_its_axes() or stage.branches_along(stage.spatial[-1]):
-        return False
-    lane = stage.spatial[-1]
-    values = (node for store in stores(stage.block.body) for node in expressions(store.value))
-    return all(
-        _is_along(load, lane.var) or _in_step(load, lane, every_second=every_second)
-        for load in values
-        if isinstance(load, ir.TensorLoad)
-    )
-
-
-def _in_step(load: BufferLoad, lane: IterVar, *, every_second: bool) -> bool:
-    """Whether a load moves by one element with `lane`, which may count through several axes of its tensor.
-
-    `every_second`: moving by two elements of float32 will do.
-    """
-    analyzer = sym.Analyzer()
-    analyzer.bind(lane.var, lane.dom)
-    place = analyzer.simplify(_place_of(load, lane.var))
-    if not every_second or str(load.source.ty.dtype) != "float32":
-        return steps_by_one(place, lane.var)
-    step = analyzer.simplify(with_places(place, {lane.var: lane.var + 1}) - place)
-    return isinstance(step, tirx.IntImm) and int(step.value) in {1, 2}
-
-
-def _place_of(load: BufferLoad, lane: Var) -> Expr:
-    """The place of a load in memory, in elements."""
-    place: Expr = tirx.IntImm(str(lane.ty.dtype), 0)
-    for index, extent in zip(load.indices, load.source.ty.shape, strict=True):
-        place = place * extent + index
-    return place
-
-
-def _copies_every_second(block: SBlock) -> bool:
-    """Whether a stage copies every second element of a row of float32: two loads and a shuffle make a vector."""
-    store, lane = block.body, block.iter_vars[-1].var
-    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, ir.TensorLoad):
-        return False
-    if str(store.value.source.ty.dtype) != "float32":
-        return False
-    place = _place_of(store.value, lane)
-    first = substituted(place, {lane: tirx.IntImm(str(lane.ty.dtype), 0)})
-    return bool(sym.Analyzer().can_prove_equal(place, first + lane * 2))
 
 
 def _split_phases(sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV]) -> bool:
@@ -359,41 +326,3 @@ def _longer_axes(region: BufferRegion) -> list[Expr]:
     """The indices of a read along the axes that are longer than 1: a tensor of C x 1 x 1 is contiguous along C."""
     extents = [int(extent) for extent in region.source.shape]
     return [item.min for item, extent in zip(region.region, extents, strict=True) if extent > 1]
-
-
-def calls_function(block: SBlock) -> bool:
-    """Whether the value needs more than copying and arithmetic: it calls a function of an element."""
-    values = (node for store in stores(block.body) for node in expressions(store.value))
-    return any(isinstance(node, ir.Call) and "if_then_else" not in str(node.op) for node in values)
-
-
-def contiguous(block: SBlock, lanes: int = 1) -> bool:
-    """Whether every load that depends on the last axis of `block` moves along its own last axis with stride one.
-
-    With `lanes`, which divide the axis, the stride need be one only inside each vector of so many elements.
-    """
-    lane = block.iter_vars[-1].var
-    values = (node for store in stores(block.body) for node in expressions(store.value))
-    return all(_is_along(load, lane, lanes) for load in values if isinstance(load, ir.TensorLoad))
-
-
-def _is_along(load: BufferLoad, lane: Var, lanes: int = 1) -> bool:
-    *outer, last = load.indices or [lane]  # a scalar has none
-    if any(mentions(index, lane) for index in outer):
-        return False
-    return not mentions(last, lane) or steps_by_one(last, lane) or (lanes > 1 and steps_in_blocks(last, lane, lanes))
-
-
-def uniform(block: SBlock) -> bool:
-    """Whether each element depends only on elements at the same position of tensors of the same shape, no gaps."""
-    axes = block.iter_vars
-    shape = [extent_of(axis) for axis in axes]
-    for region in (*block.reads, *block.writes):
-        if [int(extent) for extent in region.source.shape] != shape:
-            return False
-        if not all(
-            item.min.same_as(axis.var) or extent == 1
-            for item, axis, extent in zip(region.region, axes, shape, strict=True)
-        ):
-            return False
-    return True

@@ -18,8 +18,8 @@ from tvm import ir, s_tir, sym, tirx
 from edgetune.graph.reduction_stage import mentions, with_places
 from edgetune.graph.tvm_types import Expr, For, Node, SBlock, Stmt, TvmBuffer
 from edgetune.schedule.sketches.block_analysis import is_one, is_zero
-from edgetune.schedule.sketches.elementwise import calls_function
 from edgetune.schedule.sketches.idle_steps import substituted
+from edgetune.schedule.sketches.lane_loads import calls_function
 
 
 def peel_remainder(loop: For, parameters: Sequence[TvmBuffer] | None = None) -> Stmt:

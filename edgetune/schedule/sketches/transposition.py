@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tvm import ir, tirx
+from tvm import ir, sym, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.codegen.column_loads import COLUMNS, LONGEST_ROW
-from edgetune.graph.reduction_stage import mentions
-from edgetune.graph.tvm_types import BufferLoad, LoopRV, SBlock, Var
+from edgetune.graph.reduction_stage import mentions, with_places
+from edgetune.graph.tvm_types import BufferLoad, Expr, LoopRV, SBlock, Var
 from edgetune.schedule.sketches.block_analysis import (
     BlockStage,
     expressions,
@@ -35,6 +35,7 @@ COLUMN_LANES = 8
 _FEWEST_LANES = 4
 _FEWEST_ELEMENTS = 64
 _GAIN = 0.8
+_MOST_SHARED = 4  # results of the same columns: each group of four columns is in registers meanwhile
 _OPERATIONS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)
 _LOAD = 0.5  # two in a cycle
 _DIVISION = 4
@@ -115,24 +116,47 @@ def reads_columns(block: SBlock, native_lanes: int) -> bool:
     return turned + work < _GAIN * lanes * (work + _LOAD * loads)
 
 
+def axis_that_shares_columns(block: SBlock) -> int | None:
+    """The short axis of a block whose results read the same columns; None where there is none."""
+    nodes = [node for store in stores(block.body) for node in expressions(store.value)]
+    loads = [node for node in nodes if isinstance(node, ir.TensorLoad)]
+    turned = [load for load in loads if _group(load, block.iter_vars[-1].var) is not None]
+    for number, axis in enumerate(block.iter_vars[:-1]):
+        shared = not any(mentions(index, axis.var) for load in turned for index in load.indices)
+        if shared and 1 < extent_of(axis) <= _MOST_SHARED:
+            return number
+    return None
+
+
 def _group(load: BufferLoad, lane: Var) -> tuple[str, int] | None:
     """The tensor of a load and the first of the four columns that its column is turned with; None for other loads."""
     shape = [int(extent) for extent in load.source.ty.shape]
-    place = next((number for number, index in enumerate(load.indices) if index.same_as(lane)), None)
-    if (
-        place is None
-        or str(load.source.ty.dtype) != "float32"
-        or any(mentions(index, lane) for number, index in enumerate(load.indices) if number != place)
-    ):
+    along = [number for number, index in enumerate(load.indices) if mentions(index, lane)]
+    if len(along) != 1 or str(load.source.ty.dtype) != "float32":
         return None
-    row, after = prod(shape[place + 1 :]), load.indices[place + 1 :]
-    if not COLUMNS <= row <= LONGEST_ROW or not all(isinstance(index, tirx.IntImm) for index in after):
+    place = along[0]
+    step, first = _line(load.indices[place], lane)
+    inside, after = prod(shape[place + 1 :]), load.indices[place + 1 :]
+    row = step * inside
+    if not COLUMNS <= row <= LONGEST_ROW or first is None or not all(isinstance(one, tirx.IntImm) for one in after):
         return None
-    column = 0
+    if place and prod(shape[place:]) % row:
+        return None  # the printer does not know where rows end
+    column = first
     for index, extent in zip(after, shape[place + 1 :], strict=True):
         column = column * extent + int(index.value)
     outer = " ".join(map(str, load.indices[:place]))
-    return f"{load.source.name} {outer}", min(column // COLUMNS * COLUMNS, row - COLUMNS)
+    start = column // row
+    return f"{load.source.name} {outer} {start}", min(column % row // COLUMNS * COLUMNS, row - COLUMNS)
+
+
+def _line(index: Expr, lane: Var) -> tuple[int, int | None]:
+    """The step of an index along `lane`, 0 where it is not always the same, and its first value where that is known."""
+    analyzer = sym.Analyzer()
+    first = analyzer.simplify(with_places(index, {lane: tirx.IntImm(str(lane.ty.dtype), 0)}))
+    step = analyzer.simplify(with_places(index, {lane: lane + 1}) - index)
+    known = [int(one.value) if isinstance(one, tirx.IntImm) else None for one in (step, first)]
+    return known[0] or 0, known[1]
 
 
 def _cost(node: ir.Expr) -> int:

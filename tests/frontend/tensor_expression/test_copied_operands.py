@@ -94,7 +94,7 @@ PHASES, BORDER, ROWS = ["x0_phases"], ["x0_padded"], ["x0_last", "kept_first"]
         (decimated(2, 1000), ((1, 2061), (63,)), PHASES),
         (decimated(2, 4000), ((1, 8006), (8,)), []),  # two loads and a shuffle take no longer
         (decimated(4, 1000), ((16, 4059), (63,)), ROWS),  # whole vectors of rows
-        (decimated(4, 1000), ((3, 4000), (4,)), []),  # each element is read once
+        (decimated(20, 1000), ((3, 20000), (20,)), []),  # each element is read once
         (decimated(12, 1000), ((1, 12051), (63,)), []),  # the terms are lanes that take as long
         (decimated(4, 10), ((200, 99), (63,)), []),  # results fill no vector
         (causal(), ((3, 200), (200,)), BORDER),

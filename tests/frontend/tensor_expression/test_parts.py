@@ -208,6 +208,44 @@ def two_products(x: te.Tensor, y: te.Tensor, z: te.Tensor) -> te.Tensor:
     return te.compute(shape, lambda i, j: least[i, j] / most[i, j], "ratio")
 
 
+@pytest.mark.parametrize(("columns", "kernels"), [(48, ["made_bent", "made_product"]), (6, ["made"])])
+def test_arithmetic_on_an_operand_is_a_kernel_where_many_products_read_it(columns: int, kernels: list[str]) -> None:
+    arrays = values(10, x=(64, 100), y=(100, columns))
+
+    def compute(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+        bent = te.compute(x.shape, lambda i, k: te.max(x[i, k], tirx.const(0.0, "float32")) * 2.0, "bent")
+        return product(bent, y)
+
+    program, output = parted(compute, arrays, {})
+    assert [kernel.name for kernel in program.kernels] == kernels
+    np.testing.assert_allclose(output, 2 * np.maximum(arrays["x"], 0) @ arrays["y"], rtol=1e-4, atol=1e-4)
+
+
+def test_padding_of_dilated_operands_stays_with_their_product() -> None:
+    """Both only move elements, and the product tests which taps are zeros."""
+    arrays = values(11, x=(1, 16, 16, 32), w=(3, 3, 32, 48))
+
+    def compute(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        wide = topi.nn.pad(topi.nn.dilate(x, [1, 2, 2, 1]), [0, 1, 1, 0], [0, 1, 1, 0])
+        return topi.nn.conv2d_nhwc(wide, w, 1, 0, 1)
+
+    program, _ = parted(compute, arrays, {})
+    assert len(program.kernels) == 1
+
+
+def test_an_operand_in_the_order_of_the_lanes_is_not_copied() -> None:
+    """Results of two columns have lanes along the rows; the terms of both operands are contiguous already."""
+    arrays = values(12, x=(61, 200), y=(101, 2, 200))
+
+    def compute(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+        k = te.reduce_axis((0, 200), "k")
+        return te.compute((61, 101, 2), lambda t, f, c: te.sum(x[t, k] * y[f, c, k], axis=k), "waves")
+
+    program, output = parted(compute, arrays, {})
+    assert [kernel.name for kernel in program.kernels] == ["made_x_last", "made_waves", "made_waves_first"]
+    np.testing.assert_allclose(output, np.einsum("tk,fck->tfc", arrays["x"], arrays["y"]), rtol=1e-4, atol=1e-4)
+
+
 def test_two_products_share_the_copy_of_an_operand() -> None:
     arrays = {name: np.abs(value) for name, value in values(7, x=(127, 64), y=(100, 64)).items()}
     program, output = parted(lambda x, y: two_products(x, y, y), arrays, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,46 @@ def test_sums_along_short_rows_are_expressions(shape: tuple[int, ...], written: 
     assert (not analysis.reductions) == written
     arrays = random_arguments(function)
     np.testing.assert_allclose(run_plain(changed, arrays), run_plain(function, arrays), rtol=1e-5, atol=1e-5)
+
+
+def mixed_squares(results: int, width: int, step: int) -> Any:
+    """Sums over squares of 2x2 pixels of three colours, which are `step` apart, times some rows of weights."""
+    x, w = te.placeholder((10, width, 3), name="x"), te.placeholder((results, 3), name="w")
+    i, j, c = (te.reduce_axis((0, extent), name) for extent, name in ((2, "i"), (2, "j"), (3, "c")))
+    shape = (results, 5, (width - 2) // step + 1)
+
+    def total(o: Any, r: Any, s: Any) -> Any:
+        return te.sum(x[2 * r + i, step * s + j, c] * w[o, c], axis=[i, j, c])
+
+    return prim_func([x, w], te.compute(shape, total, "total"))
+
+
+@pytest.mark.parametrize(
+    ("function", "reductions"),
+    [
+        (mixed_squares(2, 34, 2), 0),
+        (mixed_squares(1, 48, 3), 0),
+        (mixed_squares(2, 35, 2), 1),  # rows of the image are no multiple of two pixels
+        (mixed_squares(6, 34, 2), 1),  # a product: lanes share what they read
+        (mixed_squares(2, 34, 1), 1),  # windows overlap
+    ],
+)
+@pytest.mark.parametrize(("cc", "bits"), [("gcc", 512), ("clang-19", 256), ("gcc", 128)])
+def test_sums_of_rows_that_are_some_pixels_apart(
+    function: Any, reductions: int, cc: str, bits: int, tmp_path: Path
+) -> None:
+    changed = with_sums_of_columns(function)
+    analysis = analyse_blocks(changed)
+    assert analysis is not None
+    assert len(analysis.reductions) == reductions
+    target = wide_target(bits)
+    source = emit_kernel(apply_schedule(changed, default_schedule(changed, target, 0, FORMS)[0]).module, target, "k")
+    if not reductions:
+        assert len(re.findall(r"f32x\d x_columns\w*\[4\];", source.definition)) == 4  # once for both results
+    arrays = random_arguments(function)
+    compile_strictly(source, target, tmp_path, cc)
+    result = run_kernel(source, target, arrays, tmp_path, cc=cc, extra=SANITIZERS)[-1]
+    np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-5, atol=1e-5)
 
 
 def test_sums_beside_other_readers_of_their_rows_stay() -> None:

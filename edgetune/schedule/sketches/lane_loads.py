@@ -1,0 +1,99 @@
+"""Loads along lanes: how the loads of a stage move with its last axis, and so whether vectors read neighbours."""
+
+from __future__ import annotations
+
+from tvm import ir, sym, tirx
+
+from edgetune.graph.reduction_stage import with_places
+from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, SBlock, Var
+from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stores
+from edgetune.schedule.sketches.idle_steps import substituted
+from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
+
+
+def contiguous(block: SBlock, lanes: int = 1) -> bool:
+    """Whether every load that depends on the last axis of `block` moves along its own last axis with stride one.
+
+    With `lanes`, which divide the axis, the stride need be one only inside each vector of so many elements.
+    """
+    lane = block.iter_vars[-1].var
+    values = (node for store in stores(block.body) for node in expressions(store.value))
+    return all(_is_along(load, lane, lanes) for load in values if isinstance(load, ir.TensorLoad))
+
+
+def uniform(block: SBlock) -> bool:
+    """Whether each element depends only on elements at the same position of tensors of the same shape, no gaps."""
+    axes = block.iter_vars
+    shape = [extent_of(axis) for axis in axes]
+    for region in (*block.reads, *block.writes):
+        if [int(extent) for extent in region.source.shape] != shape:
+            return False
+        if not all(
+            item.min.same_as(axis.var) or extent == 1
+            for item, axis, extent in zip(region.region, axes, shape, strict=True)
+        ):
+            return False
+    return True
+
+
+def has_rows_of_terms(stage: BlockStage, *, every_second: bool = False) -> bool:
+    """Whether neighbours along the last axis of a reduction's results are sums of neighbours.
+
+    `every_second`: or of every second element of a float32 row, which is two loads and a shuffle.
+    """
+    if not stage.spatial or not stage.writes_its_axes() or stage.branches_along(stage.spatial[-1]):
+        return False
+    lane = stage.spatial[-1]
+    values = (node for store in stores(stage.block.body) for node in expressions(store.value))
+    return all(
+        _is_along(load, lane.var) or _in_step(load, lane, every_second=every_second)
+        for load in values
+        if isinstance(load, ir.TensorLoad)
+    )
+
+
+def copies_every_second(block: SBlock) -> bool:
+    """Whether a stage copies every second element of a row of float32: two loads and a shuffle make a vector."""
+    store, lane = block.body, block.iter_vars[-1].var
+    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, ir.TensorLoad):
+        return False
+    if str(store.value.source.ty.dtype) != "float32":
+        return False
+    place = _place_of(store.value, lane)
+    first = substituted(place, {lane: tirx.IntImm(str(lane.ty.dtype), 0)})
+    return bool(sym.Analyzer().can_prove_equal(place, first + lane * 2))
+
+
+def calls_function(block: SBlock) -> bool:
+    """Whether the value needs more than copying and arithmetic: it calls a function of an element."""
+    values = (node for store in stores(block.body) for node in expressions(store.value))
+    return any(isinstance(node, ir.Call) and "if_then_else" not in str(node.op) for node in values)
+
+
+def _is_along(load: BufferLoad, lane: Var, lanes: int = 1) -> bool:
+    *outer, last = load.indices or [lane]  # a scalar has none
+    if any(mentions(index, lane) for index in outer):
+        return False
+    return not mentions(last, lane) or steps_by_one(last, lane) or (lanes > 1 and steps_in_blocks(last, lane, lanes))
+
+
+def _in_step(load: BufferLoad, lane: IterVar, *, every_second: bool) -> bool:
+    """Whether a load moves by one element with `lane`, which may count through several axes of its tensor.
+
+    `every_second`: moving by two elements of float32 will do.
+    """
+    analyzer = sym.Analyzer()
+    analyzer.bind(lane.var, lane.dom)
+    place = analyzer.simplify(_place_of(load, lane.var))
+    if not every_second or str(load.source.ty.dtype) != "float32":
+        return steps_by_one(place, lane.var)
+    step = analyzer.simplify(with_places(place, {lane.var: lane.var + 1}) - place)
+    return isinstance(step, tirx.IntImm) and int(step.value) in {1, 2}
+
+
+def _place_of(load: BufferLoad, lane: Var) -> Expr:
+    """The place of a load in memory, in elements."""
+    place: Expr = tirx.IntImm(str(lane.ty.dtype), 0)
+    for index, extent in zip(load.indices, load.source.ty.shape, strict=True):
+        place = place * extent + index
+    return place
