@@ -2,7 +2,7 @@
 
 Either the copy has no gaps and no ends (`operand_copies.py`), or lanes run along another axis of the results, which no
 window and no condition mentions: then operands and results are transposed. A formula chooses. Each copy is a kernel of
-its own.
+its own, and so is padding along rows that several sums read.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, men
 
 _UNALIGNED = 1.0
 """Cycles of a multiply-add whose operand is a vector of its own from any place: most cross a line of the cache."""
+
+_SHARING = 4
+"""Results of the same padded rows from which on a kernel that pads costs little beside the sums."""
 
 _LEAST_WORK = 1 << 15
 """Terms below which calls of more kernels cost more than they save."""
@@ -37,7 +40,7 @@ def with_copied_operands(stages: Sequence[BlockStage], constants: Sequence[TvmBu
     inside = _stage_of(reading(total, borders)) if borders else total
     phases = _copies_of(inside, constants, in_phases)
     if not borders and not phases:
-        return []
+        return _with_padded_rows(before, [total, *after])
     skipped = [copy for copy in borders if copy.skipped]
     rows = _stage_of(reading(total, skipped, selecting=True)) if skipped else total
     orders = _lanes_elsewhere(rows, constants, [*borders, *phases])
@@ -49,6 +52,32 @@ def with_copied_operands(stages: Sequence[BlockStage], constants: Sequence[TvmBu
     moved = [[orders.copy(buffer)] for buffer in orders.buffers() if not buffer.same_as(ours)]
     made = orders.stage(rows, rows.name, rows.reduction)
     return [*first, *([copy.made] for copy in skipped), *moved, [made], [orders.copy_back(ours), *after]]
+
+
+def _with_padded_rows(before: Sequence[BlockStage], rest: list[BlockStage]) -> list[list[Stmt | BlockStage]]:
+    """Stages with padding along rows that several results of a sum, the first of `rest`, read, as a kernel of its own.
+
+    In the kernel of the sum, each load would test its place, or the rows would end inside a vector. Empty where there
+    is no such padding.
+    """
+    total = rest[0]
+    pads = [number for number, stage in enumerate(before) if _pads_rows_of(stage, total)]
+    if not pads:
+        return []
+    end = pads[-1] + 1
+    return [[*before[:end]], [*before[end:], *rest]]
+
+
+def _pads_rows_of(stage: BlockStage, total: BlockStage) -> bool:
+    """Whether neighbours along the lanes of a sum lie in rows that a stage pads, and which several results read."""
+    written, lane = written_by(stage), total.spatial[-1].var
+    indices = [load.indices for load in loads_of(total) if load.source.same_as(written)]
+    along = any(mentions(places[-1], lane) for places in indices)
+    shared = any(
+        extent_of(axis) >= _SHARING and not any(mentions(one, axis.var) for places in indices for one in places)
+        for axis in total.spatial
+    )
+    return along and shared and not stage.reduction and stage.branches_along(stage.spatial[-1])
 
 
 def _stage_of(statement: Stmt) -> BlockStage:

@@ -169,3 +169,47 @@ def test_stages_around_a_sum_stay() -> None:
     program, (x, w), answer = made(expression, (16, 2059), (63,))
     assert len(program.kernels) > 2
     np.testing.assert_allclose(answer, windows(np.abs(x), w, 4) + x[:, :500], rtol=1e-4, atol=1e-4)
+
+
+def padded_image(filters: bool, stride: int) -> Expression:
+    """Windows of 3x3 pixels of a padded image: `filters` over its three channels, or one for each channel."""
+
+    def compute(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        channels, rows, columns = map(int, x.shape)
+
+        def pad(c: te.Var, i: te.Var, j: te.Var) -> te.Tensor:
+            inside = tirx.all(i >= 1, i <= rows, j >= 1, j <= columns)
+            return tirx.if_then_else(inside, x[c, i - 1, j - 1], ZERO)
+
+        wide = te.compute((channels, rows + 2, columns + 2), pad, "wide")
+        c, i, j = (te.reduce_axis((0, extent), name) for extent, name in ((channels, "c"), (3, "i"), (3, "j")))
+        shape = (int(w.shape[0]), (rows - 1) // stride + 1, (columns - 1) // stride + 1)
+        if filters:
+            return te.compute(
+                shape,
+                lambda o, r, s: te.sum(wide[c, r * stride + i, s * stride + j] * w[o, c, i, j], axis=[c, i, j]),
+                "filtered",
+            )
+        return te.compute(
+            shape,
+            lambda o, r, s: te.sum(wide[o, r * stride + i, s * stride + j] * w[o, 0, i, j], axis=[i, j]),
+            "filtered",
+        )
+
+    return compute
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("results", "filters", "first"), [(8, True, "made_wide"), (2, True, "made"), (3, False, "made")]
+)
+def test_rows_that_several_results_read_are_padded_by_a_kernel_of_their_own(
+    results: int, filters: bool, first: str, stride: int
+) -> None:
+    shapes = ((3, 41, 50), (results, 3 if filters else 1, 3, 3))
+    program, (x, w), answer = made(padded_image(filters, stride), *shapes)
+    assert program.kernels[0].name == first
+    wide = np.pad(x.astype(np.float64), ((0, 0), (1, 1), (1, 1)))
+    seen = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), axis=(1, 2))[:, ::stride, ::stride]
+    form = "crsij,ocij->ors" if filters else "crsij,cxij->crs"
+    np.testing.assert_allclose(answer, np.einsum(form, seen, w), rtol=1e-4, atol=1e-4)
