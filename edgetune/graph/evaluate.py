@@ -62,18 +62,25 @@ def _outputs(
 
 
 class ReferenceFunction:
-    """A function built unscheduled by TVM's LLVM back end; its float sums accumulate in float64, rounded once."""
+    """A function built unscheduled by TVM's LLVM back end; its float sums accumulate in float64, rounded once.
+
+    Arrays may have other shapes than its parameters, of which neighbouring axes may be joined.
+    """
 
     def __init__(self, function: PrimFunc) -> None:
         wide = in_double(function)
         self._types = [str(parameter.dtype) for parameter in wide.params]
+        self._shapes = [tuple(int(extent) for extent in parameter.ty.shape) for parameter in wide.params]
         module = tvm.IRModule({"main": wide.with_attr("global_symbol", "main")})
         self._built = tvm.compile(module, target=tvm.target.Target({"kind": "llvm"}))["main"]
 
     def run(self, arguments: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], str]]) -> list[np.ndarray]:
         """Outputs (shape, numpy dtype name) for `arguments`, which are the first parameters."""
-        kept = self._types[len(arguments) :]
-        results = [tvm.runtime.tensor(np.zeros(shape, dtype)) for (shape, _), dtype in zip(outputs, kept, strict=True)]
-        self._built(*[tvm.runtime.tensor(np.asarray(a, order="C")) for a in arguments], *results)
+        count = len(arguments)
+        made = zip(self._shapes[count:], self._types[count:], strict=True)
+        results = [tvm.runtime.tensor(np.zeros(shape, dtype)) for shape, dtype in made]
+        given = (np.asarray(a, order="C").reshape(shape) for a, shape in zip(arguments, self._shapes, strict=False))
+        self._built(*map(tvm.runtime.tensor, given), *results)
         with np.errstate(over="ignore"):  # a value too large for the output type becomes infinite
-            return [r.numpy().astype(dtype, copy=False) for r, (_, dtype) in zip(results, outputs, strict=True)]
+            pairs = zip(results, outputs, strict=True)
+            return [r.numpy().astype(dtype, copy=False).reshape(shape) for r, (shape, dtype) in pairs]

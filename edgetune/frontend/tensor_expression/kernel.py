@@ -23,6 +23,7 @@ from edgetune.frontend.tensor_expression.row_divisors import with_row_divisors
 from edgetune.frontend.tensor_expression.shared_values import with_shared_values
 from edgetune.frontend.tensor_expression.short_sums import with_sums_for_short_rows, with_sums_of_columns
 from edgetune.frontend.tensor_expression.window_values import with_window_values
+from edgetune.graph.collapsed_axes import collapse_axes
 from edgetune.graph.long_sums import split_long_sums
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, Rows, TensorSpec, byte_size
@@ -176,7 +177,8 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
         reason = lines[-1] if lines else type(error).__name__
         raise UnsupportedOperator(f"TVM cannot make a function of {name} ({reason}): rewrite its expression") from error
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
-    short = with_sums_of_columns(with_sums_for_short_rows(normal_form(function, weights)))
+    joined = collapse_axes(normal_form(function, weights), weights)
+    short = with_sums_of_columns(with_sums_for_short_rows(joined))
     once = with_repeated_values(with_row_divisors(with_reciprocals(with_shared_values(short))))
     return with_window_values(once)
 

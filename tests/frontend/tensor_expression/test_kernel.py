@@ -108,3 +108,29 @@ def test_results_of_one_reduction_have_numbers() -> None:
     found = evaluate_program(program, [{"x": x}])[0]
     assert found["largest_0"].tolist() == x.argmax(axis=1).tolist()
     assert found["largest_1"].tolist() == x.max(axis=1).tolist()
+
+
+def grouped_pixels(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+    k = te.reduce_axis((0, 6), "k")
+    return te.compute((3, 4, 5, 7), lambda g, o, i, j: te.sum(x[g, k, i, j] * w[g, o, k], axis=k), "mixed")
+
+
+def mean_of_images(x: te.Tensor) -> te.Tensor:
+    i, j = te.reduce_axis((0, 5), "i"), te.reduce_axis((0, 7), "j")
+    return te.compute((18,), lambda c: te.sum(x[c // 6, c % 6, i, j], axis=[i, j]), "mean")
+
+
+def test_axes_that_a_kernel_walks_as_one_are_one() -> None:
+    """Rows of five times seven pixels are rows of 35; the arrays that a caller gives keep their shapes."""
+    generator = np.random.default_rng(0)
+    x, w = (generator.standard_normal(shape).astype(np.float32) for shape in ((3, 6, 5, 7), (3, 4, 6)))
+    for expression, arrays, expected in (
+        (grouped_pixels, {"x": x, "w": w}, np.einsum("gkij,gok->goij", x, w)),
+        (mean_of_images, {"x": x}, x.sum((2, 3)).reshape(-1)),
+    ):
+        program = program_from_te(expression, {k: (v.shape, "float32") for k, v in arrays.items()}, {}, "made")
+        (kernel,) = program.kernels
+        assert [int(extent) for extent in kernel.function.params[0].ty.shape][-1] == 35
+        assert kernel.params[0].shape == (3, 6, 5, 7)
+        (answer,) = evaluate_program(program, [arrays])
+        np.testing.assert_allclose(next(iter(answer.values())), expected, rtol=1e-4, atol=1e-5)
