@@ -36,6 +36,8 @@ from edgetune.schedule.sketches.block_analysis import (
     analyse_blocks,
     block_of,
     expressions,
+    extent_of,
+    mentions,
     statements_of,
     stores,
 )
@@ -174,7 +176,8 @@ def divide(stages: Sequence[BlockStage], least_share: int = _LEAST_SHARE) -> lis
     product = max(reductions, key=lambda stage: stage.work)
     place = stages.index(product)
     kept = [one for one in stages[:place] if _only_moves(one) and _readers(one, stages) == [product]]
-    if len(reductions) == 1 and all(map(_only_moves, stages[:place])):
+    computed = [one for one in stages[:place] if not _only_moves(one)]
+    if len(reductions) == 1 and not (computed and any(_is_shared(one, product) for one in stages[:place])):
         return [list(stages)]
     end = place + 1 if len(reductions) > 1 else len(stages)
     while end < len(stages) and _follows(product, stages[end]):
@@ -190,6 +193,14 @@ def divide(stages: Sequence[BlockStage], least_share: int = _LEAST_SHARE) -> lis
         own,
         *(divide(after, least_share) if after else []),
     ]
+
+
+def _is_shared(stage: BlockStage, product: BlockStage) -> bool:
+    """Whether several results of a product read a stage at the same place; windows read other places."""
+    made = stage.block.writes[0].source
+    indices = [item.min for region in product.reads() if region.source.same_as(made) for item in region.region]
+    apart = (axis for axis in product.spatial if not any(mentions(index, axis.var) for index in indices))
+    return bool(indices) and any(extent_of(axis) >= _LEAST_USES for axis in apart)
 
 
 def _shares_operands(stage: BlockStage) -> bool:

@@ -221,6 +221,33 @@ def test_arithmetic_on_an_operand_is_a_kernel_where_many_products_read_it(column
     np.testing.assert_allclose(output, 2 * np.maximum(arrays["x"], 0) @ arrays["y"], rtol=1e-4, atol=1e-4)
 
 
+def test_arithmetic_before_padding_is_a_kernel_of_its_own() -> None:
+    arrays = values(14, x=(1, 20, 20, 32), w=(3, 3, 32, 48))
+
+    def compute(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        return topi.nn.conv2d_nhwc(topi.nn.pad(topi.nn.relu(x), [0, 1, 1, 0], [0, 1, 1, 0]), w, 1, 0, 1)
+
+    program, output = parted(compute, arrays, {})
+    assert len(program.kernels) == 2
+    wide = np.pad(np.maximum(arrays["x"], 0), ((0, 0), (1, 1), (1, 1), (0, 0)))
+    seen = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), axis=(1, 2))
+    np.testing.assert_allclose(output, np.einsum("nhwcij,ijco->nhwo", seen, arrays["w"]), rtol=1e-3, atol=1e-3)
+
+
+def test_arithmetic_before_windows_of_single_channels_stays() -> None:
+    """Each result reads nine elements of its own channel: rows of the operand stay in L1 in one kernel."""
+    arrays = values(13, x=(30, 30, 64), w=(3, 3, 64))
+
+    def compute(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        bent = te.compute(x.shape, lambda i, j, c: te.max(x[i, j, c], tirx.const(0.0, "float32")) * 2.0, "bent")
+        i, j = te.reduce_axis((0, 3), "i"), te.reduce_axis((0, 3), "j")
+        shape = (28, 28, 64)
+        return te.compute(shape, lambda r, s, c: te.sum(bent[r + i, s + j, c] * w[i, j, c], axis=[i, j]), "windows")
+
+    program, _ = parted(compute, arrays, {})
+    assert len(program.kernels) == 1
+
+
 def test_padding_of_dilated_operands_stays_with_their_product() -> None:
     """Both only move elements, and the product tests which taps are zeros."""
     arrays = values(11, x=(1, 16, 16, 32), w=(3, 3, 32, 48))
