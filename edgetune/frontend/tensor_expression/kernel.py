@@ -36,6 +36,9 @@ from edgetune.schedule.sketches.block_analysis import extent_of
 _WIDEST = 16
 """Elements of the widest vectors."""
 
+_PACKABLE = "layout_free_buffers"
+"""TVM's attribute for the parameters whose layout a schedule may choose."""
+
 _ROWS = 4
 """Rows of sums that are made at a time."""
 
@@ -176,6 +179,8 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
         lines = str(error).strip().splitlines()
         reason = lines[-1] if lines else type(error).__name__
         raise UnsupportedOperator(f"TVM cannot make a function of {name} ({reason}): rewrite its expression") from error
+    if _PACKABLE in (function.attrs or {}):
+        function = function.without_attr(_PACKABLE)  # topi's convolutions take all weights for constants
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
     joined = collapse_axes(normal_form(function, weights), weights)
     short = with_sums_of_columns(with_sums_for_short_rows(joined))
@@ -188,7 +193,7 @@ def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: st
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
     free = [index for index in weights if len(params[index].shape) > 1 and _is_read_at_one_place(function, index)]
     if free:
-        function = function.with_attr("layout_free_buffers", free)
+        function = function.with_attr(_PACKABLE, free)
     return Kernel(
         name=name,
         workload=workload_hash(function),

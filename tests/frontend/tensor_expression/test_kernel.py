@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tvm import te, tirx
+from tvm import te, tirx, topi
 
 from edgetune.errors import UsageError
 from edgetune.frontend.tensor_expression.kernel import kernel_from_te, program_from_te
@@ -108,6 +108,24 @@ def test_results_of_one_reduction_have_numbers() -> None:
     found = evaluate_program(program, [{"x": x}])[0]
     assert found["largest_0"].tolist() == x.argmax(axis=1).tolist()
     assert found["largest_1"].tolist() == x.max(axis=1).tolist()
+
+
+def test_weights_that_are_inputs_are_not_packed() -> None:
+    """TVM's own convolutions say that the layout of their weights is free."""
+
+    def convolution(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        return topi.nn.conv2d_nhwc(x, w, 1, 0, 1)
+
+    given = {"x": ((1, 8, 8, 4), "float32"), "w": ((3, 3, 4, 16), "float32")}
+    weights = np.zeros(given["w"][0], np.float32)
+    for program in (
+        program_from_te(convolution, given, {}, "made"),
+        program_from_te(convolution, {"x": given["x"]}, {"w": weights}, "made"),
+    ):
+        free = (program.kernels[0].function.attrs or {}).get("layout_free_buffers", [])
+        assert [int(number) for number in free] == [
+            1 for param in program.kernels[0].params if param.role == "constant"
+        ]
 
 
 def grouped_pixels(x: te.Tensor, w: te.Tensor) -> te.Tensor:
