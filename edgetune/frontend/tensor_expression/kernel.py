@@ -179,6 +179,11 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
         lines = str(error).strip().splitlines()
         reason = lines[-1] if lines else type(error).__name__
         raise UnsupportedOperator(f"TVM cannot make a function of {name} ({reason}): rewrite its expression") from error
+    if not _has_fixed_extents(function):
+        raise UnsupportedOperator(
+            f"a reduction of {name} has more terms at some places than at others: "
+            "reduce over the largest number of terms, under a condition"
+        )
     if _PACKABLE in (function.attrs or {}):
         function = function.without_attr(_PACKABLE)  # topi's convolutions take all weights for constants
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
@@ -186,6 +191,17 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
     short = with_sums_of_columns(with_sums_for_short_rows(joined))
     once = with_repeated_values(with_row_divisors(with_reciprocals(with_shared_values(short))))
     return with_window_values(once)
+
+
+def _has_fixed_extents(function: PrimFunc) -> bool:
+    """Whether each axis has one extent; those of an adaptive pooling may differ from place to place."""
+    extents: list[Any] = []
+
+    def look(block: SBlock) -> None:
+        extents.extend(axis.dom.extent for axis in block.iter_vars)
+
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, look))
+    return all(isinstance(extent, IntImm) for extent in extents)
 
 
 def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: str) -> Kernel:

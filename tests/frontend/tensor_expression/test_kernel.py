@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tvm import te, tirx, topi
 
-from edgetune.errors import UsageError
+from edgetune.errors import UnsupportedOperator, UsageError
 from edgetune.frontend.tensor_expression.kernel import kernel_from_te, program_from_te
 from edgetune.graph.evaluate import evaluate_program
 
@@ -73,6 +73,13 @@ def doubled(x: te.Tensor) -> te.Tensor:
 def test_another_input_or_result_is_explained(expression: Any, given: Any, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         program_from_te(expression, {"x": given}, {}, "k")
+
+
+def test_extents_that_differ_from_place_to_place_are_explained() -> None:
+    with pytest.raises(
+        UnsupportedOperator, match="more terms at some places than at others: reduce over the largest number"
+    ):
+        program_from_te(lambda x: topi.nn.adaptive_pool(x, (3, 3), "avg"), {"x": ((1, 4, 10, 11), "float32")}, {}, "a")
 
 
 def test_constants_are_arrays() -> None:
