@@ -1,6 +1,6 @@
 """Parts: a tensor expression as several kernels of one package, where a single one would be slower.
 
-Six reasons divide an expression:
+Seven reasons divide an expression:
 
 - A product whose operands are used many times, beside other reductions: alone, it has a register tile. What comes
   before it and what follows are kernels of their own (`divide`), unless too few products share the tensors between.
@@ -10,6 +10,8 @@ Six reasons divide an expression:
 - Images with channels first, `x[n, c, h + i, w + j]`: windows and padding lie across the lanes of w. The sum is made
   with channels last, between transpositions (`channels_last.py`).
 - Lanes that read an operand with gaps, `x[4 * t + k]`, or past its end: they read a copy (`copied_operands.py`).
+- Zeros between the elements that a sum reads, as in a transposed convolution: the phases of its results are dense sums
+  (`stuffed_sums.py`).
 - Rows shorter than a vector, as in a softmax over 7 elements: lanes run across rows (`short_rows.py`).
 - Rows that vectors do not divide, and of which only extremes are wanted: elements are repeated (`whole_rows.py`).
 """
@@ -28,6 +30,7 @@ from edgetune.frontend.tensor_expression.copied_operands import with_copied_oper
 from edgetune.frontend.tensor_expression.product_lanes import with_product_lanes
 from edgetune.frontend.tensor_expression.reordered import among
 from edgetune.frontend.tensor_expression.short_rows import with_rows_as_lanes
+from edgetune.frontend.tensor_expression.stuffed_sums import with_phases
 from edgetune.frontend.tensor_expression.whole_rows import with_whole_rows
 from edgetune.graph.tvm_types import PrimFunc, Stmt, TvmBuffer, Var
 from edgetune.schedule.sketches.block_analysis import (
@@ -101,8 +104,9 @@ def _groups(
     for stages in divide(analysis.stages, least_share):
         others = [stage for stage in analysis.stages if stage not in stages]
         needed = [*outputs, *(region.source for stage in others for region in stage.reads())]
-        made, rest = with_channels_last(stages, constants, needed) or ([], stages)
-        kernels = _reordered(rest, constants, needed) if rest else []
+        phases = with_phases(stages, needed)
+        made, rest = ([], stages) if phases else with_channels_last(stages, constants, needed) or ([], stages)
+        kernels = phases or (_reordered(rest, constants, needed) if rest else [])
         groups += [*made, *([_statement(analysis, one) for one in kernel] for kernel in kernels)]
     return _without_equal_kernels(groups, outputs)
 

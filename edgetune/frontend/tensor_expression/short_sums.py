@@ -93,7 +93,7 @@ def _rewritten(function: PrimFunc, rule: Callable[[BlockStage, Sequence[BlockSta
 
 def written_out(stage: BlockStage, most: int) -> Stmt | None:
     """A stage without its reduction; None where that is no float32 sum of at most `most` terms."""
-    term, axes = _term(stage), stage.reduction
+    term, axes = term_of_sum(stage), stage.reduction
     if term is None or not 1 < prod(stage.reduction_extents) <= most:
         return None
     places = [
@@ -107,7 +107,7 @@ def written_out(stage: BlockStage, most: int) -> Stmt | None:
     return loops_around(stage.name, variables, stage.spatial_extents, kinds, made)
 
 
-def _term(stage: BlockStage) -> Expr | None:
+def term_of_sum(stage: BlockStage) -> Expr | None:
     """What a stage adds up; None for any other stage."""
     store, first = stage.block.body, stage.block.init
     if not isinstance(store, tirx.BufferStore) or not isinstance(first, tirx.BufferStore):
