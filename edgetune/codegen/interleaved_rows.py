@@ -1,7 +1,8 @@
-"""Interleaved rows: three vectors whose elements take turns in memory are stored by one call.
+"""Interleaved rows: two or three vectors whose elements take turns in memory are stored by one call.
 
 With lanes across rows of three, as the colours of pixels, each store of a vector would be one of every third element.
-Three of them fill the memory of three vectors, which need three permutations and six blends.
+Three of them fill the memory of three vectors, which need three permutations and six blends. Two, as the parts of
+complex numbers, need two shuffles, and two more for eight lanes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from tvm import tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.codegen.strided_loads import loads_together
 from edgetune.codegen.traverse import loads_in
 from edgetune.codegen.vector_calls import has_vector_form
 from edgetune.graph.reduction_stage import with_places
@@ -20,8 +22,8 @@ from edgetune.graph.tvm_types import BufferStore, Expr, Stmt
 if TYPE_CHECKING:
     from edgetune.codegen.statements import StatementPrinter
 
-_TURNS = 3
-_FEWEST_LANES = 8
+FEWEST_LANES = {2: 4, 3: 8}
+"""Lanes from which on vectors across rows pay, by the elements of a row."""
 
 
 def printed_turns(printer: StatementPrinter, statements: Sequence[Stmt]) -> int:
@@ -29,10 +31,11 @@ def printed_turns(printer: StatementPrinter, statements: Sequence[Stmt]) -> int:
 
     All values are computed before the first one is stored: none may load from the tensor.
     """
-    bound, run = _begun(statements)
-    found = [_base(printer, one) for one in run]
+    turns = _turns(statements[0]) if statements else 0
+    bound, run = _begun(statements, turns)
+    found = [_base(printer, one, turns) for one in run]
     bases = [_without_bound(base, bound) for base in found if base is not None]
-    if len(bases) < _TURNS:
+    if not bases or len(bases) < turns:
         return 0
     first = run[0]
     lanes = element_and_lanes(first.value.ty)[1]
@@ -49,21 +52,29 @@ def printed_turns(printer: StatementPrinter, statements: Sequence[Stmt]) -> int:
     for one in bound:
         printer.bind(one.var, one.value)
     of = element_and_lanes(first.value.ty)[0]
-    outer, printer.strided_loads = printer.strided_loads, {}
     c_type = printer.type(of, lanes)
     role = f"{printer.place(first.buffer).name}_turn"
-    names = [printer.temporary(c_type, printer.vector(one.value, 0, lanes).code, role) for one in run]
-    printer.strided_loads = outer
-    call = printer.context.need(f"take_turns:f32x{lanes}x{_TURNS}")
+    with loads_together(printer, [one.value for one in run]):
+        names = [printer.temporary(c_type, printer.vector(one.value, 0, lanes).code, role) for one in run]
+    call = printer.context.need(f"take_turns:f32x{lanes}x{turns}")
     pointer = printer.pointer(first.buffer, (bases[0], 1), 0)
     printer.context.emit(f"{call}({pointer}, {', '.join(f'&{name}' for name in names)});")
-    return len(bound) + _TURNS
+    return len(bound) + turns
 
 
-def _begun(statements: Sequence[Stmt]) -> tuple[list[Stmt], list[BufferStore]]:
+def _turns(statement: Stmt) -> int:
+    """How many vectors take turns if `statement` stores the first of them; 0 for any other statement."""
+    index = statement.indices[0] if isinstance(statement, tirx.BufferStore) and len(statement.indices) == 1 else None
+    step = index.stride if isinstance(index, tirx.Ramp) else None
+    return int(step.value) if isinstance(step, tirx.IntImm) and int(step.value) in FEWEST_LANES else 0
+
+
+def _begun(statements: Sequence[Stmt], turns: int) -> tuple[list[Stmt], list[BufferStore]]:
     """The first stores of a sequence, as many as take turns, and the indices that are bound between them."""
     bound: list[Stmt] = []
     run: list[BufferStore] = []
+    if not turns:
+        return bound, run
     for one in statements:
         if isinstance(one, tirx.Bind) and run and not loads_in([one.value]) and element_and_lanes(one.value.ty)[1] == 1:
             bound.append(one)
@@ -71,7 +82,7 @@ def _begun(statements: Sequence[Stmt]) -> tuple[list[Stmt], list[BufferStore]]:
             run.append(one)
         else:
             break
-        if len(run) == _TURNS:
+        if len(run) == turns:
             return bound, run
     return [], []
 
@@ -83,14 +94,11 @@ def _without_bound(index: Expr, bound: Sequence[Stmt]) -> Expr:
     return index
 
 
-def _base(printer: StatementPrinter, store: BufferStore) -> Expr | None:
-    """The first index of a store of a whole vector to every third float of a tensor; None for anything else."""
-    if len(store.indices) != 1:
+def _base(printer: StatementPrinter, store: BufferStore, turns: int) -> Expr | None:
+    """The first index of a vector that takes `turns` with others in a tensor; None for anything else."""
+    if _turns(store) != turns:
         return None
-    index, place = store.indices[0], printer.place(store.buffer)
-    if not isinstance(index, tirx.Ramp) or not isinstance(index.stride, tirx.IntImm):
-        return None
-    lanes = element_and_lanes(store.value.ty)[1]
-    fits = _FEWEST_LANES <= lanes <= printer.context.lanes_limit
+    place, lanes = printer.place(store.buffer), element_and_lanes(store.value.ty)[1]
+    fits = FEWEST_LANES[turns] <= lanes <= printer.context.lanes_limit
     in_memory = place.of.short == "f32" and place.registers is None and place.lanes == 1
-    return index.base if int(index.stride.value) == _TURNS and fits and in_memory else None
+    return store.indices[0].base if fits and in_memory else None

@@ -57,9 +57,12 @@ def _macro_types(rest: str) -> list[str]:
     return [] if rest == "f32" else [f"type:{rest}", f"type:i{rest[1:]}"]
 
 
+def _loads_need(rest: str) -> list[str]:
+    return [f"shuffle_two:{rest}", f"type:{rest}u"]
+
+
 def _turns_need(rest: str) -> list[str]:
-    vector = rest.rpartition("x")[0]
-    return [f"shuffle_two:{vector}", f"type:{vector}u"]
+    return _loads_need(rest.rpartition("x")[0])
 
 
 _SHORT_NAME = re.compile(r"^#define ((?!__)\w+)", re.MULTILINE)
@@ -83,7 +86,9 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "nearbyint": (_macro_types, vector_snippets.rounding),
     "sqrt": (lambda rest: [f"type:{rest}"], vector_snippets.square_root),
     "every_second": (lambda rest: [*_macro_types(rest), f"type:{rest}u"], vector_snippets.every_second),
-    "every_third": (lambda rest: [f"shuffle_two:{rest}", f"type:{rest}u"], vector_snippets.every_third),
+    "pairs": (_loads_need, vector_snippets.pairs),
+    "backwards": (_loads_need, vector_snippets.backwards),
+    "every_third": (_loads_need, vector_snippets.every_third),
     "take_turns": (_turns_need, vector_snippets.take_turns),
     **{
         kind: (partial(transposition_snippets.needed, kind), partial(transposition_snippets.function, kind))

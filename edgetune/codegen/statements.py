@@ -20,6 +20,7 @@ from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.memory import Survey, is_one, pieces
 from edgetune.codegen.names import plain_name
 from edgetune.codegen.register_tiles import tile_places
+from edgetune.codegen.strided_loads import loads_together
 from edgetune.codegen.text import ATOM, Text
 from edgetune.codegen.transposition import printed_transposition
 from edgetune.codegen.traverse import loads_in, variables_in
@@ -259,7 +260,8 @@ class StatementPrinter(VectorPrinter):
             if self._added(s, start, first, width):
                 continue
             self._enter(s, first)
-            text = self.vector(s.value, first, width)
+            with loads_together(self, [s.value]):
+                text = self.vector(s.value, first, width)
             if hold:
                 text = Text(self.temporary(of.value if width == 1 else self.type(of, width), text.code, "held"))
                 values.append((first, width, text))

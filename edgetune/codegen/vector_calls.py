@@ -13,6 +13,7 @@ from edgetune.codegen.column_loads import group_in_use
 from edgetune.codegen.constant_lanes import constant_lanes
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import POLYNOMIALS, operator
+from edgetune.codegen.strided_loads import strided
 from edgetune.codegen.text import ATOM, UNARY, Text, joined
 from edgetune.codegen.traverse import operands
 from edgetune.graph.tvm_types import Expr
@@ -238,8 +239,8 @@ def has_vector_form(printer: VectorPrinter, e: Expr) -> bool:
 def _load_has_form(printer: VectorPrinter, e: Expr, lanes: int) -> bool:
     if printer.contiguous(e.source, e.indices) is not None:
         return not printer.place(e.source).of.half
-    strided = printer.strided(e, min(lanes, printer.context.lanes_limit)) is not None
-    return strided or group_in_use(printer, e) is not None
+    in_steps = strided(printer, e, min(lanes, printer.context.lanes_limit)) is not None
+    return in_steps or group_in_use(printer, e) is not None
 
 
 def calls_functions(e: Expr) -> bool:

@@ -107,6 +107,29 @@ def every_second(rest: str) -> str:
     return f"{_HEAD}@every_second_{rest}(const float *p, {rest} *r)\n{{\n{loads}{either(choices, plain)}}}\n"
 
 
+def pairs(rest: str) -> str:
+    """`void @pairs_f32x16(const float *p, f32x16 *even, f32x16 *odd)`: *even = p[0], p[2], .., *odd = p[1], p[3], ..
+
+    Compilers join halves of eight lanes as they load them, and then need one shuffle within halves for each result.
+    """
+    lanes = lanes_of(rest)
+    text = f"    const {rest} a = *(const {rest}u *)p, b = *(const {rest}u *)(p + {lanes});\n"
+    names, low = "a, b", list(range(0, 2 * lanes, 2))
+    if lanes == 8:
+        text += _shuffled(f"const {rest} low", rest, "a, b", [0, 1, 2, 3, 8, 9, 10, 11])
+        text += _shuffled(f"const {rest} high", rest, "a, b", [4, 5, 6, 7, 12, 13, 14, 15])
+        names, low = "low, high", [0, 2, 8, 10, 4, 6, 12, 14]
+    text += _shuffled("*even", rest, names, low) + _shuffled("*odd", rest, names, [place + 1 for place in low])
+    return f"{_HEAD}@pairs_{rest}(const float *p, {rest} *even, {rest} *odd)\n{{\n{text}}}\n"
+
+
+def backwards(rest: str) -> str:
+    """`void @backwards_f32x16(const float *p, f32x16 *r)`: *r = p[15], p[14], .. p[0]."""
+    places = list(reversed(range(lanes_of(rest))))
+    text = f"    const {rest} a = *(const {rest}u *)p;\n" + _shuffled("*r", rest, "a, a", places)
+    return f"{_HEAD}@backwards_{rest}(const float *p, {rest} *r)\n{{\n{text}}}\n"
+
+
 def every_third(rest: str) -> str:
     """`void @every_third_f32x16(const float *p, f32x16 *r)`: *r = p[0], p[3], .. p[45], from three loads of 16 lanes.
 
@@ -125,10 +148,12 @@ def every_third(rest: str) -> str:
 def take_turns(rest: str) -> str:
     """`void @take_turns_f32x16x3(float *p, const f32x16 *x, ..)`: x[0], y[0], z[0], x[1], .. go to p.
 
-    Each vector is permuted once, so that its lanes are where all three results want them.
+    Each of three vectors is permuted once, so that its lanes are where all three results want them.
     """
-    vector = rest.rpartition("x")[0]
+    vector, _, count = rest.rpartition("x")
     lanes = lanes_of(vector)
+    if count == "2":
+        return _take_turns_of_two(vector, lanes)
     text = ""
     for number, name in enumerate("xyz"):
         places = [0] * lanes
@@ -144,6 +169,19 @@ def take_turns(rest: str) -> str:
         text += _shuffled(where, vector, f"t{part}, c", three)
     operands = ", ".join(f"const {vector} *{name}" for name in "xyz")
     return f"{_HEAD}@take_turns_{rest}(float *p, {operands})\n{{\n{text}}}\n"
+
+
+def _take_turns_of_two(vector: str, lanes: int) -> str:
+    """Shuffles within halves of eight lanes come first, as those across halves take longer."""
+    turns = [place for lane in range(lanes) for place in (lane, lanes + lane)]
+    text, names = "", "*x, *y"
+    if lanes == 8:
+        text += _shuffled(f"const {vector} low", vector, names, [0, 8, 1, 9, 4, 12, 5, 13])
+        text += _shuffled(f"const {vector} high", vector, names, [2, 10, 3, 11, 6, 14, 7, 15])
+        names, turns = "low, high", [0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15]
+    text += _shuffled(f"*({vector}u *)p", vector, names, turns[:lanes])
+    text += _shuffled(f"*({vector}u *)(p + {lanes})", vector, names, turns[lanes:])
+    return f"{_HEAD}@take_turns_{vector}x2(float *p, const {vector} *x, const {vector} *y)\n{{\n{text}}}\n"
 
 
 def _shuffled(target: str, rest: str, pair: str, places: list[int]) -> str:

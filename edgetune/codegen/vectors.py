@@ -19,8 +19,8 @@ from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.literals import plus
 from edgetune.codegen.memory import is_one
 from edgetune.codegen.multiply_add import narrow_product
-from edgetune.codegen.names import plain_name
 from edgetune.codegen.scalars import ScalarPrinter
+from edgetune.codegen.strided_loads import printed_strided, strided
 from edgetune.codegen.text import ADD, ATOM, MUL, TERNARY, UNARY, Text, cast, joined
 from edgetune.codegen.traverse import operands
 from edgetune.codegen.vector_calls import MaskPrinter
@@ -28,11 +28,6 @@ from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
 
 _ARITHMETIC = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/"}
 _BITS = {tirx.BitwiseAnd: "&", tirx.BitwiseOr: "|", tirx.BitwiseXor: "^"}
-
-_STRIDED = {2: "every_second", 3: "every_third"}
-"""Snippets that load every second or third float, by the step."""
-_FEWEST_STRIDED = {2: 4, 3: 8}
-"""Lanes from which on they take fewer instructions than loads one by one."""
 
 
 class VectorPrinter(ScalarPrinter):
@@ -42,8 +37,8 @@ class VectorPrinter(ScalarPrinter):
         super().__init__(context)
         self.masks = MaskPrinter(self)
         self.column_groups: frozenset[str] = frozenset()  # of the statement that is being printed
-        self.strided_loads: dict[tuple[str, int], str] | None = None
-        """Vectors of strided loads, by address and lanes, where several statements share them."""
+        self.pairs: frozenset[str] = frozenset()  # of the statements that are being printed (see `strided_loads.py`)
+        self.together: int | None = None  # a number for them, between whose loads nothing is stored
         self._vector_by_type: dict[type, Callable[[Expr, int, int], Text]] = {
             tirx.Broadcast: self._broadcast_vector,
             tirx.Ramp: self._ramp_vector,
@@ -288,9 +283,9 @@ class VectorPrinter(ScalarPrinter):
     def _load_vector(self, e: Expr, first: int, width: int) -> Text:
         place = self.place(e.source)
         start = self.contiguous(e.source, e.indices)
-        strided = self.strided(e, width) if start is None else None
-        if strided is not None:
-            return self._strided(e, *strided, first, width)
+        steps = strided(self, e, width) if start is None else None
+        if steps is not None:
+            return printed_strided(self, e, steps, first, width)
         group = group_in_use(self, e) if start is None else None
         if group is not None:
             return printed_column(self, e, group, first, width)
@@ -301,35 +296,6 @@ class VectorPrinter(ScalarPrinter):
             return Text(name) if name is not None else self.by_lanes(e, first, width)
         loose = self.context.need(f"type:{place.of.value_short}x{width}u")
         return Text(f"*(const {loose} *){self.pointer(e.source, start, first)}", UNARY)
-
-    def strided(self, e: Expr, width: int) -> tuple[Expr, int] | None:
-        """The first index and the step where a load of `width` lanes is every second or third float in memory.
-
-        None for any other load.
-        """
-        place, index = self.place(e.source), self.flat_index(e.source, e.indices)
-        known = self.context.variables.get(index) if isinstance(index, ir.Var) else None
-        index = known if isinstance(known, tirx.Ramp) else index
-        if place.of.short != "f32" or place.registers is not None or place.lanes != 1:
-            return None
-        if not isinstance(index, tirx.Ramp) or not isinstance(index.stride, tirx.IntImm):
-            return None
-        step = int(index.stride.value)
-        return (index.base, step) if width >= _FEWEST_STRIDED.get(step, width + 1) else None
-
-    def _strided(self, e: Expr, base: Expr, step: int, first: int, width: int) -> Text:
-        """Elements `base`, `base` + `step`, .. of a tensor."""
-        kind = _STRIDED[step]
-        pointer = self.pointer(e.source, (base, 1), step * first)
-        known = self.strided_loads.get((pointer, width)) if self.strided_loads is not None else None
-        if known is not None:
-            return Text(known)
-        value = self.context.local(kind if step == 2 else plain_name(str(e.source.name)), e)
-        self.context.emit(f"{self.type(element_and_lanes(e.ty)[0], width)} {value};")
-        self.context.emit(f"{self.context.need(f'{kind}:f32x{width}')}({pointer}, &{value});")
-        if self.strided_loads is not None:
-            self.strided_loads[pointer, width] = value
-        return Text(value)
 
     def _cast_vector(self, e: Expr, first: int, width: int) -> Text:
         to, of = element_and_lanes(e.ty)[0], element_and_lanes(e.value.ty)[0]

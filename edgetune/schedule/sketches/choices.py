@@ -4,8 +4,8 @@ In `band == 0 ? a + b : a - b`, vectors over another axis would test the place a
 one compute all alternatives to keep one lane of each. With the axis unrolled inside of all others, each alternative is
 a statement of its own without a test, and what they read is loaded once.
 
-A row of three elements fills no vector. Unrolled, it is a group of stores side by side, of which compilers make vectors
-across rows. Where they do not, as with minima and functions of elements, the vectors are ours (see
+A row of two or three elements fills no vector. Unrolled, it is a group of stores side by side, of which compilers make
+vectors across rows. Where they do not, as with minima and functions of elements, the vectors are ours (see
 `codegen/interleaved_rows.py`).
 """
 
@@ -17,15 +17,13 @@ from math import prod
 from tvm import ir, sym, tirx
 from tvm.s_tir import Schedule
 
+from edgetune.codegen.interleaved_rows import FEWEST_LANES
 from edgetune.graph.reduction_stage import with_places
 from edgetune.graph.tvm_types import BufferLoad, BufferRegion, Expr, IterVar, LoopRV, SBlock
 from edgetune.schedule.sketches.block_analysis import expressions, extent_of, known_extent, mentions, stores
 
 _MOST_ALTERNATIVES = 8
-_MOST_IN_ROW = 4
-_ACROSS = 3
-"""Elements of rows across which vectors run: compilers do well with two and four."""
-_FEWEST_LANES = 8
+_MOST_IN_ROW = 4  # of which compilers do well with four
 
 
 def axis_of_choice(block: SBlock) -> int | None:
@@ -67,42 +65,51 @@ def unroll_short_row(sch: Schedule, block: SBlock, loops: Sequence[LoopRV], nati
     whole = [known_extent(sch, loop) for loop in loops] == extents
     if not whole or len(loops) == 1 or not 1 < extents[-1] <= _MOST_IN_ROW:
         return
-    first = len(loops) - 2
-    while first > 0 and all(_as_one(region, *block.iter_vars[first - 1 : first + 1]) for region in _regions(block)):
-        first -= 1
+    first = _first_of_rows(block)
     rows = sch.fuse(*loops[first:-1]) if first < len(loops) - 2 else loops[-2]
-    if native_lanes >= _FEWEST_LANES and prod(extents[first:-1]) >= native_lanes and _pays_across(block, first):
+    if pays_across(block, native_lanes):
         _, lane = sch.split(rows, [None, native_lanes])
         sch.reorder(loops[-1], lane)
         sch.vectorize(lane)
     sch.unroll(loops[-1])
 
 
-def _pays_across(block: SBlock, first: int) -> bool:
-    """Whether a stage over rows of three does what compilers make no good vectors of, and vectors load all of it.
-
-    That is a minimum, a maximum, a selection or a function. `first` is the first of the axes that count the rows.
-    """
+def _first_of_rows(block: SBlock) -> int:
+    """The number of the first of the axes that count the rows as one."""
     axes = block.iter_vars
-    regions = _regions(block)
-    if extent_of(axes[-1]) != _ACROSS or any(str(one.source.ty.dtype) != "float32" for one in regions):
+    first = len(axes) - 2
+    while first > 0 and all(_as_one(region, *axes[first - 1 : first + 1]) for region in _regions(block)):
+        first -= 1
+    return first
+
+
+def pays_across(block: SBlock, native_lanes: int) -> bool:
+    """Whether vectors across rows of two or three do what compilers make no good ones of, and load all of it.
+
+    That is a minimum, a maximum, a selection or a function, of float32.
+    """
+    extents = [extent_of(axis) for axis in block.iter_vars]
+    if len(extents) == 1 or native_lanes < FEWEST_LANES.get(extents[-1], native_lanes + 1):
         return False
-    if not isinstance(block.body, tirx.BufferStore):
+    first = _first_of_rows(block)
+    if prod(extents[first:-1]) < native_lanes or not isinstance(block.body, tirx.BufferStore):
         return False
     nodes = list(expressions(block.body.value))
+    if any(str(one.source.ty.dtype) != "float32" for one in _regions(block)):
+        return False
     if not any(isinstance(node, tirx.Min | tirx.Max | tirx.Select | ir.Call) for node in nodes):
         return False
-    return all(_along_rows(node, axes[first:-1]) for node in nodes if isinstance(node, ir.TensorLoad))
+    return all(_along_rows(node, block.iter_vars[first:]) for node in nodes if isinstance(node, ir.TensorLoad))
 
 
-def _along_rows(load: BufferLoad, rows: Sequence[IterVar]) -> bool:
-    """Whether a load stays where it is from one row to the next, or moves by one element or by a row of three."""
+def _along_rows(load: BufferLoad, axes: Sequence[IterVar]) -> bool:
+    """Whether a load stays where it is from one row to the next, or moves by one element or by a row."""
     place: Expr = tirx.IntImm("int32", 0)
     for index, extent in zip(load.indices, load.source.ty.shape, strict=True):
         place = place * extent + index
-    row = rows[-1]
+    row = axes[-2]
     step = sym.Analyzer().simplify(with_places(place, {row.var: row.var + 1}) - place)
-    return isinstance(step, tirx.IntImm) and int(step.value) in {0, 1, _ACROSS}
+    return isinstance(step, tirx.IntImm) and int(step.value) in {0, 1, extent_of(axes[-1])}
 
 
 def _regions(block: SBlock) -> list[BufferRegion]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from tvm import tirx
 from tvm.s_tir import Schedule
@@ -21,11 +22,11 @@ from edgetune.schedule.sketches.block_analysis import (
     mentions,
     stores,
 )
-from edgetune.schedule.sketches.choices import axis_of_choice, unroll_short_row
+from edgetune.schedule.sketches.choices import axis_of_choice, pays_across, unroll_short_row
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.index_sets import changes_along_row, divide_row, is_known_in_phases
 from edgetune.schedule.sketches.inlining import inline_all
-from edgetune.schedule.sketches.lane_loads import calls_function, contiguous, copies_every_second, uniform
+from edgetune.schedule.sketches.lane_loads import calls_function, contiguous, copies_every_second, in_vectors, uniform
 from edgetune.schedule.sketches.padded_vectors import has_padded_vectors
 from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
 from edgetune.schedule.sketches.tile import lanes_for
@@ -110,7 +111,7 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         _lanes(sch, sch.fuse(*loops), native_lanes, decide)
     elif joint > 1 and _nested(sch, loops[-joint:]):
         _lanes(sch, sch.fuse(*loops[-joint:]), native_lanes, decide)
-    elif (contiguous(block, whole) or copies_every_second(block)) and (vectors > 1 or _repays_rest(block, row)):
+    elif in_vectors(block, whole) and _fills_vectors(block, row, vectors, native_lanes):
         _lanes(sch, loops[-1], native_lanes, decide)
     elif stage.writes_its_axes() and reads_columns(block, native_lanes):
         _lanes_of_columns(sch, block, loops, native_lanes, decide)
@@ -144,8 +145,13 @@ def _lanes_of_columns(
         sch.unroll(loops[axis])
 
 
-def _repays_rest(block: SBlock, row: int) -> bool:
-    """Whether one vector of a row and a rest take less time than single elements, by the function that they call."""
+def _fills_vectors(block: SBlock, row: int, vectors: int, native_lanes: int) -> bool:
+    """Whether rows fill vectors, or take less time with a single one and a rest, by the function that they call.
+
+    Rows of two elements fill vectors of two, but where a function repays it, vectors run across them.
+    """
+    if vectors > 1:
+        return row >= _FEWEST_LANES or not pays_across(block, native_lanes)
     return calls_function(block) and row > _FEWEST_LANES
 
 
@@ -168,8 +174,8 @@ def _unroll_choice(
     choice, row = loops[axis], loops[-1]
     if axis < len(loops) - 1:
         sch.reorder(*loops[axis + 1 :], choice)
-        in_vectors = contiguous(block) and not stage.branches_along(stage.spatial[-1])
-        if stage.writes_its_axes() and in_vectors and loop_extent(sch, row) > 1:
+        vectors = in_vectors(block) and not stage.branches_along(stage.spatial[-1])
+        if stage.writes_its_axes() and vectors and loop_extent(sch, row) > 1:
             lane = _lanes(sch, row, native_lanes, decide, MAX_VECTORS // loop_extent(sch, choice))
             if lane is not None:
                 sch.reorder(choice, lane)
@@ -255,28 +261,34 @@ def _transpose_in_blocks(sch: Schedule, loops: Sequence[LoopRV], axis: int, most
 
 
 def _joint_axes(block: SBlock) -> int:
-    """How many of the last axes are the last indices of every tensor that depends on one of them, and so one axis."""
+    """How many of the last axes count as one through neighbours, or pairs, of every tensor that depends on one."""
     count = 1
     while count < len(block.iter_vars) and all(
-        _ends_with(region, block.iter_vars[-count - 1 :]) for region in (*block.reads, *block.writes)
+        _counts_as_one(region, block.iter_vars[-count - 1 :]) for region in (*block.reads, *block.writes)
     ):
         count += 1
     return count
 
 
-def _ends_with(region: BufferRegion, axes: Sequence[IterVar]) -> bool:
-    """Whether the last indices of an access are exactly these axes, each whole, or none of its indices mentions one."""
+def _counts_as_one(region: BufferRegion, axes: Sequence[IterVar]) -> bool:
+    """Whether an access has exactly these axes, each whole, as its last indices or before those of a pair of float32.
+
+    Or none of its indices mentions one.
+    """
     indices = [item.min for item in region.region]
     used = [any(mentions(index, axis.var) for axis in axes) for index in indices]
     if not any(used):
         return True
-    first = len(indices) - len(axes)
-    if first < 0 or used != [place >= first for place in range(len(indices))]:
+    first, end = used.index(True), used.index(True) + len(axes)
+    if end > len(indices) or used != [first <= place < end for place in range(len(indices))]:
         return False
-    last = zip(region.region[first:], region.source.shape[first:], axes, strict=True)
+    steps = (1, 2) if str(region.source.ty.dtype) == "float32" else (1,)
+    if prod(int(extent) for extent in region.source.shape[end:]) not in steps:
+        return False
+    own = zip(region.region[first:end], region.source.shape[first:end], axes, strict=True)
     return all(
         item.min.same_as(axis.var) and is_one(item.extent) and int(extent) == extent_of(axis)
-        for item, extent, axis in last
+        for item, extent, axis in own
     )
 
 

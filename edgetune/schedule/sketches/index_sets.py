@@ -38,8 +38,8 @@ _MOST_PLACES = 1 << 22
 _LEAST_SHARE = 0.75
 """The least share of a row that lies in parts that are vectors."""
 
-_STEPS = {"float32": {0, 1, 2}}
-"""By how many elements the loads of a vector may move; every second element of float32 is two loads and a shuffle."""
+_STEPS = {"float32": {0, 1, 2, -1}}
+"""By how many elements the loads of a vector may move; but for neighbours, floats are loaded and shuffled."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from tvm import ir, sym, tirx
 
 from edgetune.graph.reduction_stage import with_places
@@ -9,6 +11,9 @@ from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, SBlock, Var
 from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stores
 from edgetune.schedule.sketches.idle_steps import substituted
 from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
+
+_SHUFFLED_STEPS = frozenset({0, 1, 2, -1})
+_FEWEST_SHUFFLED = 4
 
 
 def contiguous(block: SBlock, lanes: int = 1) -> bool:
@@ -19,6 +24,22 @@ def contiguous(block: SBlock, lanes: int = 1) -> bool:
     lane = block.iter_vars[-1].var
     values = (node for store in stores(block.body) for node in expressions(store.value))
     return all(_is_along(load, lane, lanes) for load in values if isinstance(load, ir.TensorLoad))
+
+
+def in_vectors(block: SBlock, lanes: int = 1) -> bool:
+    """Whether every load along the last axis of `block` is one or two vectors, at most with a shuffle.
+
+    So are floats that lie side by side, every second one, and a row that is read from its end; `lanes` is as for
+    `contiguous`.
+    """
+    lane = block.iter_vars[-1]
+    steps = _SHUFFLED_STEPS if extent_of(lane) >= _FEWEST_SHUFFLED else ()
+    values = (node for store in stores(block.body) for node in expressions(store.value))
+    return all(
+        _is_along(load, lane.var, lanes) or _in_step(load, lane, steps)
+        for load in values
+        if isinstance(load, ir.TensorLoad)
+    )
 
 
 def uniform(block: SBlock) -> bool:
@@ -46,7 +67,7 @@ def has_rows_of_terms(stage: BlockStage, *, every_second: bool = False) -> bool:
     lane = stage.spatial[-1]
     values = (node for store in stores(stage.block.body) for node in expressions(store.value))
     return all(
-        _is_along(load, lane.var) or _in_step(load, lane, every_second=every_second)
+        _is_along(load, lane.var) or _in_step(load, lane, {1, 2} if every_second else {1})
         for load in values
         if isinstance(load, ir.TensorLoad)
     )
@@ -77,18 +98,18 @@ def _is_along(load: BufferLoad, lane: Var, lanes: int = 1) -> bool:
     return not mentions(last, lane) or steps_by_one(last, lane) or (lanes > 1 and steps_in_blocks(last, lane, lanes))
 
 
-def _in_step(load: BufferLoad, lane: IterVar, *, every_second: bool) -> bool:
-    """Whether a load moves by one element with `lane`, which may count through several axes of its tensor.
+def _in_step(load: BufferLoad, lane: IterVar, steps: Container[int]) -> bool:
+    """Whether a load moves by one of `steps` elements with `lane`, which may count through several axes of its tensor.
 
-    `every_second`: moving by two elements of float32 will do.
+    Elements of another type than float32 lie side by side.
     """
     analyzer = sym.Analyzer()
     analyzer.bind(lane.var, lane.dom)
     place = analyzer.simplify(_place_of(load, lane.var))
-    if not every_second or str(load.source.ty.dtype) != "float32":
-        return steps_by_one(place, lane.var)
+    if str(load.source.ty.dtype) != "float32":
+        return 1 in steps and steps_by_one(place, lane.var)
     step = analyzer.simplify(with_places(place, {lane.var: lane.var + 1}) - place)
-    return isinstance(step, tirx.IntImm) and int(step.value) in {1, 2}
+    return isinstance(step, tirx.IntImm) and int(step.value) in steps
 
 
 def _place_of(load: BufferLoad, lane: Var) -> Expr:
