@@ -38,7 +38,8 @@ def in_wide_rows(total: ReductionStage) -> list[ReductionStage]:
         return []
     lane, many = variable("f", total.index_type), variable("rows", total.index_type)
     wide_row = ((lane, rows * width),)
-    places = {deep: many * rows + lane // width}
+    places = {one: tirx.IntImm(total.index_type, 0) for one, extent in total.spatial if extent == 1}
+    places[deep] = many * rows + lane // width
     for number, (one, extent) in enumerate(row):
         places[one] = lane // prod(size for _, size in row[number + 1 :]) % extent
     outer = tuple(axis for axis in total.summed if not any(axis[0].same_as(one) for one, _ in row))
