@@ -96,7 +96,7 @@ def emit_kernel(mod: tvm.IRModule, target: Target, symbol: str, shared: Collecti
     numbers are in `shared` may point to the same memory (see `replaceable`). Raises KernelFailed, naming the construct,
     if something cannot be lowered or printed.
     """
-    return serial_kernel(lower(mod), target, symbol, shared)
+    return serial_kernel(lower(mod, target.register_bytes), target, symbol, shared)
 
 
 def serial_kernel(function: tirx.PrimFunc, target: Target, symbol: str, shared: Collection[int] = ()) -> KernelSource:

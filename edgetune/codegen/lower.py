@@ -19,6 +19,7 @@ from tvm import ir, s_tir, tirx
 from edgetune.codegen.collapse_loops import Shared, collapse
 from edgetune.codegen.horizontal_reduction import join_lanes
 from edgetune.codegen.linear_indices import with_linear_indices
+from edgetune.codegen.loop_fusion import in_one_pass
 from edgetune.codegen.loop_names import with_loop_names
 from edgetune.codegen.prefetch.inputs import prefetch_inputs
 from edgetune.codegen.prefetch.outputs import prefetch_outputs
@@ -130,15 +131,13 @@ def _to_flat() -> Pass:
 
 
 @cache
+def _to_vectors() -> Pass:
+    return tvm.transform.Sequential([s_tir.transform.LoopPartition(), tirx.transform.VectorizeLoop(True)])
+
+
+@cache
 def _before_unrolling() -> Pass:
-    return tvm.transform.Sequential(
-        [
-            s_tir.transform.LoopPartition(),
-            tirx.transform.VectorizeLoop(True),
-            tirx.transform.StorageRewrite(),
-            s_tir.transform.HoistIfThenElse(),
-        ]
-    )
+    return tvm.transform.Sequential([tirx.transform.StorageRewrite(), s_tir.transform.HoistIfThenElse()])
 
 
 def _settled_selections() -> Pass:
@@ -194,12 +193,12 @@ def sole_function(mod: tvm.IRModule) -> tirx.PrimFunc:
     return functions[0]
 
 
-def lower(mod: tvm.IRModule) -> tirx.PrimFunc:
+def lower(mod: tvm.IRModule, register_bytes: int) -> tirx.PrimFunc:
     """Lower a module of one scheduled PrimFunc (no weight-packing blocks) to statements that the printer supports.
 
-    Raises KernelFailed if a pass rejects the schedule.
+    `register_bytes` are those of the target's vector registers. Raises KernelFailed if a pass rejects the schedule.
     """
-    return lower_flat(flat(mod))
+    return lower_flat(flat(mod), register_bytes)
 
 
 def flat(mod: tvm.IRModule) -> tirx.PrimFunc:
@@ -214,15 +213,21 @@ def flat(mod: tvm.IRModule) -> tirx.PrimFunc:
         return with_shapes(with_linear_indices(sole_function(_to_flat()(compact))), shapes)
 
 
-def lower_flat(function: tirx.PrimFunc, shared: Shared | None = None) -> tirx.PrimFunc:
+def lower_flat(function: tirx.PrimFunc, register_bytes: int, shared: Shared | None = None) -> tirx.PrimFunc:
     """The second half of `lower`; `shared` loops become one, and the code may use `begin` of its ranges.
 
     Raises KernelFailed if a pass rejects the schedule or removed a shared loop.
     """
+    kept = () if shared is None else shared.loops
     with _as_kernel_failed(), _lowering_target():
+        function = sole_function(_to_vectors()(tvm.IRModule({"main": function})))
+        first = hoist_initialisation(function.body)
+        # Before sums that are computed one after the other get the same memory.
+        joined = in_one_pass(first, register_bytes, kept, unrolled=False)
+        function = function if joined is first else function.with_body(joined)
         function = sole_function(_before_unrolling()(tvm.IRModule({"main": function})))
         body = block_reductions(join_lanes(hoist_initialisation(function.body)))
-        body = limit_unrolling(unroll_register_tiles(body))
+        body = in_one_pass(limit_unrolling(unroll_register_tiles(body)), register_bytes, kept, unrolled=True)
         body = prefetch_outputs(prefetch_weights_l2(prefetch_weights_l1(prefetch_inputs(body)), shared))
         body = body if shared is None else collapse(body, shared)
         return sole_function(_after_unrolling()(tvm.IRModule({"main": function.with_body(body)})))

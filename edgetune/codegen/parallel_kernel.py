@@ -68,7 +68,7 @@ def emit_shared_kernel(
     function = flat(mod)
     found = cut(function, sharing.workers, sharing.least_steps) if sharing.workers > 1 else None
     if found is None:
-        return serial_kernel(lower(mod), target, symbol, in_place)
+        return serial_kernel(lower(mod, target.register_bytes), target, symbol, in_place)
     names = Names((symbol, *_TAKEN))
     own = {buffer: names.unique(str(buffer.name).removesuffix("_global")) for buffer in function.params}
     own |= {buffer: names.unique(plain_name(str(buffer.name))) for buffer in found.between}
@@ -91,11 +91,11 @@ def _part(
     name = f"{symbol}__part{number if len(found.regions) > 1 else ''}"
     if region.loops:
         shared = shared_loops(region.loops, region.iterations, workers * _ranges(region), region.across)
-        lowered = lower_flat(region.function, shared)
+        lowered = lower_flat(region.function, target.register_bytes, shared)
         check_range(lowered.body, shared.variable)
         printed = print_function(lowered, target, (symbol, name, *_TAKEN), shared)
     else:
-        printed = print_function(lower_flat(region.function), target, (symbol, name, *_TAKEN))
+        printed = print_function(lower_flat(region.function, target.register_bytes), target, (symbol, name, *_TAKEN))
     return _Part(region, name, printed, tuple(own[buffer] for buffer in region.function.params))
 
 

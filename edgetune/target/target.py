@@ -144,6 +144,11 @@ class Target(BoardKind):
     )
 
     @property
+    def register_bytes(self) -> int:
+        """Bytes of all vector registers."""
+        return self.vector_registers * self.vector_bits // 8
+
+    @property
     def instruction_set(self) -> InstructionSet:
         """The facts of its instruction set."""
         return INSTRUCTION_SETS[self.isa]

@@ -271,8 +271,10 @@ def test_a_block_that_lowering_lost_is_no_loop_to_count_with() -> None:
     (region,) = cut(flat(KERNELS["odd_rows"]()), 2, 1).regions  # type: ignore[union-attr]
     elsewhere = Across(tirx.Var("elsewhere", "int32"), 4)
     shared = shared_loops(region.loops, region.iterations, 2, elsewhere)
+    board = wide_target(256)
+    lowered = lower_flat(region.function, board.register_bytes, shared)
     with pytest.raises(KernelFailed, match="elsewhere is used, but no loop or let defines it"):
-        print_function(lower_flat(region.function, shared), wide_target(256), (), shared)
+        print_function(lowered, board, (), shared)
 
 
 def test_the_least_work_worth_sharing_grows_with_the_hand_over() -> None:
