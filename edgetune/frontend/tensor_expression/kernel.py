@@ -22,6 +22,7 @@ from edgetune.frontend.tensor_expression.repeated_values import with_repeated_va
 from edgetune.frontend.tensor_expression.row_divisors import with_row_divisors
 from edgetune.frontend.tensor_expression.shared_values import with_shared_values
 from edgetune.frontend.tensor_expression.short_sums import with_sums_for_short_rows, with_sums_of_columns
+from edgetune.frontend.tensor_expression.turned_operands import with_turned_operands
 from edgetune.frontend.tensor_expression.window_values import with_window_values
 from edgetune.graph.collapsed_axes import collapse_axes
 from edgetune.graph.long_sums import split_long_sums
@@ -190,7 +191,7 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
     joined = collapse_axes(normal_form(function, weights), weights)
     short = with_sums_of_columns(with_sums_for_short_rows(joined))
     once = with_repeated_values(with_row_divisors(with_reciprocals(with_shared_values(short))))
-    return with_window_values(once)
+    return with_turned_operands(with_window_values(once))
 
 
 def _has_fixed_extents(function: PrimFunc) -> bool:

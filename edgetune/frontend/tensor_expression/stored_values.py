@@ -145,7 +145,7 @@ def loading(statement: Stmt, changes: Sequence[tuple[Expr, Expr]]) -> Stmt:
         body = tvm_ffi.structural_map(block.body, [(kind, value) for kind in kinds])
         read: list[TvmBuffer] = []
         tvm_ffi.structural_walk(body, (ir.TensorLoad, lambda load: read.append(load.source)))
-        regions = [region for region in block.reads if among(region.source, read)]
+        regions = [region for region in block.reads if among(region.source, read) and not _is_one(region, changes)]
         loads = [one for _, new in changes for one in expressions(new) if isinstance(one, ir.TensorLoad)]
         known = [region.source for region in regions]
         added = [_region(load) for load in loads if not among(load.source, known)]
@@ -160,6 +160,14 @@ def loading(statement: Stmt, changes: Sequence[tuple[Expr, Expr]]) -> Stmt:
         )
 
     return tvm_ffi.structural_map(statement, (s_tir.SBlock, rewrite))
+
+
+def _is_one(region: ir.Node, changes: Sequence[tuple[Expr, Expr]]) -> bool:
+    """Whether a region is that of a load that is stored, while its tensor is still read elsewhere."""
+    loads = [old for old, _ in changes if isinstance(old, ir.TensorLoad) and old.source.same_as(region.source)]
+    return any(
+        all(item.min.same_as(index) for item, index in zip(region.region, load.indices, strict=True)) for load in loads
+    )
 
 
 def _region(load: BufferLoad) -> ir.Node:

@@ -36,6 +36,7 @@ from edgetune.schedule.sketches.transposition import (
     reads_columns,
     transpose,
 )
+from edgetune.schedule.sketches.turned_operands import turn_in_blocks, turned_stages
 from edgetune.schedule.tile_costs import divisors
 
 MAX_VECTORS = 8
@@ -53,14 +54,20 @@ def apply_elementwise(sch: Schedule, analysis: BlockAnalysis, native_lanes: int,
     """Schedule `sch` (untouched so far), and return it: inline, then vectorise each stage that remains.
 
     Stages that no reader computes again are computed for some rows of the last stage at a time, where these share few.
+    Those that copy an operand in another order are computed for blocks of it.
     `decide` chooses how many vectors of the innermost loop are unrolled ("vectors").
     """
     kept = [stage.name for stage in analysis.stages if COMPUTED_ONCE in stage.block.annotations]
-    hidden = [stage.name for stage in analysis.stages if stage.name not in (*analysis.outputs, *kept)]
+    turned = [] if kept else turned_stages(analysis, native_lanes)
+    hidden = [stage.name for stage in analysis.stages if stage.name not in (*analysis.outputs, *kept, *turned)]
     left = {*inline_all(sch, hidden), *kept}
     sch = _by_rows(sch, analysis, kept) if kept else sch
+    sch, block = turn_in_blocks(sch, analysis, turned) if turned and not left else (sch, None)
+    turned = turned if block is not None else inline_all(sch, turned)
     for stage in analysis.stages:
-        if stage.name in left or stage.name in analysis.outputs:
+        if block is not None and stage.name in analysis.outputs:
+            _vectorize_block(sch, stage, block, native_lanes, decide)
+        elif stage.name in (*left, *turned, *analysis.outputs):
             vectorize_stage(sch, stage, native_lanes, decide)
     return sch
 
@@ -76,6 +83,18 @@ def _by_rows(sch: Schedule, analysis: BlockAnalysis, kept: Sequence[str]) -> Sch
     for name in reversed(kept):
         sch = move_inwards(sch, name, last.name, depth, analysis.stage(name).work // 2)
     return sch
+
+
+def _vectorize_block(
+    sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV], native_lanes: int, decide: Decisions
+) -> None:
+    """Vectors along the last of the `loops` inside a block, which includes those before it where they are one row."""
+    joint = 1
+    while joint < _joint_axes(sch.get(sch.get_sblock(stage.name))) and known_extent(sch, loops[-joint]) == extent_of(
+        stage.spatial[-joint]
+    ):
+        joint += 1
+    _lanes(sch, sch.fuse(*loops[-joint:]) if joint > 1 else loops[-1], native_lanes, decide)
 
 
 def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisions) -> None:

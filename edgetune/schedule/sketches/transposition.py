@@ -43,22 +43,17 @@ _FUNCTION = 20
 
 
 def transpose(sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV], native_lanes: int) -> bool:
-    """Order the `loops` of a stage as those of a transposition; False, and no change, where it is none."""
-    order = _order_of_reads(stage.block) if native_lanes >= _FEWEST_LANES else None
-    extents = [extent_of(axis) for axis in stage.spatial]
-    whole = [known_extent(sch, loop) for loop in loops] == extents
-    if order is None or not whole or not stage.writes_its_axes():
+    """Order the `loops` of a stage, or of a block of it, as those of a transposition.
+
+    False, and no change, where it is none.
+    """
+    extents = [known_extent(sch, loop) for loop in loops]
+    known = [extent for extent in extents if extent is not None]
+    groups = rows_and_columns(stage, known, native_lanes) if len(known) == len(loops) else None
+    if groups is None:
         return False
-    written = [number for number in range(len(extents)) if extents[number] > 1]
-    order = [number for number in order if extents[number] > 1]
-    if not written or sorted(order) != written or order[-1] == written[-1]:
-        return False
-    rows, columns = _neighbours(order, written, order[-1]), _neighbours(written, order, written[-1])
-    sizes = [prod(extents[number] for number in group) for group in (rows, columns)]
-    if prod(sizes) < _FEWEST_ELEMENTS or max(sizes) < native_lanes:
-        return False
-    outer = [loop for number, loop in enumerate(loops) if number not in (*rows, *columns)]
-    inner = [[loops[number] for number in group] for group in (rows, columns)]
+    outer = [loop for number, loop in enumerate(loops) if not any(number in group for group in groups)]
+    inner = [[loops[number] for number in group] for group in groups]
     inner.sort(key=lambda group: prod(loop_extent(sch, loop) for loop in group), reverse=True)
     sch.reorder(*outer, *inner[0], *inner[1])  # the longer one is outside, for threads share it
     for group in inner:
@@ -67,7 +62,30 @@ def transpose(sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV], native_
     return True
 
 
-def _order_of_reads(block: SBlock) -> list[int] | None:
+def rows_and_columns(
+    stage: BlockStage, extents: Sequence[int], native_lanes: int
+) -> tuple[list[int], list[int]] | None:
+    """The axes that are the rows of the tensor that a stage copies in another order, and those of its result.
+
+    They are those of a block of `extents` elements along each axis. None where the stage is no such copy, or the block
+    is too small for vectors.
+    """
+    order = order_of_copy(stage.block) if native_lanes >= _FEWEST_LANES else None
+    whole = [extent_of(axis) for axis in stage.spatial]
+    if order is None or len(extents) != len(whole) or not stage.writes_its_axes():
+        return None
+    written = [number for number in range(len(whole)) if whole[number] > 1]
+    order = [number for number in order if whole[number] > 1]
+    if not written or sorted(order) != written or order[-1] == written[-1]:
+        return None
+    divided = [number for number in written if extents[number] < whole[number]]
+    rows = _neighbours(order, written, order[-1], divided)
+    columns = _neighbours(written, order, written[-1], divided)
+    sizes = [prod(extents[number] for number in group) for group in (rows, columns)]
+    return None if prod(sizes) < _FEWEST_ELEMENTS or max(sizes) < native_lanes else (rows, columns)
+
+
+def order_of_copy(block: SBlock) -> list[int] | None:
     """The axes of a block as the indices of the only tensor that it copies; None if it does anything else."""
     store = block.body
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, ir.TensorLoad):
@@ -84,10 +102,10 @@ def _order_of_reads(block: SBlock) -> list[int] | None:
     return found
 
 
-def _neighbours(order: Sequence[int], other: Sequence[int], last: int) -> list[int]:
-    """The longest run of axes that ends with `last` in both orders."""
+def _neighbours(order: Sequence[int], other: Sequence[int], last: int, divided: Sequence[int]) -> list[int]:
+    """The longest run of axes that ends with `last` in both orders, and of which only the first may be `divided`."""
     run, place, beside = [last], order.index(last), other.index(last)
-    while place and beside and order[place - 1] == other[beside - 1]:
+    while place and beside and order[place - 1] == other[beside - 1] and run[0] not in divided:
         place, beside = place - 1, beside - 1
         run.insert(0, order[place])
     return run
