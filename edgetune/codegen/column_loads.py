@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from tvm import ir, tirx
@@ -78,6 +79,8 @@ def group_of(printer: VectorPrinter, load: Expr) -> ColumnGroup | None:
         return None
     if lanes % _LANES[0] or form is None or any(factor % row for factor in form.factors.values()):
         return None
+    if prod(int(extent) for extent in load.source.ty.shape) % row:
+        return None  # the last row may end before its fourth column
     column = form.constant % row
     first = min(column // COLUMNS * COLUMNS, row - COLUMNS)
     start = printer.context.analyzer.simplify(base - (column - first))

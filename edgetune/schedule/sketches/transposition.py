@@ -158,8 +158,8 @@ def _group(load: BufferLoad, lane: Var) -> tuple[str, int] | None:
     row = step * inside
     if not COLUMNS <= row <= LONGEST_ROW or first is None or not all(isinstance(one, tirx.IntImm) for one in after):
         return None
-    if place and prod(shape[place:]) % row:
-        return None  # the printer does not know where rows end
+    if prod(shape[place:]) % row:
+        return None  # the last row is no whole one, or the next ones begin elsewhere
     column = first
     for index, extent in zip(after, shape[place + 1 :], strict=True):
         column = column * extent + int(index.value)

@@ -144,6 +144,17 @@ def test_sums_of_rows_that_are_some_pixels_apart(
     np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-5, atol=1e-5)
 
 
+def test_columns_of_every_second_row_stay_inside_of_the_tensor(tmp_path: Path) -> None:
+    """The tensor ends with the third column of the last row, and columns are turned by fours."""
+    x = te.placeholder((127, 3), name="x")
+    function = prim_func([x], te.compute((64,), lambda i: x[i * 2, 0] + x[i * 2, 1] + x[i * 2, 2], "total"))
+    arrays = random_arguments(function)
+    target = wide_target(256)
+    source = emit_kernel(apply_schedule(function, default_schedule(function, target, 0, FORMS)[0]).module, target, "k")
+    result = run_kernel(source, target, arrays, tmp_path, cc="gcc", extra=SANITIZERS)[-1]
+    np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-5, atol=1e-5)
+
+
 def test_sums_beside_other_readers_of_their_rows_stay() -> None:
     function = dot_products(40, 7, mean=True)
     assert with_sums_of_columns(function).same_as(function)
