@@ -138,7 +138,9 @@ class _Fusion:
         other = with_places(second.body, {second.loop_var: first.loop_var})
         bodies = first.body, other
         if _match(*bodies, self.kept):
-            inner: Stmt | None = self._joint(*bodies, around)
+            before, after = map(self._effects, bodies)
+            apart = after.must_follow(before) and not self._in_step(*bodies, before, after)
+            inner: Stmt | None = None if apart else self._joint(*bodies, around)
         elif not any(map(_has_loops, bodies)):
             inner = _sequence([*_parts(first.body), *_parts(other)]) if self._saves(*bodies, around) else None
         else:

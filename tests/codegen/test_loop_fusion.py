@@ -226,6 +226,34 @@ def test_what_depends_on_the_first_sums_stays_behind_them(change: dict[str, str]
     assert_same_bits(module, (64, 8), "i < 6", joined, tmp_path)
 
 
+_NESTS = """# from tvm.script import tirx as T
+@T.prim_func(private=True, s_tir=True)
+def main(x: T.Buffer((64, 32), "float32"), y: T.Buffer((32,), "float32")):
+    a = T.alloc_buffer((32,))
+    t = T.alloc_buffer((32,))
+    for c in range(32):
+        a[c] = T.float32(0)
+        t[c] = T.float32(0)
+    for o in range(4):
+        for i, c in T.grid(64, 8):
+            a[o * 8 + c] = a[o * 8 + c] + x[i, o * 8 + c]
+    for o in range(4):
+        for i, c in T.grid(64, 8):
+            t[o * 8 + c] = t[o * 8 + c] + x[i, o * 8 + c] * a[o * 8 + c]
+    for c in range(32):
+        y[c] = t[c]
+"""
+
+
+def test_inner_loops_that_need_all_of_the_first_one_stay_behind_it(tmp_path: Path) -> None:
+    """Each step of the outer loops needs only its own sums, but all of their terms."""
+    module, target = samples.module(tvm.script.from_source(_NESTS)), wide_target(256)
+    x = np.random.default_rng(2).standard_normal((64, 32)).astype("float32")
+    result = run_kernel(emit_kernel(module, target, "k"), target, [x, np.zeros(32, "float32")], tmp_path)[-1]
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(result, (wide * wide.sum(0)).sum(0), rtol=1e-4, atol=1e-3)
+
+
 def assert_same_bits(module: tvm.IRModule, shape: tuple[int, int], loop: str, joined: bool, folder: Path) -> None:
     """Two loops are one if they are to be `joined`, and results are those of a target that has no registers for it."""
     target = wide_target(256)

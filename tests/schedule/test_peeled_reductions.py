@@ -160,6 +160,15 @@ def test_a_matrix_that_is_used_once_is_not_packed(vectors: str, *, peeled: bool)
     assert "CacheRead" not in text
 
 
+def test_a_constant_that_both_parts_read_is_not_packed() -> None:
+    """TVM packs a constant for one reader: of seventeen weights, the rest would read those of the vector."""
+    y, w = te.placeholder((64, 17), name="y"), te.placeholder((17, 1), name="w")
+    k = te.reduce_axis((0, 17), "k")
+    total = te.compute((64, 1), lambda i, j: te.sum(y[i, k] * w[k, j], axis=k), "total")
+    function = prim_func([y, w], total).with_attr("layout_free_buffers", [1])
+    assert "layout_free_buffers" not in (algorithm_named(function, "peeled_512").function.attrs or {})
+
+
 def test_places_of_one_tensor_are_different_operands() -> None:
     """Rows times rows of one matrix: a tile shares both, and both parts of a peeled reduction read all of it."""
     x = te.placeholder((12, 100), name="x")

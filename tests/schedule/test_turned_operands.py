@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tvm import te
+from tvm import te, tirx
 
 from edgetune.codegen import emit_kernel
 from edgetune.frontend.tensor_expression.kernel import program_from_te
@@ -78,6 +78,20 @@ def test_other_stages_stay_as_they_are(value: Callable[..., Any]) -> None:
     total = te.compute((48,), lambda i: te.sum(x[k, i], axis=k), "total")
     summed = te.compute(x.shape, lambda i, j: x[j, i] * total[i], "o")
     assert "x_turned" not in stages(prim_func([x], summed)), "a reduction has rules of its own"
+
+
+def test_a_stage_that_branches_reads_as_before() -> None:
+    """Its rows are divided where the condition changes."""
+    x, y = te.placeholder((64, 64), name="x"), te.placeholder((64, 64), name="y")
+    value = te.compute(x.shape, lambda i, j: tirx.if_then_else(i < 4, y[j, i] * 2.0, te.tanh(x[i, j])), "o")
+    assert stages(prim_func([x, y], value)) == ["o"]
+
+
+def test_a_constant_is_packed_instead() -> None:
+    x, y = te.placeholder((64, 48), name="x"), te.placeholder((48, 64), name="y")
+    function = prim_func([x, y], te.compute(x.shape, lambda i, j: x[i, j] + y[j, i] * 2.0, "o"))
+    assert len(with_turned_operands(function).body.block.body.seq) == 2
+    assert with_turned_operands(function, [1]).same_as(function)
 
 
 def test_blocks_are_turned_and_then_computed_in_vectors() -> None:

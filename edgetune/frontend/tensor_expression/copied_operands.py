@@ -15,12 +15,16 @@ from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders,
 from edgetune.graph.tvm_types import Stmt, TvmBuffer
 from edgetune.schedule.rules.tiling import loads_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions, stage_of
+from edgetune.schedule.sketches.row_reduction import steps_by_one
 
 _UNALIGNED = 1.0
 """Cycles of a multiply-add whose operand is a vector of its own from any place: most cross a line of the cache."""
 
-_SHARING = 4
+_SHARING = 8
 """Results of the same padded rows from which on a kernel that pads costs little beside the sums."""
+
+_SHARING_GAPS = 4
+"""The same number where the sums step over elements: in one kernel they would have no vectors."""
 
 _LEAST_WORK = 1 << 15
 """Terms below which calls of more kernels cost more than they save."""
@@ -72,12 +76,13 @@ def _pads_rows_of(stage: BlockStage, total: BlockStage) -> bool:
     """Whether neighbours along the lanes of a sum lie in rows that a stage pads, and which several results read."""
     written, lane = written_by(stage), total.spatial[-1].var
     indices = [load.indices for load in loads_of(total) if load.source.same_as(written)]
-    along = any(mentions(places[-1], lane) for places in indices)
+    along = [places[-1] for places in indices if mentions(places[-1], lane)]
+    sharing = _SHARING if all(steps_by_one(index, lane) for index in along) else _SHARING_GAPS
     shared = any(
-        extent_of(axis) >= _SHARING and not any(mentions(one, axis.var) for places in indices for one in places)
+        extent_of(axis) >= sharing and not any(mentions(one, axis.var) for places in indices for one in places)
         for axis in total.spatial
     )
-    return along and shared and not stage.reduction and stage.branches_along(stage.spatial[-1])
+    return bool(along) and shared and not stage.reduction and stage.branches_along(stage.spatial[-1])
 
 
 def _stage_of(statement: Stmt) -> BlockStage:

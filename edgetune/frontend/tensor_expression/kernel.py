@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
+from math import prod
 from numbers import Integral
 from typing import Any
 
@@ -22,6 +23,7 @@ from edgetune.frontend.tensor_expression.repeated_values import with_repeated_va
 from edgetune.frontend.tensor_expression.row_divisors import with_row_divisors
 from edgetune.frontend.tensor_expression.shared_values import with_shared_values
 from edgetune.frontend.tensor_expression.short_sums import with_sums_for_short_rows, with_sums_of_columns
+from edgetune.frontend.tensor_expression.stored_values import statements_in
 from edgetune.frontend.tensor_expression.turned_operands import with_turned_operands
 from edgetune.frontend.tensor_expression.window_values import with_window_values
 from edgetune.graph.collapsed_axes import collapse_axes
@@ -32,7 +34,7 @@ from edgetune.graph.running_reductions import shorten_running_reductions
 from edgetune.graph.separable_windows import separate_windows
 from edgetune.graph.tvm_types import PrimFunc, SBlock, TvmBuffer
 from edgetune.graph.workload import workload_hash
-from edgetune.schedule.sketches.block_analysis import extent_of
+from edgetune.schedule.sketches.block_analysis import extent_of, mentions, stage_of
 
 _WIDEST = 16
 """Elements of the widest vectors."""
@@ -180,6 +182,11 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
         lines = str(error).strip().splitlines()
         reason = lines[-1] if lines else type(error).__name__
         raise UnsupportedOperator(f"TVM cannot make a function of {name} ({reason}): rewrite its expression") from error
+    if any(stage_of(statement) is None for statement in statements_in(function)):
+        raise UnsupportedOperator(
+            f"a stage of {name} is no loop nest around one value, as those of TVM's cumsum and sort: "
+            "write it with te.compute and one result for each"
+        )
     if not _has_fixed_extents(function):
         raise UnsupportedOperator(
             f"a reduction of {name} has more terms at some places than at others: "
@@ -191,7 +198,7 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
     joined = collapse_axes(normal_form(function, weights), weights)
     short = with_sums_of_columns(with_sums_for_short_rows(joined))
     once = with_repeated_values(with_row_divisors(with_reciprocals(with_shared_values(short))))
-    return with_turned_operands(with_window_values(once))
+    return with_turned_operands(with_window_values(once), weights)
 
 
 def _has_fixed_extents(function: PrimFunc) -> bool:
@@ -224,14 +231,20 @@ def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: st
 
 
 def _is_read_at_one_place(function: PrimFunc, parameter: int) -> bool:
-    """Whether no stage reads a parameter at several places: TVM packs a tensor for one."""
-    most: list[int] = []
+    """Whether no stage reads a parameter at several places, or a part of it: TVM packs a whole tensor for one."""
+    places: list[int] = []
+    whole: list[bool] = []
+    buffer = function.params[parameter]
 
     def look(block: SBlock) -> None:
-        most.append(sum(1 for region in block.reads if region.source.same_as(function.params[parameter])))
+        reads = [region for region in block.reads if region.source.same_as(buffer)]
+        places.append(len(reads))
+        for region in reads:
+            used = (axis for axis in block.iter_vars if any(mentions(item.min, axis.var) for item in region.region))
+            whole.append(prod(map(extent_of, used)) == prod(int(extent) for extent in buffer.ty.shape))
 
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, look))
-    return max(most, default=0) <= 1
+    return max(places, default=0) <= 1 and all(whole)
 
 
 def _input(key: str, given: object, kernel: str) -> te.Tensor:

@@ -226,6 +226,8 @@ def _only_moves(stage: BlockStage) -> bool:
 def _is_move(value: ir.Expr) -> bool:
     if isinstance(value, ir.Call) and getattr(value.op, "name", "").endswith("if_then_else"):
         return all(_is_move(side) for side in value.args[1:])
+    if isinstance(value, tirx.Select):
+        return _is_move(value.true_value) and _is_move(value.false_value)
     return isinstance(value, ir.TensorLoad | tirx.FloatImm | tirx.IntImm)
 
 

@@ -368,13 +368,18 @@ def _factors(term: Expr) -> Iterator[Expr]:
 
 
 def _is_branch(value: Expr) -> bool:
-    return isinstance(value, ir.Call) and getattr(value.op, "name", "").endswith("if_then_else")
+    call = isinstance(value, ir.Call) and getattr(value.op, "name", "").endswith("if_then_else")
+    return call or isinstance(value, tirx.Select)
 
 
 def _elements(value: Expr) -> tuple[list[Expr], Expr]:
     """The conditions of branches with zero as their other side, and the value where all of them hold."""
     conditions = []
-    while _is_branch(value) and isinstance(value.args[2], tirx.FloatImm) and float(value.args[2].value) == 0.0:
-        conditions.append(value.args[0])
-        value = value.args[1]
+    while _is_branch(value):
+        selects = isinstance(value, tirx.Select)
+        condition, chosen, other = (value.condition, value.true_value, value.false_value) if selects else value.args
+        if not isinstance(other, tirx.FloatImm) or float(other.value) != 0.0:
+            break
+        conditions.append(condition)
+        value = chosen
     return conditions, value

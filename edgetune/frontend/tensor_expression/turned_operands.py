@@ -7,6 +7,7 @@ and other reductions have copies by other rules (`product_lanes.py`, `copied_ope
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from itertools import islice
 from math import prod
 
@@ -24,19 +25,21 @@ from edgetune.frontend.tensor_expression.stored_values import (
     unused_name,
     with_statements,
 )
-from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, Stmt
-from edgetune.schedule.sketches.block_analysis import block_of, expressions, extent_of
+from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, Stmt, TvmBuffer
+from edgetune.schedule.sketches.block_analysis import block_of, expressions, extent_of, stage_of
 from edgetune.schedule.sketches.turned_operands import LEAST_WORK
 
 _MOST_NODES = 200
 
 
-def with_turned_operands(function: PrimFunc) -> PrimFunc:
+def with_turned_operands(function: PrimFunc, constants: Collection[int] = ()) -> PrimFunc:
     """`function`, unscheduled, with one more stage for each parameter that arithmetic reads in another order.
 
-    A function with a reduction stays as it is.
+    `constants` are the numbers of parameters that are packed when the package is built; these stay as they are.
+    A function with a reduction stays as it is, and so does a stage that branches: its rows are divided.
     """
     before = statements_in(function)
+    moved = [param for number, param in enumerate(function.params) if number not in constants]
     if any(block_of(statement).init is not None for statement in before):
         return function
     statements: list[Stmt] = []
@@ -46,7 +49,8 @@ def with_turned_operands(function: PrimFunc) -> PrimFunc:
         block = block_of(statement)
         changes: list[tuple[Expr, Expr]] = []
         made: list[StoredValue] = []
-        for load in _turned(block, function):
+        stage = stage_of(statement)
+        for load in _turned(block, moved) if stage is not None and not stage.branches() else ():
             one = stored_over(load, axes_of(load, block), unused_name(f"{load.source.name}_turned", names))
             known = next((other for other in made if other.computes_same(one)), None)
             if known is None:
@@ -58,8 +62,8 @@ def with_turned_operands(function: PrimFunc) -> PrimFunc:
     return with_statements(function, statements, stored) if stored else function
 
 
-def _turned(block: SBlock, function: PrimFunc) -> list[BufferLoad]:
-    """The loads of parameters in another order by the arithmetic of a block; none of a block that only copies."""
+def _turned(block: SBlock, parameters: Sequence[TvmBuffer]) -> list[BufferLoad]:
+    """The loads of `parameters` in another order by the arithmetic of a block; none of a block that only copies."""
     store = block.body
     if not isinstance(store, tirx.BufferStore) or isinstance(store.value, ir.TensorLoad):
         return []
@@ -71,7 +75,7 @@ def _turned(block: SBlock, function: PrimFunc) -> list[BufferLoad]:
     return [
         load
         for load in loads
-        if among(load.source, function.params)
+        if among(load.source, parameters)
         and str(load.source.ty.dtype) == "float32"
         and is_plain(load, block)
         and _lies_across(load, block)

@@ -7,6 +7,8 @@ of 8 after them. The order of the additions changes, and the error bound of the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
@@ -26,6 +28,7 @@ from edgetune.schedule.sketches.block_analysis import (
 
 _JOINS = (tirx.Add, tirx.Max, tirx.Min)
 
+_FREE = "layout_free_buffers"
 _SHORT = 2
 """Terms of a rest up to which they are added one by one."""
 
@@ -56,7 +59,18 @@ def peeled_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
         buffers += between
     block = s_tir.SBlock([], [], [], "root", tirx.SeqStmt(statements), None, buffers)
     body = s_tir.SBlockRealize([], True, block)
-    return Algorithm(name, s_tir.renew_defs(tirx.PrimFunc(function.params, body, function.ret_type, function.attrs)))
+    made = tirx.PrimFunc(function.params, body, function.ret_type, function.attrs)
+    return Algorithm(name, s_tir.renew_defs(_with_own_layouts(made, statements)))
+
+
+def _with_own_layouts(function: PrimFunc, statements: Sequence[Stmt]) -> PrimFunc:
+    """`function` without the free layouts of constants that several parts read: TVM packs a tensor for one of them."""
+    free = [int(number) for number in (function.attrs or {}).get(_FREE, [])]
+    reads = [region.source for statement in statements for region in block_of(statement).reads]
+    kept = [n for n in free if sum(function.params[n].same_as(source) for source in reads) == 1]
+    if kept == free:
+        return function
+    return function.with_attr(_FREE, kept) if kept else function.without_attr(_FREE)
 
 
 def _axis(stage: BlockStage, lanes: int) -> int | None:

@@ -108,7 +108,8 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         return
     branches = stage.branches_along(stage.spatial[-1])
     in_blocks = native_lanes if stage.spatial_extents[-1] % native_lanes == 0 else 1
-    if (branches or not contiguous(stage.block, in_blocks)) and divide_row(sch, stage, loops[-1], native_lanes):
+    block = sch.get(sch.get_sblock(stage.name))  # into which stages before it may be inlined
+    if (branches or not contiguous(block, in_blocks)) and divide_row(sch, stage, loops[-1], native_lanes):
         return
     row = known_extent(sch, loops[-1])
     if row is None:
@@ -119,7 +120,6 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         elif is_known_in_phases(stage, _factor(stage, stage.spatial[-1])):
             _split_phases(sch, stage, loops)
         return
-    block = sch.get(sch.get_sblock(stage.name))
     width = lanes_for(row, native_lanes)
     if not stage.writes_its_axes() and not (width == native_lanes and _writes_in_blocks(stage, width)):
         return

@@ -82,6 +82,11 @@ def test_extents_that_differ_from_place_to_place_are_explained() -> None:
         program_from_te(lambda x: topi.nn.adaptive_pool(x, (3, 3), "avg"), {"x": ((1, 4, 10, 11), "float32")}, {}, "a")
 
 
+def test_stages_that_are_no_loop_nest_are_explained() -> None:
+    with pytest.raises(UnsupportedOperator, match="a stage of a is no loop nest around one value"):
+        program_from_te(lambda x: topi.cumsum(x, axis=1), {"x": ((4, 10), "float32")}, {}, "a")
+
+
 def test_constants_are_arrays() -> None:
     given: Any = {"w": [1.0, 2.0]}
     with pytest.raises(UsageError, match="constant 'w' of k is a list: give an array of numpy"):
@@ -133,6 +138,16 @@ def test_weights_that_are_inputs_are_not_packed() -> None:
         assert [int(number) for number in free] == [
             1 for param in program.kernels[0].params if param.role == "constant"
         ]
+
+
+def test_a_constant_of_which_a_column_is_read_is_not_packed() -> None:
+    """TVM would pack as many elements as there are results."""
+
+    def scaled(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        return te.compute(x.shape, lambda i: x[i] * w[i, 3], "scaled")
+
+    program = program_from_te(scaled, {"x": ((31,), "float32")}, {"w": np.zeros((31, 4), np.float32)}, "made")
+    assert "layout_free_buffers" not in (program.kernels[0].function.attrs or {})
 
 
 def grouped_pixels(x: te.Tensor, w: te.Tensor) -> te.Tensor:
