@@ -3,10 +3,9 @@
 The sum and the sum of squares of each column both read the whole tensor. As two nests of loops they read it twice, from
 L2 or memory where it is larger than L1. In one nest an element that is in a register serves both sums.
 
-A nest moves up to an earlier one, together with the statements that it needs, such as those that clear its sums. It
-touches nothing that a statement between them writes. Nor does it touch what the earlier nest writes, except for blocks
-of columns: each step of its outermost loop may read what the same step of the other one has written. No sum is changed:
-each adds the same terms in the same order as before.
+A nest moves up to an earlier one, together with the statements between them that it depends on, such as those that
+clear its sums. None of them may depend on the earlier nest, except for blocks of columns: each step of a loop may read
+what the same step of the other one has written. Every sum adds the same terms in the same order as before.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class _Effects:
 
 @dataclass
 class _Fusion:
-    """The bytes of buffers that the kernel allocates, and for each view the buffer that it views."""
+    """One run of the pass: its limits, what the kernel allocates (bytes) and views, whether any loops were joined."""
 
     register_bytes: int
     kept: frozenset[Var]
@@ -150,7 +149,10 @@ class _Fusion:
         return None if inner is None else with_kind(first, int(first.kind), inner)
 
     def _saves(self, first: Stmt, second: Stmt, around: Sequence[For]) -> bool:
-        """Whether two bodies load the same elements anew in each step, and registers hold the sums of both."""
+        """Whether two bodies load the same elements in each step, and there is room for their sums.
+
+        That is the registers, or `_MOST_IN_MEMORY` bytes for sums that move with the loops.
+        """
         stores = [*_stores(first), *_stores(second)]
         sums = {store.buffer for store in stores}
         over_sums = set() if self.unrolled else _used([index for store in stores for index in store.indices])

@@ -112,7 +112,7 @@ def printed_strided(printer: VectorPrinter, load: Expr, start: tuple[Expr, int],
 
 
 def _certain_loads(values: Sequence[Expr]) -> Iterator[Expr]:
-    """The loads of which no branch decides: those of the other ones may lie outside of their tensors."""
+    """The loads that run whatever branches decide: one inside of a branch may lie outside of its tensor."""
     for value in values:
         if isinstance(value, ir.TensorLoad):
             yield value

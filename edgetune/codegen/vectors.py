@@ -38,7 +38,7 @@ class VectorPrinter(ScalarPrinter):
         self.masks = MaskPrinter(self)
         self.column_groups: frozenset[str] = frozenset()  # of the statement that is being printed
         self.pairs: frozenset[str] = frozenset()  # of the statements that are being printed (see `strided_loads.py`)
-        self.together: int | None = None  # a number for them, between whose loads nothing is stored
+        self.together: int | None = None  # number of a group of statements whose loads may be shared; None outside
         self._vector_by_type: dict[type, Callable[[Expr, int, int], Text]] = {
             tirx.Broadcast: self._broadcast_vector,
             tirx.Ramp: self._ramp_vector,

@@ -64,7 +64,7 @@ def _outputs(
 class ReferenceFunction:
     """A function built unscheduled by TVM's LLVM back end; its float sums accumulate in float64, rounded once.
 
-    Arrays may have other shapes than its parameters, of which neighbouring axes may be joined.
+    Arrays get the shapes of its parameters, of which neighbouring axes may be joined.
     """
 
     def __init__(self, function: PrimFunc) -> None:

@@ -2,7 +2,7 @@
 
 Either the copy has no gaps and no ends (`operand_copies.py`), or lanes run along another axis of the results, which no
 window and no condition mentions: then operands and results are transposed. A formula chooses. Each copy is a kernel of
-its own, and so is padding along rows that several sums read.
+its own, and so is padding along rows that several results of a sum read.
 """
 
 from __future__ import annotations

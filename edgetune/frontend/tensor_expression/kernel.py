@@ -184,13 +184,13 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
         raise UnsupportedOperator(f"TVM cannot make a function of {name} ({reason}): rewrite its expression") from error
     if any(stage_of(statement) is None for statement in statements_in(function)):
         raise UnsupportedOperator(
-            f"a stage of {name} is no loop nest around one value, as those of TVM's cumsum and sort: "
-            "write it with te.compute and one result for each"
+            f"a stage of {name} is no loop nest that computes one value, as those of TVM's cumsum and sort: "
+            "write it with te.compute, one for each result"
         )
     if not _has_fixed_extents(function):
         raise UnsupportedOperator(
-            f"a reduction of {name} has more terms at some places than at others: "
-            "reduce over the largest number of terms, under a condition"
+            f"an axis of {name} has an extent that depends on the element, as in an adaptive pooling: "
+            "use the largest extent, and mask the rest with te.if_then_else"
         )
     if _PACKABLE in (function.attrs or {}):
         function = function.without_attr(_PACKABLE)  # topi's convolutions take all weights for constants
@@ -202,7 +202,7 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
 
 
 def _has_fixed_extents(function: PrimFunc) -> bool:
-    """Whether each axis has one extent; those of an adaptive pooling may differ from place to place."""
+    """Whether the extents of all axes are constants; in an adaptive pooling they may depend on the element."""
     extents: list[Any] = []
 
     def look(block: SBlock) -> None:
@@ -215,7 +215,7 @@ def _has_fixed_extents(function: PrimFunc) -> bool:
 def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: str) -> Kernel:
     function = split_long_sums(shorten_running_reductions(separate_windows(function)))
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
-    free = [index for index in weights if len(params[index].shape) > 1 and _is_read_at_one_place(function, index)]
+    free = [index for index in weights if len(params[index].shape) > 1 and _may_be_packed(function, index)]
     if free:
         function = function.with_attr(_PACKABLE, free)
     return Kernel(
@@ -230,7 +230,7 @@ def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: st
     )
 
 
-def _is_read_at_one_place(function: PrimFunc, parameter: int) -> bool:
+def _may_be_packed(function: PrimFunc, parameter: int) -> bool:
     """Whether no stage reads a parameter at several places, or a part of it: TVM packs a whole tensor for one."""
     places: list[int] = []
     whole: list[bool] = []

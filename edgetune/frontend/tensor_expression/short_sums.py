@@ -58,20 +58,21 @@ def with_sums_for_short_rows(function: PrimFunc) -> PrimFunc:
 def with_sums_of_columns(function: PrimFunc) -> PrimFunc:
     """`function`, unscheduled, whose sums along short rows of its parameters are expressions of columns.
 
-    Each element is read once: products share their operands among lanes. Those of which another stage reads the same
-    tensor stay too: a softmax computes its rows in one place.
+    Each element is read at most twice: products share their operands among lanes. A sum stays if another stage reads
+    its tensor: a softmax computes its rows in one place.
     """
 
     def written(stage: BlockStage, others: Sequence[BlockStage]) -> Stmt | None:
         elsewhere = [region.source for one in others for region in one.reads()]
-        lanes = stage.spatial[-1].var if stage.spatial else None
+        if not stage.spatial or not stage.writes_its_axes():
+            return None
         for region in stage.reads():
-            if not any(mentions(item.min, lanes) for item in region.region):
+            if not any(mentions(item.min, stage.spatial[-1].var) for item in region.region):
                 continue
             often = stage.work > _MOST_USES * prod(int(extent) for extent in region.source.ty.shape)
             if not among(region.source, function.params) or among(region.source, elsewhere) or often:
                 return None
-        made = written_out(stage, _MOST_TERMS_OF_A_ROW) if stage.spatial and stage.writes_its_axes() else None
+        made = written_out(stage, _MOST_TERMS_OF_A_ROW)
         found = None if made is None else stage_of(made)
         widths = [COLUMN_LANES, _QUAD] if prod(stage.reduction_extents) % _QUAD == 0 else [COLUMN_LANES]
         return made if found is not None and all(reads_columns(found.block, lanes) for lanes in widths) else None

@@ -227,7 +227,7 @@ class _Phases:
     def _interleaved(self, dense: ReductionStage) -> list[ReductionStage]:
         """The results in their places, from those of the phases.
 
-        Rows of results that their phases do not divide are made of rows that they divide.
+        A row whose length the factor does not divide is cut from a longer one that it divides.
         """
         axes = [self._named(axis) for axis in self.total.spatial]
         along = self._window(self.total.spatial[-1])

@@ -1,4 +1,4 @@
-"""Windows over zero-stuffed tensors: the axes of results and taps that meet an element at every f-th place alone.
+"""Windows over zero-stuffed tensors: an axis of results and one of taps, which meet an element at every f-th place.
 
 Of `(t + k) % 3 == 0 and t + k < 90 ? x[(t + k) / 3] : 0`, t is an axis of results and k one of taps. Which elements of
 x the phases of t meet, and where x ends, is found by evaluating the conditions at all places.
@@ -39,7 +39,7 @@ _NUMBERS = {
 
 @dataclass(frozen=True)
 class StuffedWindow:
-    """An axis of results `at` and one of `taps`, which read the place at + tap + `offset`, divided by `factor`, of x.
+    """An axis of results, `at`, and one of taps, `tap`: they read place (at + tap + `offset`) / `factor` of x.
 
     With results numbered from `shift` on, result factor * q + p and tap factor * m + factor - 1 - p meet at q + m.
     Place j of what windows read is `x[j + start]`, and inside of x from `first` to `end`.
@@ -82,7 +82,10 @@ class StuffedWindow:
 
 
 def window_of(at: IterVar, tap: IterVar, place: int, index: Expr, conditions: Sequence[Expr]) -> StuffedWindow | None:
-    """The window of an index of x; its factor is that of the condition of both axes that nothing remains."""
+    """The window of an index of x. Its factor is f of the condition `.. % f == 0` on both axes, or 1 without one.
+
+    None if there are two such conditions, or the index is no sum of both axes.
+    """
     found = [
         (one.a.a, int(one.a.b.value))
         for one in conditions

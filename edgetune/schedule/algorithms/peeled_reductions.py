@@ -60,10 +60,10 @@ def peeled_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     block = s_tir.SBlock([], [], [], "root", tirx.SeqStmt(statements), None, buffers)
     body = s_tir.SBlockRealize([], True, block)
     made = tirx.PrimFunc(function.params, body, function.ret_type, function.attrs)
-    return Algorithm(name, s_tir.renew_defs(_with_own_layouts(made, statements)))
+    return Algorithm(name, s_tir.renew_defs(_without_shared_layouts(made, statements)))
 
 
-def _with_own_layouts(function: PrimFunc, statements: Sequence[Stmt]) -> PrimFunc:
+def _without_shared_layouts(function: PrimFunc, statements: Sequence[Stmt]) -> PrimFunc:
     """`function` without the free layouts of constants that several parts read: TVM packs a tensor for one of them."""
     free = [int(number) for number in (function.attrs or {}).get(_FREE, [])]
     reads = [region.source for statement in statements for region in block_of(statement).reads]

@@ -23,7 +23,7 @@ from edgetune.graph.tvm_types import BufferLoad, BufferRegion, Expr, IterVar, Lo
 from edgetune.schedule.sketches.block_analysis import expressions, extent_of, known_extent, mentions, stores
 
 _MOST_ALTERNATIVES = 8
-_MOST_IN_ROW = 4  # of which compilers do well with four
+_MOST_IN_ROW = 4  # compilers vectorise rows of four well themselves
 
 
 def axis_of_choice(block: SBlock) -> int | None:

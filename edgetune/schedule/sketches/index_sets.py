@@ -39,7 +39,7 @@ _LEAST_SHARE = 0.75
 """The least share of a row that lies in parts that are vectors."""
 
 _STEPS = {"float32": {0, 1, 2, -1}}
-"""By how many elements the loads of a vector may move; but for neighbours, floats are loaded and shuffled."""
+"""Steps along a vector that have vector loads. All but 0 and 1 need shuffles, which exist for float32."""
 
 
 @dataclass(frozen=True)

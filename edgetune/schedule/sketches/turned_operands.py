@@ -1,7 +1,7 @@
 """Turned operands: a stage that computes with a tensor in another order turns blocks of it in registers first.
 
 In `x[i, j] + y[j, i]`, neighbours along j lie apart in y. A transposition of its own would write and read y once more.
-Instead, the loops of the last stage are split into blocks, which stay in L1, and the copy of y in the order of the
+Instead, the loops of the last stage are split into blocks, which stay in L1 or L2. The copy of y in the order of the
 result is made for each block (tiling with a packed operand, as in a product of matrices).
 """
 
