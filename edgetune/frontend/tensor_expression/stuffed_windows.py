@@ -10,31 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from tvm import ir, sym, tirx
+from tvm import sym, tirx
 
-from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Var
+from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar
 from edgetune.schedule.sketches.block_analysis import extent_of, is_zero, mentions
+from edgetune.schedule.sketches.places import integers_at
 
 _MOST_PLACES = 1 << 22
 """Places of x and taps, at each of which conditions are evaluated."""
-
-_NUMBERS = {
-    tirx.Add: np.add,
-    tirx.Sub: np.subtract,
-    tirx.Mul: np.multiply,
-    tirx.FloorDiv: np.floor_divide,
-    tirx.FloorMod: np.mod,
-    tirx.Min: np.minimum,
-    tirx.Max: np.maximum,
-    tirx.EQ: np.equal,
-    tirx.NE: np.not_equal,
-    tirx.LT: np.less,
-    tirx.LE: np.less_equal,
-    tirx.GT: np.greater,
-    tirx.GE: np.greater_equal,
-    tirx.And: np.logical_and,
-    tirx.Or: np.logical_or,
-}
 
 
 @dataclass(frozen=True)
@@ -113,7 +96,7 @@ def with_ends(window: StuffedWindow, load: BufferLoad, conditions: Sequence[Expr
         return None
     at = window.factor * (places + window.origin) - window.offset - taps
     values = {window.at.var: at, window.tap.var: taps[::-1] if window.backwards else taps}
-    where, *numbers = (_numbers(one, values) for one in (index, *own))
+    where, *numbers = (integers_at(one, values) for one in (index, *own))
     held = [one for one in numbers if one is not None]
     if where is None or len(held) < len(own):
         return None
@@ -138,16 +121,3 @@ def is_of_one(condition: Expr, windows: Sequence[StuffedWindow], axes: Sequence[
     """Whether a condition depends on the axes of one window alone."""
     used = [axis for axis in axes if mentions(condition, axis.var)]
     return any(all(one.same_as(window.at) or one.same_as(window.tap) for one in used) for window in windows)
-
-
-def _numbers(value: Expr, known: dict[Var, np.ndarray]) -> np.ndarray | None:
-    """The numbers that an expression is at known places; None where it is more than integers and comparisons."""
-    if isinstance(value, tirx.IntImm):
-        return np.asarray(int(value.value))
-    if isinstance(value, ir.Var):
-        return next((numbers for one, numbers in known.items() if value.same_as(one)), None)
-    operation = _NUMBERS.get(type(value))
-    if operation is None:
-        return None
-    a, b = _numbers(value.a, known), _numbers(value.b, known)
-    return None if a is None or b is None else np.asarray(operation(a, b))

@@ -1,11 +1,11 @@
-"""Places: integers that depend on one axis alone, computed for all of its places at once."""
+"""Places: integers that depend on axes alone, computed for many of their places at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
-from tvm import tirx
+from tvm import ir, tirx
 
 from edgetune.graph.tvm_types import Expr, Var
 
@@ -49,19 +49,28 @@ def kind_at(node: Expr, lane: Var, places: Places) -> Places | None:
 
 def _evaluated(node: Expr, lane: Var, places: Places) -> Places | None:
     """The integers that `node` is at `places` of the axis `lane`; None where it depends on anything else."""
+    found = integers_at(node, {lane: places})
+    return None if found is None else np.broadcast_to(found, places.shape)
+
+
+def integers_at(node: Expr, places: Mapping[Var, Places]) -> Places | None:
+    """The integers, or truth values, that `node` is at `places` of axes, which broadcast against each other.
+
+    None where it depends on anything else, or divides by less than 1.
+    """
     if isinstance(node, tirx.IntImm):
-        return np.full_like(places, int(node.value))
-    if node.same_as(lane):
-        return places
+        return np.asarray(int(node.value))
+    if isinstance(node, ir.Var):
+        return next((known for axis, known in places.items() if node.same_as(axis)), None)
     if isinstance(node, tirx.Not):
-        inner = _evaluated(node.a, lane, places)
+        inner = integers_at(node.a, places)
         return None if inner is None else np.logical_not(inner)
     if isinstance(node, tirx.Cast) and str(node.ty.dtype) in {"int32", "int64"}:
-        return _evaluated(node.value, lane, places)
+        return integers_at(node.value, places)
     operation = _ARITHMETIC.get(type(node)) or COMPARISONS.get(type(node)) or DIVISIONS.get(type(node))
     if operation is None:
         return None
-    one, other = (_evaluated(side, lane, places) for side in (node.a, node.b))
+    one, other = (integers_at(side, places) for side in (node.a, node.b))
     if one is None or other is None or (type(node) in DIVISIONS and bool(np.any(other <= 0))):
         return None
     return operation(one, other)
