@@ -18,6 +18,7 @@ from tvm.s_tir import Schedule
 
 from edgetune.graph.kernels import kernel_of, named
 from edgetune.graph.program import Buffer, Call, Kernel, Program, byte_size
+from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, Node, PrimFunc, SBlock, TvmBuffer, Var
 from edgetune.graph.workload import workload_hash
 from edgetune.target.preferences import Precision
@@ -122,7 +123,7 @@ def _narrow_copies(block: SBlock, narrow: dict[TvmBuffer, TvmBuffer], kept: Coll
 
 def _moved(value: Expr) -> TvmBuffer | None:
     """The buffer of which a value is an element, if it is that or zero."""
-    if isinstance(value, ir.Call) and str(getattr(value.op, "name", "")).endswith("if_then_else"):
+    if is_branch(value):
         return _moved(value.args[1]) if _is_zero(value.args[2]) else None
     if isinstance(value, tirx.Select):
         return _moved(value.true_value) if _is_zero(value.false_value) else None
@@ -164,7 +165,7 @@ def _rounded(value: Expr, dtype: str) -> Expr:
     """A value as `dtype`; an element that was only widened is what it was."""
     if isinstance(value, tirx.Cast) and str(value.value.ty) == dtype:
         return value.value
-    if isinstance(value, ir.Call) and str(getattr(value.op, "name", "")).endswith("if_then_else"):
+    if is_branch(value):
         chosen = [_rounded(one, dtype) for one in value.args[1:]]
         return tirx.if_then_else(value.args[0], *chosen)
     if isinstance(value, tirx.FloatImm):

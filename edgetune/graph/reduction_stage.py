@@ -181,6 +181,16 @@ def mentions(node: Node, variable: Var) -> bool:
     return any(found)
 
 
+def is_branch(node: Expr) -> bool:
+    """Whether a value is the one that a branch, `if_then_else`, chooses."""
+    return isinstance(node, ir.Call) and str(getattr(node.op, "name", "")).endswith("if_then_else")
+
+
+def is_choice(node: Expr) -> bool:
+    """Whether a value is chosen by a branch or by a selection, which computes both sides."""
+    return isinstance(node, tirx.Select) or is_branch(node)
+
+
 def _same_place(load: BufferLoad, other: BufferLoad) -> bool:
     return bool(load.source.same_as(other.source)) and all(
         tvm_ffi.structural_equal(one, two) for one, two in zip(load.indices, other.indices, strict=True)

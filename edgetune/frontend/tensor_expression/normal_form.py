@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
+from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Node, PrimFunc, SBlock, TvmBuffer
 from edgetune.schedule.sketches.block_analysis import expressions, mentions
 
@@ -119,7 +120,7 @@ def _with_selections(block: SBlock) -> SBlock:
         return mentions(condition, lanes) or (of_results and of_terms)
 
     def select(call: Node) -> Node:
-        if not getattr(call.op, "name", "").endswith("if_then_else") or not by_place(call.args[0]):
+        if not is_branch(call) or not by_place(call.args[0]):
             return call
         condition, *sides = call.args
         loads: list[BufferLoad] = []

@@ -15,6 +15,7 @@ from math import inf, prod
 import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
+from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import BufferLoad, Expr, Node, Stmt, TvmBuffer, Var
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
@@ -188,7 +189,7 @@ def padded(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
 
 def _is_branch_around(node: Expr, buffer: TvmBuffer) -> bool:
     """Whether a value is an element of a tensor under a condition, and a constant otherwise."""
-    if not isinstance(node, ir.Call) or not getattr(node.op, "name", "").endswith("if_then_else"):
+    if not is_branch(node):
         return False
     _, inside, outside = node.args
     ours = isinstance(inside, ir.TensorLoad) and inside.source.same_as(buffer)

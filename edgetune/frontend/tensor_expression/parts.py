@@ -32,6 +32,7 @@ from edgetune.frontend.tensor_expression.reordered import among
 from edgetune.frontend.tensor_expression.short_rows import with_rows_as_lanes
 from edgetune.frontend.tensor_expression.stuffed_sums import with_phases
 from edgetune.frontend.tensor_expression.whole_rows import with_whole_rows
+from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import PrimFunc, Stmt, TvmBuffer, Var
 from edgetune.schedule.sketches.block_analysis import (
     BlockAnalysis,
@@ -224,7 +225,7 @@ def _only_moves(stage: BlockStage) -> bool:
 
 
 def _is_move(value: ir.Expr) -> bool:
-    if isinstance(value, ir.Call) and getattr(value.op, "name", "").endswith("if_then_else"):
+    if is_branch(value):
         return all(_is_move(side) for side in value.args[1:])
     if isinstance(value, tirx.Select):
         return _is_move(value.true_value) and _is_move(value.false_value)

@@ -31,7 +31,7 @@ from edgetune.frontend.tensor_expression.stored_values import (
     unused_name,
     with_statements,
 )
-from edgetune.graph.reduction_stage import mentions
+from edgetune.graph.reduction_stage import is_branch, mentions
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt
 from edgetune.schedule.sketches.block_analysis import block_of, expressions, extent_of
 
@@ -91,7 +91,7 @@ def _repeated(value: Expr, block: SBlock) -> Iterator[Expr]:
 
 def _parts(value: Expr) -> Sequence[Expr]:
     if isinstance(value, ir.Call):
-        return [] if "if_then_else" in str(value.op) else list(value.args)
+        return [] if is_branch(value) else list(value.args)
     if isinstance(value, tirx.Select):
         return [value.true_value, value.false_value]
     if isinstance(value, tirx.Cast):

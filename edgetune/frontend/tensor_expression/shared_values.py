@@ -26,7 +26,7 @@ from edgetune.frontend.tensor_expression.stored_values import (
     unused_name,
     with_statements,
 )
-from edgetune.graph.reduction_stage import mentions, with_places
+from edgetune.graph.reduction_stage import is_choice, mentions, with_places
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt, Var
 from edgetune.schedule.sketches.block_analysis import block_of, expressions, extent_of
 from edgetune.schedule.sketches.inlining import is_costly
@@ -113,7 +113,7 @@ def _values(value: Expr) -> Iterator[Expr]:
 
 def _is_condition(node: Expr) -> bool:
     """Whether a value depends on a condition: schedules skip the steps in which it does not hold."""
-    return isinstance(node, tirx.Select) or (isinstance(node, ir.Call) and "if_then_else" in str(node.op))
+    return is_choice(node)
 
 
 def _mentioned(value: Expr, axes: Sequence[IterVar]) -> tuple[IterVar, ...]:

@@ -23,7 +23,7 @@ from tvm import ir, sym, tirx
 from edgetune.frontend.tensor_expression.reordered import among, written_by
 from edgetune.frontend.tensor_expression.short_sums import term_of_sum
 from edgetune.frontend.tensor_expression.stuffed_windows import StuffedWindow, is_of_one, window_of, with_ends
-from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, variable, with_places
+from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, is_choice, variable, with_places
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Stmt, TvmBuffer, Var
 from edgetune.schedule.sketches.block_analysis import (
     BlockStage,
@@ -317,7 +317,7 @@ def _inlined(value: Expr, stage: BlockStage) -> Expr:
 def _phases(total: BlockStage, term: Expr) -> _Phases | None:
     """What a sum of `term` is in phases; None where it is not over a tensor with zeros between its elements."""
     factors = list(_factors(term))
-    stuffed = [one for one in factors if _is_branch(one)]
+    stuffed = [one for one in factors if is_choice(one)]
     if len(stuffed) != 1:
         return None
     conditions, load = _elements(stuffed[0])
@@ -367,15 +367,10 @@ def _factors(term: Expr) -> Iterator[Expr]:
         yield term
 
 
-def _is_branch(value: Expr) -> bool:
-    call = isinstance(value, ir.Call) and getattr(value.op, "name", "").endswith("if_then_else")
-    return call or isinstance(value, tirx.Select)
-
-
 def _elements(value: Expr) -> tuple[list[Expr], Expr]:
     """The conditions of branches with zero as their other side, and the value where all of them hold."""
     conditions = []
-    while _is_branch(value):
+    while is_choice(value):
         selects = isinstance(value, tirx.Select)
         condition, chosen, other = (value.condition, value.true_value, value.false_value) if selects else value.args
         if not isinstance(other, tirx.FloatImm) or float(other.value) != 0.0:

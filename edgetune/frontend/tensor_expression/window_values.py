@@ -28,7 +28,7 @@ from edgetune.frontend.tensor_expression.stored_values import (
     unused_name,
     with_statements,
 )
-from edgetune.graph.reduction_stage import Axis, ReductionStage, mentions, variable, with_places
+from edgetune.graph.reduction_stage import Axis, ReductionStage, is_branch, mentions, variable, with_places
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, block_of, expressions, extent_of
 
@@ -307,7 +307,4 @@ def _different(loads: Iterator[BufferLoad]) -> list[BufferLoad]:
 
 def _has_condition(value: Expr) -> bool:
     """Whether a value depends on a condition: schedules skip the steps in which it does not hold."""
-    return any(
-        isinstance(node, _CONDITIONS) or (isinstance(node, ir.Call) and "if_then_else" in str(node.op))
-        for node in expressions(value)
-    )
+    return any(isinstance(node, _CONDITIONS) or is_branch(node) for node in expressions(value))

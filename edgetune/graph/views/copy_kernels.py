@@ -12,6 +12,7 @@ from math import prod
 from tvm import ir, sym, tirx
 
 from edgetune.graph.program import Kernel
+from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, PrimFunc
 
 
@@ -50,7 +51,7 @@ def concatenation_of(kernel: Kernel) -> Concatenation | None:
     loads: list[tuple[BufferLoad, int]] = []  # each with its start along the axis
     axis: int | None = None
     value = store.value
-    while isinstance(value, ir.Call) and str(getattr(value.op, "name", "")).endswith("if_then_else"):
+    while is_branch(value):
         condition, load, value = value.args
         number = _axis_of(condition, store.indices)
         if number is None or axis not in {None, number}:

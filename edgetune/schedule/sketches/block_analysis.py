@@ -12,6 +12,7 @@ from math import prod
 from tvm import DataType, ir, s_tir, tirx
 from tvm.s_tir import Schedule
 
+from edgetune.graph.reduction_stage import is_branch, is_choice
 from edgetune.graph.tvm_types import (
     BufferStore,
     Expr,
@@ -91,12 +92,12 @@ class BlockStage:
 
     def branches(self) -> bool:
         """Whether the value depends on a condition (padding, or another selection by position)."""
-        return any(_is_branch(node) for store in stores(self.block.body) for node in expressions(store.value))
+        return any(is_choice(node) for store in stores(self.block.body) for node in expressions(store.value))
 
     def branches_along(self, axis: IterVar) -> bool:
         """Whether the value depends on a condition that changes along `axis`, and selects by a branch, as padding."""
         values = (node for store in stores(self.block.body) for node in expressions(store.value))
-        calls = (node for node in values if isinstance(node, ir.Call) and _is_branch(node))
+        calls = (node for node in values if is_branch(node))
         return any(mentions(call.args[0], axis.var) for call in calls)
 
     def reads(self) -> tuple[Node, ...]:
@@ -238,12 +239,6 @@ def _is_point(item: Node, axis: IterVar) -> bool:
 def mentions(expression: Expr, variable: Var) -> bool:
     """Whether `variable` is in `expression`."""
     return any(node.same_as(variable) for node in expressions(expression))
-
-
-def _is_branch(node: Expr) -> bool:
-    return isinstance(node, tirx.Select) or (
-        isinstance(node, ir.Call) and getattr(node.op, "name", "").endswith("if_then_else")
-    )
 
 
 def widest_element_bits(function: PrimFunc) -> int:

@@ -18,7 +18,7 @@ from tvm import ir, sym, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.codegen.interleaved_rows import FEWEST_LANES
-from edgetune.graph.reduction_stage import with_places
+from edgetune.graph.reduction_stage import is_branch, with_places
 from edgetune.graph.tvm_types import BufferLoad, BufferRegion, Expr, IterVar, LoopRV, SBlock
 from edgetune.schedule.sketches.block_analysis import expressions, extent_of, known_extent, mentions, stores
 
@@ -46,7 +46,7 @@ def _condition(value: Expr, *, branches: bool) -> Expr | None:
     """The condition by which a value is chosen, by a selection or by one of `branches`; None for any other value."""
     if isinstance(value, tirx.Select):
         return value.condition
-    chooses = isinstance(value, ir.Call) and getattr(value.op, "name", "").endswith("if_then_else")
+    chooses = is_branch(value)
     return value.args[0] if branches and chooses else None
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import BufferStore, Expr, For, IRModule, PrimFunc, SBlock, Stmt, TvmBuffer
 from edgetune.schedule.sketches.divided_rows import parts_of_row
 from edgetune.schedule.sketches.idle_steps import skip_idle_steps
@@ -131,7 +132,7 @@ def _unpadded(term: Expr) -> tuple[Expr, Expr] | None:
             if found is not None:
                 condition, value = found
                 return condition, value * other if first else other * value
-    if isinstance(term, ir.Call) and getattr(term.op, "name", "").endswith("if_then_else"):
+    if is_branch(term):
         condition, inside, outside = term.args
         if isinstance(outside, (tirx.FloatImm, tirx.IntImm)) and float(outside.value) == 0.0:
             return condition, inside

@@ -14,7 +14,7 @@ import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 from tvm.s_tir import Schedule
 
-from edgetune.graph.reduction_stage import with_places
+from edgetune.graph.reduction_stage import is_branch, is_choice, with_places
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, For, LoopRV, Stmt, Var
 from edgetune.schedule.sketches.block_analysis import (
     BlockStage,
@@ -130,7 +130,7 @@ def parts_of(store: BufferStore, lane: Var, extent: int) -> list[RowPart] | None
 def outer_condition(store: BufferStore, lane: Var) -> Expr | None:
     """A condition on the places along other axes by which a store takes a branch; None where there is none."""
     for node in expressions(store.value):
-        if not isinstance(node, tirx.Select) and not _is_branch(node):
+        if not is_choice(node):
             continue
         found = _without(node.condition if isinstance(node, tirx.Select) else node.args[0], lane)
         if found is not None:
@@ -185,7 +185,7 @@ def _resolved(store: BufferStore, lane: Var, places: np.ndarray) -> BufferStore:
 
 def _taken(node: Expr) -> Expr:
     """The value of a branch whose condition is known; any other call stays."""
-    if not _is_branch(node):
+    if not is_branch(node):
         return node
     condition = _constant(node.args[0])
     return node if condition is None else node.args[1 if condition else 2]
@@ -248,8 +248,4 @@ def _step(load: BufferLoad, lane: Var) -> int | None:
 
 
 def _branches(value: Expr) -> list[Expr]:
-    return [node for node in expressions(value) if _is_branch(node)]
-
-
-def _is_branch(node: Expr) -> bool:
-    return isinstance(node, ir.Call) and str(getattr(node.op, "name", "")).endswith("if_then_else")
+    return [node for node in expressions(value) if is_branch(node)]

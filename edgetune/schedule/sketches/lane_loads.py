@@ -6,7 +6,7 @@ from collections.abc import Container
 
 from tvm import ir, sym, tirx
 
-from edgetune.graph.reduction_stage import with_places
+from edgetune.graph.reduction_stage import is_branch, with_places
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, SBlock, Var
 from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stores
 from edgetune.schedule.sketches.idle_steps import substituted
@@ -88,7 +88,7 @@ def copies_every_second(block: SBlock) -> bool:
 def calls_function(block: SBlock) -> bool:
     """Whether the value needs more than copying and arithmetic: it calls a function of an element."""
     values = (node for store in stores(block.body) for node in expressions(store.value))
-    return any(isinstance(node, ir.Call) and "if_then_else" not in str(node.op) for node in values)
+    return any(isinstance(node, ir.Call) and not is_branch(node) for node in values)
 
 
 def _is_along(load: BufferLoad, lane: Var, lanes: int = 1) -> bool:

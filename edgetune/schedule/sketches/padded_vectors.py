@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
+from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import Expr, For, Stmt, Var
 from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, is_one, mentions, stores
 from edgetune.schedule.sketches.idle_steps import COMPARISONS, change, substituted, with_own_variables
@@ -89,8 +90,7 @@ def _steps(index: Expr, lane: Var) -> bool:
 
 
 def _branches(value: Expr) -> list[Expr]:
-    calls = (node for node in expressions(value) if isinstance(node, ir.Call))
-    return [call for call in calls if str(getattr(call.op, "name", "")).endswith("if_then_else")]
+    return [node for node in expressions(value) if is_branch(node)]
 
 
 def _is_comparison(condition: Expr) -> bool:

@@ -17,7 +17,7 @@ from tvm import ir, sym, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.codegen.column_loads import COLUMNS, LONGEST_ROW
-from edgetune.graph.reduction_stage import mentions, with_places
+from edgetune.graph.reduction_stage import is_branch, mentions, with_places
 from edgetune.graph.tvm_types import BufferLoad, Expr, LoopRV, SBlock, Var
 from edgetune.schedule.sketches.block_analysis import (
     BlockStage,
@@ -126,7 +126,7 @@ def reads_columns(block: SBlock, native_lanes: int) -> bool:
         if group is None:
             return False
         groups.add(group)
-    if not groups or any(isinstance(node, ir.Call) and "if_then_else" in str(node.op) for node in nodes):
+    if not groups or any(is_branch(node) for node in nodes):
         return False
     work = sum(map(_cost, nodes))
     loads = len({str(node) for node in nodes if isinstance(node, ir.TensorLoad)})

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tvm import ir, sym, tirx
 
+from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, TvmBuffer, Var
 from edgetune.schedule.algorithms.winograd.minimal_filtering import KERNEL
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, analyse_blocks, extent_of, is_zero
@@ -135,7 +136,7 @@ def _padding(before: list[BlockStage], data: TvmBuffer) -> tuple[TvmBuffer, int,
         return data, 0, 0
     store = maker.block.body
     value = store.value if isinstance(store, tirx.BufferStore) and maker.writes_its_axes() else None
-    if not isinstance(value, ir.Call) or not str(getattr(value.op, "name", "")).endswith("if_then_else"):
+    if value is None or not is_branch(value):
         return None
     condition, inside, outside = value.args
     if not isinstance(inside, ir.TensorLoad) or len(inside.indices) != _RANK:
