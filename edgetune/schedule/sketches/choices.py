@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tvm import ir, sym, tirx
+from tvm import ir, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.codegen.interleaved_rows import FEWEST_LANES
-from edgetune.graph.reduction_stage import is_branch, with_places
-from edgetune.graph.tvm_types import BufferLoad, BufferRegion, Expr, IterVar, LoopRV, SBlock
+from edgetune.graph.reduction_stage import is_branch
+from edgetune.graph.tvm_types import BufferRegion, Expr, IterVar, LoopRV, SBlock
 from edgetune.schedule.sketches.block_analysis import expressions, extent_of, known_extent, mentions, stores
+from edgetune.schedule.sketches.lane_loads import step_along
 
 _MOST_ALTERNATIVES = 8
 _MOST_IN_ROW = 4  # compilers vectorise rows of four well themselves
@@ -99,17 +100,9 @@ def pays_across(block: SBlock, native_lanes: int) -> bool:
         return False
     if not any(isinstance(node, tirx.Min | tirx.Max | tirx.Select | ir.Call) for node in nodes):
         return False
-    return all(_along_rows(node, block.iter_vars[first:]) for node in nodes if isinstance(node, ir.TensorLoad))
-
-
-def _along_rows(load: BufferLoad, axes: Sequence[IterVar]) -> bool:
-    """Whether a load stays where it is from one row to the next, or moves by one element or by a row."""
-    place: Expr = tirx.IntImm("int32", 0)
-    for index, extent in zip(load.indices, load.source.ty.shape, strict=True):
-        place = place * extent + index
-    row = axes[-2]
-    step = sym.Analyzer().simplify(with_places(place, {row.var: row.var + 1}) - place)
-    return isinstance(step, tirx.IntImm) and int(step.value) in {0, 1, extent_of(axes[-1])}
+    # From one row to the next, a load stays where it is, or moves by one element or by a row.
+    steps, row = {0, 1, extents[-1]}, block.iter_vars[-2].var
+    return all(step_along(node, row) in steps for node in nodes if isinstance(node, ir.TensorLoad))
 
 
 def _regions(block: SBlock) -> list[BufferRegion]:

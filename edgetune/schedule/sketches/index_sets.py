@@ -14,8 +14,8 @@ import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 from tvm.s_tir import Schedule
 
-from edgetune.graph.reduction_stage import is_branch, is_choice, with_places
-from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, For, LoopRV, Stmt, Var
+from edgetune.graph.reduction_stage import is_branch, is_choice
+from edgetune.graph.tvm_types import BufferStore, Expr, For, LoopRV, Stmt, Var
 from edgetune.schedule.sketches.block_analysis import (
     BlockStage,
     expressions,
@@ -25,6 +25,7 @@ from edgetune.schedule.sketches.block_analysis import (
     known_extent,
     mentions,
 )
+from edgetune.schedule.sketches.lane_loads import step_along
 from edgetune.schedule.sketches.padded_vectors import conjuncts
 from edgetune.schedule.sketches.places import COMPARISONS, DIVISIONS, kind_at
 
@@ -235,16 +236,7 @@ def _in_vectors(store: BufferStore, lane: Var) -> bool:
     if _branches(store.value):
         return False
     loads = (node for node in expressions(store.value) if isinstance(node, ir.TensorLoad))
-    return all(_step(load, lane) in _STEPS.get(str(load.source.ty.dtype), {0, 1}) for load in loads)
-
-
-def _step(load: BufferLoad, lane: Var) -> int | None:
-    """By how many elements a load moves from one place of `lane` to the next; None where that changes."""
-    place: Expr = tirx.IntImm(str(lane.ty.dtype), 0)
-    for index, extent in zip(load.indices, load.source.ty.shape, strict=True):
-        place = place * extent + index
-    step = sym.Analyzer().simplify(with_places(place, {lane: lane + 1}) - place)
-    return int(step.value) if isinstance(step, tirx.IntImm) else None
+    return all(step_along(load, lane) in _STEPS.get(str(load.source.ty.dtype), {0, 1}) for load in loads)
 
 
 def _branches(value: Expr) -> list[Expr]:

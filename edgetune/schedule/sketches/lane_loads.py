@@ -9,11 +9,11 @@ from tvm import ir, sym, tirx
 from edgetune.graph.reduction_stage import is_branch, with_places
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, SBlock, Var
 from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stores
-from edgetune.schedule.sketches.idle_steps import substituted
 from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
 
 _SHUFFLED_STEPS = frozenset({0, 1, 2, -1})
 _FEWEST_SHUFFLED = 4
+_SECOND = 2
 
 
 def contiguous(block: SBlock, lanes: int = 1) -> bool:
@@ -75,14 +75,10 @@ def has_rows_of_terms(stage: BlockStage, *, every_second: bool = False) -> bool:
 
 def copies_every_second(block: SBlock) -> bool:
     """Whether a stage copies every second element of a row of float32: two loads and a shuffle make a vector."""
-    store, lane = block.body, block.iter_vars[-1].var
+    store = block.body
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, ir.TensorLoad):
         return False
-    if str(store.value.source.ty.dtype) != "float32":
-        return False
-    place = _place_of(store.value, lane)
-    first = substituted(place, {lane: tirx.IntImm(str(lane.ty.dtype), 0)})
-    return bool(sym.Analyzer().can_prove_equal(place, first + lane * 2))
+    return str(store.value.source.ty.dtype) == "float32" and step_along(store.value, block.iter_vars[-1].var) == _SECOND
 
 
 def calls_function(block: SBlock) -> bool:
@@ -98,23 +94,23 @@ def _is_along(load: BufferLoad, lane: Var, lanes: int = 1) -> bool:
     return not mentions(last, lane) or steps_by_one(last, lane) or (lanes > 1 and steps_in_blocks(last, lane, lanes))
 
 
-def _in_step(load: BufferLoad, lane: IterVar, steps: Container[int]) -> bool:
-    """Whether a load moves by one of `steps` elements with `lane`, which may count through several axes of its tensor.
+def step_along(load: BufferLoad, axis: Var, extent: int | None = None) -> int | None:
+    """By how many elements a load moves from one place of `axis` to the next; None where that changes.
 
-    Elements of another type than float32 lie side by side.
+    The axis may count through several axes of the tensor, which shows where its `extent` is given.
     """
     analyzer = sym.Analyzer()
-    analyzer.bind(lane.var, lane.dom)
-    place = analyzer.simplify(_place_of(load, lane.var))
-    if str(load.source.ty.dtype) != "float32":
-        return 1 in steps and steps_by_one(place, lane.var)
-    step = analyzer.simplify(with_places(place, {lane.var: lane.var + 1}) - place)
-    return isinstance(step, tirx.IntImm) and int(step.value) in steps
+    if extent is not None:
+        analyzer.bind(axis, ir.Range(0, extent))
+    place: Expr = tirx.IntImm(str(axis.ty.dtype), 0)
+    for index, length in zip(load.indices, load.source.ty.shape, strict=True):
+        place = place * length + index
+    place = analyzer.simplify(place)
+    step = analyzer.simplify(with_places(place, {axis: axis + 1}) - place)
+    return int(step.value) if isinstance(step, tirx.IntImm) else None
 
 
-def _place_of(load: BufferLoad, lane: Var) -> Expr:
-    """The place of a load in memory, in elements."""
-    place: Expr = tirx.IntImm(str(lane.ty.dtype), 0)
-    for index, extent in zip(load.indices, load.source.ty.shape, strict=True):
-        place = place * extent + index
-    return place
+def _in_step(load: BufferLoad, lane: IterVar, steps: Container[int]) -> bool:
+    """Whether a load moves by one of `steps` elements with `lane`; those of no float32 lie side by side."""
+    step = step_along(load, lane.var, extent_of(lane))
+    return step in steps if str(load.source.ty.dtype) == "float32" else step == 1 and 1 in steps
