@@ -22,7 +22,7 @@ from tvm import ir, sym, tirx
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.horizontal_snippets import FOUR, scalar_extreme
 from edgetune.codegen.memory import pieces
-from edgetune.codegen.traverse import map_loops, variables_in
+from edgetune.codegen.traverse import flattened, map_loops, variables_in
 from edgetune.codegen.unrolling import extent_of, with_kind
 from edgetune.graph.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer, Var
 
@@ -49,7 +49,7 @@ def join_lanes(node: Stmt) -> Stmt:
 def _started(sequence: tirx.SeqStmt) -> Stmt:
     """A sequence with each `t = constant; t = lanes_sum(t, v)` as one statement."""
     found: list[Stmt] = []
-    for statement in _flat(sequence):
+    for statement in flattened(sequence):
         before = found[-1] if found else None
         if isinstance(before, tirx.BufferStore) and isinstance(before.value, tirx.FloatImm) and _word(statement):
             word, old, vector = statement.value.args
@@ -59,10 +59,6 @@ def _started(sequence: tirx.SeqStmt) -> Stmt:
                 continue
         found.append(statement)
     return found[0] if len(found) == 1 else tirx.SeqStmt(found)
-
-
-def _flat(node: Stmt) -> list[Stmt]:
-    return [part for child in node.seq for part in _flat(child)] if isinstance(node, tirx.SeqStmt) else [node]
 
 
 def _word(node: Stmt) -> str:

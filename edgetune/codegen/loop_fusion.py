@@ -18,8 +18,8 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from edgetune.codegen.linear import linear
-from edgetune.codegen.memory import aliased_buffer, size_of
-from edgetune.codegen.traverse import children, expressions, loads_in, operands, variables_in
+from edgetune.codegen.memory import Survey, aliased_buffer, size_of, survey
+from edgetune.codegen.traverse import children, expressions, flattened, loads_in, operands, variables_in
 from edgetune.codegen.unrolling import MAX_TILE_STATEMENTS, extent_of, with_kind
 from edgetune.graph.reduction_stage import with_places
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, For, Stmt, TvmBuffer, Var
@@ -39,9 +39,8 @@ def in_one_pass(body: Stmt, register_bytes: int, kept: Collection[Var] = (), *, 
     The sums that are in registers in such a pass take at most `register_bytes`. Loops over the variables `kept` stay.
     `unrolled`: loops over sums in registers are marked so. Before that, all loops over sums are taken for such loops.
     """
-    fusion = _Fusion(register_bytes, frozenset(kept), unrolled)
-    _survey(body, fusion)
-    joined = fusion.inside(body) if len(fusion.allocated) > 1 else body
+    fusion = _Fusion(survey(body), register_bytes, frozenset(kept), unrolled)
+    joined = fusion.inside(body) if len(fusion.known.allocated) > 1 else body
     return joined if fusion.changed else body
 
 
@@ -64,19 +63,18 @@ class _Effects:
 
 @dataclass
 class _Fusion:
-    """One run of the pass: its limits, what the kernel allocates (bytes) and views, whether any loops were joined."""
+    """One run of the pass: what is known of the kernel, the limits, and whether any loops were joined."""
 
+    known: Survey
     register_bytes: int
     kept: frozenset[Var]
     unrolled: bool
     changed: bool = False
-    allocated: dict[TvmBuffer, int] = field(default_factory=dict)
-    views: dict[TvmBuffer, TvmBuffer] = field(default_factory=dict)
 
     def inside(self, node: Stmt) -> Stmt:
         """`node` with the loops of each sequence in it joined where that saves a pass."""
         if isinstance(node, tirx.SeqStmt):
-            return _sequence([self.inside(part) for part in self._joined(_parts(node))])
+            return _sequence([self.inside(part) for part in self._joined(flattened(node))])
         if isinstance(node, tirx.For):
             return with_kind(node, int(node.kind), self.inside(node.body))
         if isinstance(node, tirx.IfThenElse):
@@ -88,17 +86,11 @@ class _Fusion:
 
     def _joined(self, parts: list[Stmt]) -> list[Stmt]:
         """The statements of a sequence, each loop joined with the first one that it can be moved to."""
-        loops = [isinstance(part, tirx.For) for part in parts]
         later = 1
-        while sum(loops) > 1 and later < len(parts):
-            for earlier in range(later if loops[later] else 0):
-                found = self._moved(parts, earlier, later) if loops[earlier] else None
-                if found is not None:
-                    parts = found
-                    loops = [isinstance(part, tirx.For) for part in parts]
-                    later -= 1
-                    break
-            later += 1
+        while later < len(parts):
+            tried = (self._moved(parts, earlier, later) for earlier in range(later))
+            found = next((one for one in tried if one is not None), None)
+            parts, later = (parts, later + 1) if found is None else (found, later)
         return parts
 
     def _moved(self, parts: list[Stmt], earlier: int, later: int) -> list[Stmt] | None:
@@ -129,7 +121,7 @@ class _Fusion:
             return False
         kept = before.written & after.read
         own = _steps_apart(first, kept) | _steps_apart(second, kept)
-        return len(own) == 1 and None not in own and not any(one in self.views for one in kept)
+        return len(own) == 1 and None not in own and not any(one in self.known.alias for one in kept)
 
     def _joint(self, first: For, second: For, around: tuple[For, ...]) -> For | None:
         """Two loops that match as one; None if no sums in it read the same elements."""
@@ -141,9 +133,9 @@ class _Fusion:
             apart = after.must_follow(before) and not self._in_step(*bodies, before, after)
             inner: Stmt | None = None if apart else self._joint(*bodies, around)
         elif not any(map(_has_loops, bodies)):
-            inner = _sequence([*_parts(first.body), *_parts(other)]) if self._saves(*bodies, around) else None
+            inner = _sequence([*flattened(first.body), *flattened(other)]) if self._saves(*bodies, around) else None
         else:
-            parts = [*_parts(first.body), *_parts(other)]
+            parts = [*flattened(first.body), *flattened(other)]
             joined = self._joined(parts)
             inner = _sequence(joined) if len(joined) < len(parts) else None
         return None if inner is None else with_kind(first, int(first.kind), inner)
@@ -168,7 +160,7 @@ class _Fusion:
         if not same or any(map(_calls, (first, second))) or not all(map(self._is_own, sums)):
             return False
         moving = {store.buffer for store in stores if steps & _used(store.indices)}
-        in_registers, in_memory = (sum(self.allocated[self._base(one)] for one in of) for of in (sums - moving, moving))
+        in_registers, in_memory = (sum(size_of(self.known.base(one)) for one in of) for of in (sums - moving, moving))
         short = len(stores) * prod(tile.values()) <= MAX_TILE_STATEMENTS
         return short and in_registers <= self.register_bytes and in_memory <= _MOST_IN_MEMORY
 
@@ -194,25 +186,11 @@ class _Fusion:
 
     def _places(self, buffer: TvmBuffer) -> set[TvmBuffer]:
         """A buffer and the one that it views."""
-        return {buffer, self._base(buffer)}
-
-    def _base(self, buffer: TvmBuffer) -> TvmBuffer:
-        while buffer in self.views:
-            buffer = self.views[buffer]
-        return buffer
+        return {buffer, self.known.base(buffer)}
 
     def _is_own(self, buffer: TvmBuffer) -> bool:
         """Whether the kernel allocates a buffer, which therefore is no parameter."""
-        return self._base(buffer) in self.allocated
-
-
-def _survey(node: Stmt, fusion: _Fusion) -> None:
-    if isinstance(node, tirx.AllocBuffer):
-        fusion.allocated[node.buffer] = size_of(node.buffer)
-    elif isinstance(node, tirx.DeclBuffer):
-        fusion.views[node.buffer] = aliased_buffer(node)
-    for child in children(node):
-        _survey(child, fusion)
+        return self.known.base(buffer) in self.known.allocated
 
 
 def _match(first: Stmt, second: Stmt, kept: Collection[Var]) -> bool:
@@ -228,11 +206,6 @@ def _match(first: Stmt, second: Stmt, kept: Collection[Var]) -> bool:
     same_type = first.loop_var.ty == second.loop_var.ty
     alike = len(kinds) == len(extents) == 1 and None not in extents and kinds <= {_SERIAL, _UNROLLED}
     return plain and alike and same_type and not {first.loop_var, second.loop_var} & frozenset(kept)
-
-
-def _parts(node: Stmt) -> list[Stmt]:
-    """The statements of a sequence, of those in it too; of anything else the statement itself."""
-    return [part for one in node.seq for part in _parts(one)] if isinstance(node, tirx.SeqStmt) else [node]
 
 
 def _sequence(parts: Sequence[Stmt]) -> Stmt:

@@ -50,6 +50,11 @@ def children(node: Stmt) -> list[Stmt]:
     return []
 
 
+def flattened(node: Stmt) -> list[Stmt]:
+    """The statements of a sequence, and of those in it; of anything else the statement itself."""
+    return [part for child in node.seq for part in flattened(child)] if isinstance(node, tirx.SeqStmt) else [node]
+
+
 def expressions(node: Stmt) -> list[Expr]:
     """Expressions directly in a statement; the indices of a store are not among them."""
     if isinstance(node, (tirx.BufferStore, tirx.Bind, tirx.Evaluate)):
