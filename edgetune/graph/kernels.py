@@ -23,6 +23,9 @@ from edgetune.graph.separable_windows import scratch_of_lines, separate_windows
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.whole_factors import with_whole_factors
 
+FREE_LAYOUTS = "layout_free_buffers"
+"""TVM's attribute of a function: the numbers of the parameters whose layout a schedule may choose."""
+
 _COLUMNS = 128
 _MOST_SCRATCH = 1 << 14
 
@@ -52,11 +55,7 @@ def plain_function(function: PrimFunc, mask: Sequence[bool]) -> PrimFunc:
     Parameters are named by their role, the layout of weights is free, and very long sums are computed in parts.
     """
     free = _packable(function, mask)
-    plain = (
-        function.with_attr("global_symbol", "main")
-        .with_attr("tirx.noalias", True)
-        .with_attr("layout_free_buffers", free)
-    )
+    plain = function.with_attr("global_symbol", "main").with_attr("tirx.noalias", True).with_attr(FREE_LAYOUTS, free)
     for attribute in ("op_pattern", "operator_name"):
         if attribute in plain.attrs:
             plain = plain.without_attr(attribute)
@@ -65,6 +64,13 @@ def plain_function(function: PrimFunc, mask: Sequence[bool]) -> PrimFunc:
     fixed = [number for number, constant in enumerate(mask) if constant]
     collapsed = collapse_axes(rename_parameters(with_whole_factors(plain), names), fixed)
     return split_long_sums(separate_windows(collapsed))
+
+
+def with_free_layouts(function: PrimFunc, numbers: Sequence[int]) -> PrimFunc:
+    """`function` with the layout of the parameters `numbers` free, and of no other."""
+    if numbers:
+        return function.with_attr(FREE_LAYOUTS, list(numbers))
+    return function.without_attr(FREE_LAYOUTS) if FREE_LAYOUTS in (function.attrs or {}) else function
 
 
 def _packable(function: PrimFunc, mask: Sequence[bool]) -> list[int]:

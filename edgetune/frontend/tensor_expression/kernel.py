@@ -27,6 +27,7 @@ from edgetune.frontend.tensor_expression.stored_values import statements_in
 from edgetune.frontend.tensor_expression.turned_operands import with_turned_operands
 from edgetune.frontend.tensor_expression.window_values import with_window_values
 from edgetune.graph.collapsed_axes import collapse_axes
+from edgetune.graph.kernels import with_free_layouts
 from edgetune.graph.long_sums import split_long_sums
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, Rows, TensorSpec, byte_size
@@ -38,9 +39,6 @@ from edgetune.schedule.sketches.block_analysis import extent_of, mentions, stage
 
 _WIDEST = 16
 """Elements of the widest vectors."""
-
-_PACKABLE = "layout_free_buffers"
-"""TVM's attribute for the parameters whose layout a schedule may choose."""
 
 _ROWS = 4
 """Rows of sums that are made at a time."""
@@ -192,8 +190,7 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
             f"an axis of {name} has an extent that depends on the element, as in an adaptive pooling: "
             "use the largest extent, and mask the rest with te.if_then_else"
         )
-    if _PACKABLE in (function.attrs or {}):
-        function = function.without_attr(_PACKABLE)  # topi's convolutions take all weights for constants
+    function = with_free_layouts(function, [])  # TVM's own convolutions take all weights for constants
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
     joined = collapse_axes(normal_form(function, weights), weights)
     short = with_sums_of_columns(with_sums_for_short_rows(joined))
@@ -215,9 +212,8 @@ def _has_fixed_extents(function: PrimFunc) -> bool:
 def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: str) -> Kernel:
     function = split_long_sums(shorten_running_reductions(separate_windows(function)))
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
-    free = [index for index in weights if len(params[index].shape) > 1 and _may_be_packed(function, index)]
-    if free:
-        function = function.with_attr(_PACKABLE, free)
+    packed = [index for index in weights if len(params[index].shape) > 1 and _may_be_packed(function, index)]
+    function = with_free_layouts(function, packed)
     return Kernel(
         name=name,
         workload=workload_hash(function),

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
+from typing import TypeVar
 
 import tvm_ffi
 from tvm import ir, sym, tirx
@@ -55,6 +56,9 @@ _MOVE_ALONG = 0.5
 """The same where vectors of rows take turns."""
 
 _GAIN = 0.8
+
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
@@ -170,8 +174,7 @@ class _Phases:
 
     def _taps(self) -> ReductionStage:
         """The other factors at the taps of each phase, and zero at those that a phase does not have."""
-        used = [axis for axis in self._straight() if any(mentions(one, axis.var) for one in self.others)]
-        axes = [(axis, *self._axis(axis)) for axis in (*used, *self.total.reduction)]
+        axes = [(axis, *self._axis(axis)) for axis in (*self._shared(), *self.total.reduction)]
         joined = variable("phase", "int32")
         places: dict[Var, Expr] = {axis.var: one for axis, one, _ in axes}
         rest: Expr = joined
@@ -187,8 +190,7 @@ class _Phases:
                 inside.append(tap < extent)
             places[window.tap.var] = extent - 1 - tap if window.backwards else tap
         analyzer = sym.Analyzer()
-        own: list[Axis] = [(one, extent) for _, one, extent in axes]
-        own.insert(len(own) if self.in_lanes else 0, (joined, self.joined))
+        own: list[Axis] = self._with_phase([(one, extent) for _, one, extent in axes], (joined, self.joined))
         for one, extent in own:
             analyzer.bind(one, ir.Range(0, extent))
         value = reduce(lambda a, b: a * b, self.others) if self.others else tirx.const(1.0, "float32")
@@ -197,10 +199,15 @@ class _Phases:
             value = tirx.if_then_else(analyzer.simplify(tirx.all(*inside)), value, tirx.const(0.0, "float32"))
         return _stage(f"{self.total.name}_taps", own, value)
 
-    def _straight(self) -> list[IterVar]:
-        """The axes of results that are neither windows nor channels."""
+    def _shared(self) -> list[IterVar]:
+        """The axes of results, neither windows nor channels, on which x and the other factors depend."""
         others = (*self.channels, *(window.at for window in self.windows))
-        return [axis for axis in self.total.spatial if not any(axis.same_as(one) for one in others)]
+        straight = (axis for axis in self.total.spatial if not any(axis.same_as(one) for one in others))
+        return [axis for axis in straight if any(mentions(one, axis.var) for one in self.others)]
+
+    def _with_phase(self, items: Sequence[_Item], phase: _Item) -> list[_Item]:
+        """Axes or indices with that of phases and channels among them: it comes last where lanes run along it."""
+        return [*items, phase] if self.in_lanes else [phase, *items]
 
     def _dense(self, border: ReductionStage | None, taps: ReductionStage) -> ReductionStage:
         """The sum of all phases."""
@@ -213,12 +220,8 @@ class _Phases:
             more = 0 if border is not None else window.start
             indices[window.place] = known[window.at.var] + known[window.tap.var] + more
         joined: Axis = (variable("phase", "int32"), self.joined)
-        used = [axis for axis in self._straight() if any(mentions(one, axis.var) for one in self.others)]
-        of_taps = [known[axis.var] for axis in (*used, *self.total.reduction)]
-        axes = [*spatial.values()]
-        for found in (of_taps, axes):
-            one = joined[0] if found is of_taps else joined
-            found.insert(len(found) if self.in_lanes else 0, one)
+        of_taps = self._with_phase([known[axis.var] for axis in (*self._shared(), *self.total.reduction)], joined[0])
+        axes = self._with_phase([*spatial.values()], joined)
         source = self.load.source if border is None else border.out
         term = tirx.BufferLoad(source, indices) * tirx.BufferLoad(taps.out, of_taps)
         made = _stage(f"{self.total.name}_phases", axes, term)
@@ -257,11 +260,11 @@ class _Phases:
                 joined = joined * extent_of(axis) + place
             else:
                 kept.append(place)
-        kept.insert(len(kept) if self.in_lanes else 0, joined)
+        indices = self._with_phase(kept, joined)
         analyzer = sym.Analyzer()
         for one, extent in axes:
             analyzer.bind(one, ir.Range(0, extent))
-        value = tirx.BufferLoad(dense.out, [analyzer.simplify(index) for index in kept])
+        value = tirx.BufferLoad(dense.out, [analyzer.simplify(index) for index in indices])
         name = self.total.name if out.same_as(written_by(self.total)) else str(out.name)
         return ReductionStage(name, out, tuple(one for one, _ in axes), tuple(axes), (), value)
 

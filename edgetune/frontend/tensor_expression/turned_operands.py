@@ -11,7 +11,6 @@ from collections.abc import Collection, Sequence
 from itertools import islice
 from math import prod
 
-import tvm_ffi
 from tvm import ir, tirx
 
 from edgetune.frontend.tensor_expression.reordered import among
@@ -70,12 +69,11 @@ def _turned(block: SBlock, parameters: Sequence[TvmBuffer]) -> list[BufferLoad]:
     nodes = list(islice(expressions(store.value), _MOST_NODES + 1))
     if len(nodes) > _MOST_NODES or prod(map(extent_of, block.iter_vars)) < LEAST_WORK:
         return []
-    loads: list[BufferLoad] = []
-    tvm_ffi.structural_walk(store.value, (ir.TensorLoad, loads.append))
     return [
         load
-        for load in loads
-        if among(load.source, parameters)
+        for load in nodes
+        if isinstance(load, ir.TensorLoad)
+        and among(load.source, parameters)
         and str(load.source.ty.dtype) == "float32"
         and is_plain(load, block)
         and _lies_across(load, block)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from edgetune.graph.kernels import FREE_LAYOUTS, with_free_layouts
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, Node, PrimFunc, Stmt, TvmBuffer, Var
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
@@ -28,7 +29,6 @@ from edgetune.schedule.sketches.block_analysis import (
 
 _JOINS = (tirx.Add, tirx.Max, tirx.Min)
 
-_FREE = "layout_free_buffers"
 _SHORT = 2
 """Terms of a rest up to which they are added one by one."""
 
@@ -65,12 +65,9 @@ def peeled_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
 
 def _without_shared_layouts(function: PrimFunc, statements: Sequence[Stmt]) -> PrimFunc:
     """`function` without the free layouts of constants that several parts read: TVM packs a tensor for one of them."""
-    free = [int(number) for number in (function.attrs or {}).get(_FREE, [])]
+    free = [int(number) for number in (function.attrs or {}).get(FREE_LAYOUTS, [])]
     reads = [region.source for statement in statements for region in block_of(statement).reads]
-    kept = [n for n in free if sum(function.params[n].same_as(source) for source in reads) == 1]
-    if kept == free:
-        return function
-    return function.with_attr(_FREE, kept) if kept else function.without_attr(_FREE)
+    return with_free_layouts(function, [n for n in free if sum(map(function.params[n].same_as, reads)) == 1])
 
 
 def _axis(stage: BlockStage, lanes: int) -> int | None:

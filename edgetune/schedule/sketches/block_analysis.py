@@ -12,6 +12,7 @@ from math import prod
 from tvm import DataType, ir, s_tir, tirx
 from tvm.s_tir import Schedule
 
+from edgetune.graph.kernels import FREE_LAYOUTS
 from edgetune.graph.reduction_stage import is_branch, is_choice
 from edgetune.graph.tvm_types import (
     BufferStore,
@@ -125,7 +126,7 @@ class BlockAnalysis:
 
     def packed(self) -> tuple[TvmBuffer, ...]:
         """Parameters with a free layout: weights that are packed when the package is built."""
-        free = self.function.attrs.get("layout_free_buffers") if self.function.attrs else None
+        free = self.function.attrs.get(FREE_LAYOUTS) if self.function.attrs else None
         return tuple(self.function.params[int(index)] for index in free or ())
 
     def attribute(self, name: str) -> int | None:
