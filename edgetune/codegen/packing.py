@@ -60,19 +60,26 @@ class PackedLayout:
     guard: Index | None = None
 
     def apply(self, source: np.ndarray) -> np.ndarray:
-        """`source` (of `source_shape`, any dtype) packed; raises KernelFailed for another shape."""
+        """`source` (of `source_shape`, any dtype) packed.
+
+        Raises KernelFailed for another shape, and for a layout in which two elements share a place.
+        """
         if source.shape != self.source_shape:
             raise KernelFailed(f"a constant of shape {source.shape} cannot be packed as one of {self.source_shape}")
         axes = list(np.ogrid[tuple(slice(extent) for extent in self.extents)]) if self.extents else []
         packed = np.zeros(self.packed_shape, source.dtype)
         at = [_evaluate(index, axes) for index in self.at]
         to = tuple(_evaluate(index, axes) for index in self.to)
-        if self.guard is None:
-            packed[to] = source[tuple(at)]
-            return packed
-        inside = np.broadcast_to(_evaluate(self.guard, axes), self.extents)
-        bounded = [np.clip(index, 0, extent - 1) for index, extent in zip(at, self.source_shape, strict=True)]
-        packed[to] = np.where(inside, source[tuple(bounded)], np.zeros((), source.dtype))
+        inside = np.asarray(True)
+        if self.guard is not None:
+            inside = _evaluate(self.guard, axes)
+            at = [np.clip(index, 0, extent - 1) for index, extent in zip(at, self.source_shape, strict=True)]
+        moved = np.where(inside, np.arange(source.size).reshape(source.shape)[tuple(at)], -1)
+        owner = np.full(self.packed_shape, -1)
+        owner[to] = moved
+        if not np.array_equal(owner[to], np.broadcast_to(moved, owner[to].shape)):
+            raise KernelFailed("a schedule packs two elements of a constant into one place: delete its record")
+        packed[to] = np.where(inside, source[tuple(at)], np.zeros((), source.dtype))
         return packed
 
 

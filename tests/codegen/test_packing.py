@@ -53,3 +53,18 @@ def test_a_constant_of_another_shape_is_refused() -> None:
     _, layouts = split_packing(samples.register_tile(samples.convolution()))
     with pytest.raises(KernelFailed, match="cannot be packed"):
         layouts[2].apply(np.zeros(31, np.float32))
+
+
+def test_a_layout_that_loses_an_element_is_refused() -> None:
+    """TVM makes one of a constant of which only a part is read: `y[i, 3]` is element `(i * 4 + 3) % 31`."""
+    axis = ("axis", 0)
+    layout = PackedLayout((9,), (8,), (9,), (axis,), (("%", axis, ("const", 8)),))
+    with pytest.raises(KernelFailed, match="two elements of a constant into one place"):
+        layout.apply(np.arange(9, dtype=np.float32))
+
+
+def test_an_element_may_have_several_places() -> None:
+    """Overlapping vectors read an element twice."""
+    at = ("%", ("axis", 0), ("const", 3))
+    layout = PackedLayout((3,), (5,), (5,), (at,), (("axis", 0),))
+    assert layout.apply(np.arange(3, dtype=np.float32)).tolist() == [0, 1, 2, 0, 1]
