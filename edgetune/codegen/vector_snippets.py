@@ -104,7 +104,8 @@ def every_second(rest: str) -> str:
     loads = f"    const {rest} a = *(const {rest}u *)p, b = *(const {rest}u *)(p + {lanes - 1});\n"
     choices = [("__has_builtin(__builtin_shufflevector)", f"*r = __builtin_shufflevector(a, b, {places});")]
     plain = f"    *r = __builtin_shuffle(a, b, (i32x{lanes}){{{places}}});\n"
-    return f"{_HEAD}@every_second_{rest}(const float *p, {rest} *r)\n{{\n{loads}{either(choices, plain)}}}\n"
+    comment = f"/* *r = p[0], p[2], .. p[{2 * lanes - 2}] */\n"
+    return f"{comment}{_HEAD}@every_second_{rest}(const float *p, {rest} *r)\n{{\n{loads}{either(choices, plain)}}}\n"
 
 
 def pairs(rest: str) -> str:
@@ -120,14 +121,16 @@ def pairs(rest: str) -> str:
         text += _shuffled(f"const {rest} high", rest, "a, b", [4, 5, 6, 7, 12, 13, 14, 15])
         names, low = "low, high", [0, 2, 8, 10, 4, 6, 12, 14]
     text += _shuffled("*even", rest, names, low) + _shuffled("*odd", rest, names, [place + 1 for place in low])
-    return f"{_HEAD}@pairs_{rest}(const float *p, {rest} *even, {rest} *odd)\n{{\n{text}}}\n"
+    comment = "/* *even = p[0], p[2], ..; *odd = p[1], p[3], .. */\n"
+    return f"{comment}{_HEAD}@pairs_{rest}(const float *p, {rest} *even, {rest} *odd)\n{{\n{text}}}\n"
 
 
 def backwards(rest: str) -> str:
     """`void @backwards_f32x16(const float *p, f32x16 *r)`: *r = p[15], p[14], .. p[0]."""
     places = list(reversed(range(lanes_of(rest))))
+    comment = f"/* *r = p[{places[0]}], p[{places[1]}], .. p[0] */\n"
     text = f"    const {rest} a = *(const {rest}u *)p;\n" + _shuffled("*r", rest, "a, a", places)
-    return f"{_HEAD}@backwards_{rest}(const float *p, {rest} *r)\n{{\n{text}}}\n"
+    return f"{comment}{_HEAD}@backwards_{rest}(const float *p, {rest} *r)\n{{\n{text}}}\n"
 
 
 def every_third(rest: str) -> str:
@@ -142,7 +145,8 @@ def every_third(rest: str) -> str:
     text = f"    const {rest} a = *(const {rest}u *)p, b = *(const {rest}u *)(p + {lanes});\n"
     text += f"    const {rest} c = *(const {rest}u *)(p + {2 * lanes - 2});\n"
     text += _shuffled(f"const {rest} t", rest, "a, b", blend) + _shuffled("*r", rest, "t, c", places)
-    return f"{_HEAD}@every_third_{rest}(const float *p, {rest} *r)\n{{\n{text}}}\n"
+    comment = f"/* *r = p[0], p[3], .. p[{3 * lanes - 3}] */\n"
+    return f"{comment}{_HEAD}@every_third_{rest}(const float *p, {rest} *r)\n{{\n{text}}}\n"
 
 
 def take_turns(rest: str) -> str:
@@ -168,7 +172,8 @@ def take_turns(rest: str) -> str:
         where = f"*({vector}u *)(p + {part * lanes})" if part else f"*({vector}u *)p"
         text += _shuffled(where, vector, f"t{part}, c", three)
     operands = ", ".join(f"const {vector} *{name}" for name in "xyz")
-    return f"{_HEAD}@take_turns_{rest}(float *p, {operands})\n{{\n{text}}}\n"
+    comment = "/* p[0] = x[0], p[1] = y[0], p[2] = z[0], p[3] = x[1], .. */\n"
+    return f"{comment}{_HEAD}@take_turns_{rest}(float *p, {operands})\n{{\n{text}}}\n"
 
 
 def _take_turns_of_two(vector: str, lanes: int) -> str:
@@ -181,7 +186,8 @@ def _take_turns_of_two(vector: str, lanes: int) -> str:
         names, turns = "low, high", [0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15]
     text += _shuffled(f"*({vector}u *)p", vector, names, turns[:lanes])
     text += _shuffled(f"*({vector}u *)(p + {lanes})", vector, names, turns[lanes:])
-    return f"{_HEAD}@take_turns_{vector}x2(float *p, const {vector} *x, const {vector} *y)\n{{\n{text}}}\n"
+    comment = "/* p[0] = x[0], p[1] = y[0], p[2] = x[1], p[3] = y[1], .. */\n"
+    return f"{comment}{_HEAD}@take_turns_{vector}x2(float *p, const {vector} *x, const {vector} *y)\n{{\n{text}}}\n"
 
 
 def _shuffled(target: str, rest: str, pair: str, places: list[int]) -> str:

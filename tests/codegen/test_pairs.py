@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -18,6 +20,7 @@ from edgetune.codegen.parallel_kernel import Sharing, emit_shared_kernel
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
+from tests import codegen_samples as samples
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.sketch_samples import prim_func, random_arguments, run_plain
 from tests.threads_sample import backwards
@@ -103,18 +106,33 @@ def test_each_vector_is_loaded_once(value: Value, calls: dict[str, int]) -> None
         assert text.count(f"@{name}") == count, text
 
 
+_STORED = """# from tvm.script import tirx as T
+@T.prim_func(private=True, s_tir=True)
+def main(x: T.Buffer((32,), "float32"), y: T.Buffer((16,), "float32"), z: T.Buffer((16,), "float32")):
+    a = T.alloc_buffer((4096,))
+    for o, c in T.grid(2, 16):
+        a[o * 16 + c] = x[o * 16 + c]
+    for c in T.vectorized(16):
+        y[c] = a[2 * c] - a[2 * c + 1] * T.float32(2)
+    for o in range(2):
+        for c in T.vectorized(16):
+            a[o * 16 + c] = x[o * 16 + c] * T.float32(3)
+    for c in T.vectorized(16):
+        z[c] = a[2 * c] - a[2 * c + 1] * T.float32(2)
+"""
+
+
 def test_stored_pairs_are_loaded_again(tmp_path: Path) -> None:
     """A tensor that the kernel writes in between is read after that."""
-    x = te.placeholder((2, 64), name="x")
-    first = te.compute((2, 64), lambda r, c: te.exp(x[r, c]), "first")
-    k = te.reduce_axis((0, 64), "k")
-    total = te.compute((2,), lambda r: te.sum(first[r, k], axis=k), "total")
-    last = te.compute((2, 32), lambda r, c: (first[r, 2 * c] - first[r, 2 * c + 1]) / total[r], "last")
-    function, target = prim_func([x], last), wide_target(512)
-    source, arrays = emitted(function), random_arguments(function)
+    module, target = samples.module(tvm.script.from_source(_STORED)), wide_target(512)
+    source = emit_kernel(module, target, "k")
+    assert source.definition.count("@pairs_f32x16") == 2, source.definition
+    x = np.arange(32, dtype=np.float32) ** 2
+    empty = np.zeros(16, np.float32)
     compile_strictly(source, target, tmp_path, "gcc")
-    result = run_kernel(source, target, arrays, tmp_path, cc="gcc", extra=SANITIZERS)[-1]
-    assert_allclose(result, run_plain(function, arrays), rtol=1e-5, atol=1e-5)
+    *_, y, z = run_kernel(source, target, [x, empty, empty], tmp_path, cc="gcc", extra=SANITIZERS)
+    assert_allclose(y, x[::2] - 2 * x[1::2])
+    assert_allclose(z, 3 * y)
 
 
 def test_threads_share_rows(tmp_path: Path) -> None:
