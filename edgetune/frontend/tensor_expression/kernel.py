@@ -27,6 +27,7 @@ from edgetune.frontend.tensor_expression.stored_values import statements_in
 from edgetune.frontend.tensor_expression.turned_operands import with_turned_operands
 from edgetune.frontend.tensor_expression.window_values import with_window_values
 from edgetune.graph.collapsed_axes import collapse_axes
+from edgetune.graph.evaluate import evaluate
 from edgetune.graph.kernels import with_free_layouts
 from edgetune.graph.long_sums import split_long_sums
 from edgetune.graph.macs import multiply_accumulates
@@ -42,6 +43,9 @@ _WIDEST = 16
 
 _ROWS = 4
 """Rows of sums that are made at a time."""
+
+_GROWTH = 2
+"""Most bytes of a constant that is computed at build time, for each byte that it is computed from."""
 
 
 def program_from_te(
@@ -82,10 +86,15 @@ def _program(
     parts: Sequence[PartOfExpression],
     weights: Mapping[str, np.ndarray],
 ) -> Program:
-    """The program of the parts of `function`; tensors between them are intermediate buffers."""
+    """The program of the parts of `function`; tensors between them are intermediate buffers.
+
+    A part that reads weights alone, as the taps of all phases of a transposed convolution, is computed here: what it
+    writes is a constant, unless that has more than `_GROWTH` times the bytes of what it reads.
+    """
     kinds: dict[str, BufferKind] = {"input": "input", "constant": "constant", "output": "output"}
     known = list(zip(function.params, params, strict=True))
     buffers = [Buffer(i, p.name, p.shape, p.dtype, kinds[p.role]) for i, p in enumerate(params)]
+    constants = {b.id: np.asarray(weights[b.name], order="C") for b in buffers if b.kind == "constant"}
     kernels: list[Kernel] = []
     calls: list[Call] = []
     for part in parts:
@@ -101,6 +110,15 @@ def _program(
             role: Role = "constant" if param.role == "constant" else "input"
             own.append(replace(param, role="output" if any(place.same_as(one) for one in part.writes) else role))
             numbers.append(number)
+        read, written = numbers[: len(part.reads)], numbers[len(part.reads) :]
+        if _is_constant([buffers[n] for n in read], [buffers[n] for n in written]):
+            made = [(buffers[n].shape, buffers[n].dtype) for n in written]
+            arrays = evaluate(part.function, [constants[n] for n in read], made)
+            constants.update(zip(written, arrays, strict=True))
+            for n in written:
+                buffers[n] = replace(buffers[n], kind="constant")
+                known[n] = (known[n][0], replace(known[n][1], role="constant"))
+            continue
         title = f"{name}_{re.sub('[^A-Za-z0-9_]', '_', part.name)}" if part.name else name
         title = _unused(title, [kernel.name for kernel in kernels])
         calls.append(Call(len(kernels), tuple(numbers), title))
@@ -109,16 +127,27 @@ def _program(
         role: tuple(TensorSpec(p.name, p.shape, p.dtype) for p in params if p.role == role)
         for role in ("input", "output")
     }
+    used = {number for call in calls for number in call.arguments}
+    kept = [buffer for buffer in buffers if buffer.kind != "constant" or buffer.id in used]
+    renumbered = {buffer.id: number for number, buffer in enumerate(kept)}
     return Program(
         name=name,
         inputs=specs["input"],
         outputs=specs["output"],
-        buffers=tuple(buffers),
+        buffers=tuple(replace(buffer, id=renumbered[buffer.id]) for buffer in kept),
         kernels=tuple(kernels),
-        calls=tuple(calls),
-        constants={b.id: np.asarray(weights[b.name], order="C") for b in buffers if b.kind == "constant"},
+        calls=tuple(replace(call, arguments=tuple(renumbered[n] for n in call.arguments)) for call in calls),
+        constants={renumbered[n]: array for n, array in constants.items() if n in renumbered},
         model_sha256=workload_hash(function),
     )
+
+
+def _is_constant(read: Sequence[Buffer], written: Sequence[Buffer]) -> bool:
+    """Whether a kernel that reads and writes these buffers is computed at build time."""
+    known = bool(read) and all(buffer.kind == "constant" for buffer in read)
+    sizes = (sum(byte_size(buffer.shape, buffer.dtype) for buffer in group) for group in (read, written))
+    before, after = sizes
+    return known and all(buffer.kind == "intermediate" for buffer in written) and after <= _GROWTH * before
 
 
 def _rows_written(part: PartOfExpression, place: TvmBuffer) -> Rows | None:

@@ -105,7 +105,7 @@ def _groups(
     for stages in divide(analysis.stages, least_share):
         others = [stage for stage in analysis.stages if stage not in stages]
         needed = [*outputs, *(region.source for stage in others for region in stage.reads())]
-        phases = with_phases(stages, needed)
+        phases = with_phases(stages, constants, needed)
         made, rest = ([], stages) if phases else with_channels_last(stages, constants, needed) or ([], stages)
         kernels = phases or (_reordered(rest, constants, needed) if rest else [])
         groups += [*made, *([_statement(analysis, one) for one in kernel] for kernel in kernels)]

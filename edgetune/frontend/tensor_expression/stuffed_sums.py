@@ -55,6 +55,9 @@ _MOVE = 2.0
 _MOVE_ALONG = 0.5
 """The same where vectors of rows take turns."""
 
+_SKIPPED = 3.0
+"""Time of a sum that skips the terms that are zero, as a share of that of its other terms: it tests in each step."""
+
 _GAIN = 0.8
 
 
@@ -72,6 +75,8 @@ class _Phases:
     load: BufferLoad
     others: tuple[Expr, ...]
     windows: tuple[StuffedWindow, ...]
+    weights: bool
+    """Whether the other factors are constants, so that their taps are copied when the package is built."""
 
     @property
     def channels(self) -> list[IterVar]:
@@ -108,14 +113,14 @@ class _Phases:
             return False
         results = prod(map(self._extent, total.spatial))
         work = results * self.phases * self.depth
-        moved = prod(total.spatial_extents) + self.joined * self.depth
+        moved = prod(total.spatial_extents) + (0 if self.weights else self.joined * self.depth)
         along = self._window(last)
         if along is not None and along.factor > 1:
             lanes = self.joined if self.in_lanes else along.results
             now = total.work / _LANES * _UNALIGNED
         elif any(last.same_as(axis) for axis in self.channels):
             lanes, of_last = self.joined, extent_of(last)
-            now = total.work / self.phases / of_last * -(-of_last // _LANES) / 2
+            now = total.work / self.phases / of_last * -(-of_last // _LANES) / 2 * _SKIPPED
         else:
             return False
         each, move = (0.5, _MOVE) if self.in_lanes else (_UNALIGNED, _MOVE_ALONG)
@@ -275,11 +280,13 @@ def _stage(name: str, axes: Sequence[Axis], term: Expr) -> ReductionStage:
     return ReductionStage(name, out, tuple(one for one, _ in axes), tuple(axes), (), term)
 
 
-def with_phases(stages: Sequence[BlockStage], needed: Sequence[TvmBuffer]) -> list[list[Stmt | BlockStage]]:
+def with_phases(
+    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer]
+) -> list[list[Stmt | BlockStage]]:
     """The kernels that compute `stages`, each as its new statements and the stages that stay as they are.
 
-    Empty where no sum is over a tensor with zeros between its elements, or phases are no gain. `needed` are the
-    buffers that others read or the caller gets.
+    Empty where no sum is over a tensor with zeros between its elements, or phases are no gain. `constants` are known
+    when the package is built, `needed` are the buffers that others read or the caller gets.
     """
     found = [stage for stage in stages if stage.reduction]
     if len(found) != 1 or found[0].work < _LEAST_WORK or not found[0].spatial or not found[0].writes_its_axes():
@@ -293,7 +300,7 @@ def with_phases(stages: Sequence[BlockStage], needed: Sequence[TvmBuffer]) -> li
         return []
     for stage in reversed(before):
         term = _inlined(term, stage)
-    phases = _phases(total, term)
+    phases = _phases(total, term, constants)
     if phases is None or not phases.pays():
         return []
     return phases.kernels(after)
@@ -317,7 +324,7 @@ def _inlined(value: Expr, stage: BlockStage) -> Expr:
     return tvm_ffi.structural_map(value, (ir.TensorLoad, changed))
 
 
-def _phases(total: BlockStage, term: Expr) -> _Phases | None:
+def _phases(total: BlockStage, term: Expr, constants: Sequence[TvmBuffer]) -> _Phases | None:
     """What a sum of `term` is in phases; None where it is not over a tensor with zeros between its elements."""
     factors = list(_factors(term))
     stuffed = [one for one in factors if is_choice(one)]
@@ -359,7 +366,8 @@ def _phases(total: BlockStage, term: Expr) -> _Phases | None:
     known = [window for window in ended if window is not None]
     if len(known) < len(ended) or not all(is_of_one(one, windows, axes) for one in conditions):
         return None
-    return _Phases(total, load, tuple(others), tuple(known))
+    read = [node.source for one in others for node in expressions(one) if isinstance(node, ir.TensorLoad)]
+    return _Phases(total, load, tuple(others), tuple(known), all(among(one, constants) for one in read))
 
 
 def _factors(term: Expr) -> Iterator[Expr]:

@@ -13,6 +13,8 @@ from tvm import te, tirx, topi
 
 from edgetune.codegen import emit_kernel
 from edgetune.frontend.tensor_expression import stuffed_sums
+from edgetune.frontend.tensor_expression.kernel import program_from_te
+from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.program import Program
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
@@ -173,7 +175,8 @@ def test_a_filter_between_zeros_is_right(  # noqa: PLR0913  each is a property o
     [
         (False, ((1, 16, 32, 32), (16, 8, 4, 4)), True),
         (True, ((1, 32, 32, 64), (4, 4, 64, 3)), True),
-        (True, ((1, 16, 16, 128), (4, 4, 128, 64)), False),  # channels fill vectors, and steps without taps are skipped
+        (True, ((1, 16, 16, 128), (4, 4, 128, 64)), True),
+        (True, ((1, 2, 2, 128), (4, 4, 128, 64)), False),  # few results share the taps, which are copied
     ],
 )
 def test_transposed_convolutions_are_dense_where_that_is_faster(
@@ -181,6 +184,26 @@ def test_transposed_convolutions_are_dense_where_that_is_faster(
 ) -> None:
     program, _, _ = made(upscaled((2, 2), (1, 1), last=last), *shapes)
     assert (len(program.kernels) == 3 and program.kernels[1].name.endswith("_phases")) == dense
+
+
+def test_taps_of_weights_are_copied_when_the_package_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So they cost no time, and few results are enough; the weights themselves are not in the package."""
+    image, taps = (1, 2, 2, 128), (4, 4, 128, 64)
+    generator = np.random.default_rng(0)
+    x, w = (generator.standard_normal(shape).astype(np.float32) for shape in (image, taps))
+
+    def compiled() -> Program:
+        return program_from_te(upscaled((2, 2), (1, 1), last=True), {"x": (image, "float32")}, {"w": w}, "made")
+
+    program = compiled()
+    assert names(program) == ["upscaled_phases", "upscaled"]
+    assert [array.shape for array in program.constants.values()] == [(2, 2, 128, 4 * 64)]
+    assert [buffer.name for buffer in program.buffers] == ["x", "upscaled", "upscaled_taps", "upscaled_phases"]
+    answer = evaluate_program(program, [{"x": x}])[0]["upscaled"].transpose(0, 3, 1, 2)
+    wanted = scattered(x.transpose(0, 3, 1, 2), w.transpose(2, 3, 0, 1), (2, 2), (1, 1))
+    np.testing.assert_allclose(answer, wanted, rtol=1e-4, atol=1e-4)
+    monkeypatch.setattr("edgetune.frontend.tensor_expression.kernel._GROWTH", 0.5)
+    assert names(compiled()) == ["upscaled_taps", "upscaled_phases", "upscaled"], "flash would grow too much"
 
 
 @pytest.mark.usefixtures("always")
