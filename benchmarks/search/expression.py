@@ -29,6 +29,16 @@ Checked = tuple[np.ndarray, np.ndarray]
 Reference = Callable[..., Checked]
 
 
+def in_double(reference: Reference) -> Reference:
+    """`reference` with all of its operands in double precision."""
+    return lambda *operands: reference(*(operand.astype(np.float64) for operand in operands))
+
+
+def multilinear(definition: Callable[..., np.ndarray]) -> Reference:
+    """The reference of a sum of products: its terms are `definition` of the operands' absolute values."""
+    return in_double(lambda *operands: (definition(*operands), definition(*map(np.abs, operands))))
+
+
 @dataclass(frozen=True)
 class Expression:
     """An operator with its shapes.
