@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
+from benchmarks.search.everyday_layers import everyday_layers
+from benchmarks.search.everyday_numbers import everyday_numbers
+from benchmarks.search.everyday_pictures import everyday_pictures
+from benchmarks.search.everyday_signals import everyday_signals
 from benchmarks.search.expression import Expression
 from benchmarks.search.fields_grids import grids
 from benchmarks.search.fields_models import models
@@ -26,12 +30,19 @@ def _fields() -> Iterator[Expression]:
         yield from cases()
 
 
+def _everyday() -> Iterator[Expression]:
+    """What users of other fields may try first, from four files."""
+    for cases in (everyday_signals, everyday_pictures, everyday_layers, everyday_numbers):
+        yield from cases()
+
+
 _WITHOUT_PEER = {
     "unforeseen": unforeseen,
     "held-out": held_out,
     "small-extents": small_extents,
     "later": later,
     "fields": _fields,
+    "everyday": _everyday,
 }
 
 
