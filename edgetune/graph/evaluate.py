@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 import tvm
 
+from edgetune.graph.defined_results import with_defined_results
 from edgetune.graph.double_sums import in_double
 from edgetune.graph.program import Program
 from edgetune.graph.tvm_types import PrimFunc
@@ -68,7 +69,7 @@ class ReferenceFunction:
     """
 
     def __init__(self, function: PrimFunc) -> None:
-        wide = in_double(function)
+        wide = with_defined_results(in_double(function))
         self._types = [str(parameter.dtype) for parameter in wide.params]
         self._shapes = [tuple(int(extent) for extent in parameter.ty.shape) for parameter in wide.params]
         module = tvm.IRModule({"main": wide.with_attr("global_symbol", "main")})

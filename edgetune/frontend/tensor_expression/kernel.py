@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 from tvm import s_tir, te
+from tvm.error import InternalError
 from tvm.tirx import IntImm
 
 from edgetune.errors import UnsupportedOperator, UsageError
+from edgetune.frontend.tensor_expression.bounds import check_reads
 from edgetune.frontend.tensor_expression.normal_form import normal_form
 from edgetune.frontend.tensor_expression.parts import PartOfExpression, divisions_of
 from edgetune.frontend.tensor_expression.reciprocals import with_reciprocals
@@ -61,7 +63,14 @@ def program_from_te(
     """
     places = [_input(key, given, name) for key, given in inputs.items()]
     fixed = [_constant(key, value, name) for key, value in constants.items()]
-    computed = expression(*places, *fixed)
+    try:
+        computed = expression(*places, *fixed)
+    except InternalError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UsageError(
+            f"TVM refuses a stage of {name} ({reason}): //, %, << and >> are for integers, for example; write "
+            "x - y * te.floor(x / y) for the remainder of floats"
+        ) from error
     outputs = list(computed) if isinstance(computed, Sequence) else [computed]
     others = [type(one).__name__ for one in outputs if not isinstance(one, te.Tensor)]
     if others or not outputs:
@@ -214,6 +223,7 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
             f"a stage of {name} is no loop nest that computes one value, as those of TVM's cumsum and sort: "
             "write it with te.compute, one for each result"
         )
+    check_reads(function, name)
     if not _has_fixed_extents(function):
         raise UnsupportedOperator(
             f"an axis of {name} has an extent that depends on the element, as in an adaptive pooling: "

@@ -87,6 +87,14 @@ def test_stages_that_are_no_loop_nest_are_explained() -> None:
         program_from_te(lambda x: topi.cumsum(x, axis=1), {"x": ((4, 10), "float32")}, {}, "a")
 
 
+def test_what_tvm_refuses_in_a_stage_is_explained() -> None:
+    def compute(x: te.Tensor) -> te.Tensor:
+        return te.compute(x.shape, lambda i: x[i] % 1.0, "y")
+
+    with pytest.raises(UsageError, match=r"TVM refuses a stage of phase .*%, << and >> are for integers"):
+        program_from_te(compute, {"x": ((8,), "float32")}, {}, "phase")
+
+
 def test_constants_are_arrays() -> None:
     given: Any = {"w": [1.0, 2.0]}
     with pytest.raises(UsageError, match="constant 'w' of k is a list: give an array of numpy"):

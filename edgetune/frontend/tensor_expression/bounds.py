@@ -1,0 +1,110 @@
+"""Bounds: a stage of an expression that reads an element outside of a tensor is refused.
+
+An index is evaluated at all places of the axes that it depends on, under the conditions of the branches around it. What
+depends on values of tensors is not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+
+from edgetune.errors import UsageError
+from edgetune.graph.reduction_stage import is_choice
+from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock
+from edgetune.schedule.sketches.block_analysis import mentions
+from edgetune.schedule.sketches.places import integers_at
+
+_MOST_PLACES = 1 << 20
+"""Places at which an index is evaluated; where there are more, only those at the ends of the axes."""
+
+
+def check_reads(function: PrimFunc, name: str) -> None:
+    """Raises UsageError where a stage of `function`, the expression called `name`, reads outside of a tensor."""
+    found: list[str] = []
+
+    def look(block: SBlock) -> None:
+        axes = list(block.iter_vars)
+        if not all(isinstance(axis.dom.extent, tirx.IntImm) for axis in axes):
+            return
+
+        def check(load: BufferLoad, conditions: Sequence[Expr]) -> None:
+            for place, (index, extent) in enumerate(zip(load.indices, load.source.ty.shape, strict=True)):
+                wrong = _outside(index, int(extent), conditions, axes)
+                if wrong is not None:
+                    tensor = f"element {wrong} of axis {place} of '{load.source.name}', which has {int(extent)}"
+                    found.append(f"stage '{block.name_hint}' of {name} reads {tensor}")
+
+        for statement in _statements(block):
+            _loads(statement, (), check)
+
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, look))
+    if found:
+        raise UsageError(f"{found[0]}: limit the index, or read it in one branch of te.if_then_else")
+
+
+def _statements(block: SBlock) -> list[Expr]:
+    """The values and indices of what a block stores; none where a statement is under a condition."""
+    found: list[Expr] = []
+    branches: list[Any] = []
+    for body in (block.body, *([] if block.init is None else [block.init])):
+        tvm_ffi.structural_walk(body, (tirx.IfThenElse, branches.append))
+        tvm_ffi.structural_walk(body, (tirx.BufferStore, lambda store: found.extend([store.value, *store.indices])))
+    return [] if branches else found
+
+
+def _loads(node: Any, conditions: tuple[Expr, ...], check: Callable[[BufferLoad, Sequence[Expr]], None]) -> None:
+    """Calls `check` with each load in an expression, and with the conditions under which it is evaluated."""
+    if is_choice(node):
+        selects = isinstance(node, tirx.Select)
+        condition, chosen, other = (node.condition, node.true_value, node.false_value) if selects else node.args
+        _loads(condition, conditions, check)
+        _loads(chosen, (*conditions, condition), check)
+        _loads(other, (*conditions, tirx.Not(condition)), check)
+    elif isinstance(node, tirx.And | tirx.Or):
+        _loads(node.a, conditions, check)
+        _loads(node.b, (*conditions, node.a if isinstance(node, tirx.And) else tirx.Not(node.a)), check)
+    elif isinstance(node, ir.TensorLoad):
+        check(node, conditions)
+        for index in node.indices:
+            _loads(index, conditions, check)
+    elif isinstance(node, ir.Call):
+        for argument in node.args:
+            _loads(argument, conditions, check)
+    elif isinstance(node, tirx.Cast):
+        _loads(node.value, conditions, check)
+    else:
+        for side in ("a", "b"):
+            if hasattr(node, side):
+                _loads(getattr(node, side), conditions, check)
+
+
+def _outside(index: Expr, extent: int, conditions: Sequence[Expr], axes: Sequence[IterVar]) -> int | None:
+    """An element that `index` names and that is none of `extent`; None if there is none, or that is not known."""
+    used = [axis for axis in axes if any(mentions(one, axis.var) for one in (index, *conditions))]
+    places = _places(used)
+    named = integers_at(index, places)
+    if named is None:
+        return None
+    wrong = (named < 0) | (named >= extent)
+    for condition in conditions if wrong.any() else ():
+        held = integers_at(condition, places)
+        if held is None:
+            return None
+        wrong = wrong & held
+    found = np.broadcast_to(named, wrong.shape)[wrong]
+    return int(found[0]) if found.size else None
+
+
+def _places(axes: Sequence[IterVar]) -> Mapping[Any, np.ndarray]:
+    """The places of `axes`, each along a dimension of its own."""
+    ranges = [np.arange(int(axis.dom.min), int(axis.dom.min) + int(axis.dom.extent)) for axis in axes]
+    if prod(map(len, ranges)) > _MOST_PLACES:
+        ranges = [np.unique(np.concatenate([one[:2], one[-2:]])) for one in ranges]
+    grid = np.meshgrid(*ranges, indexing="ij", sparse=True)
+    return {axis.var: one for axis, one in zip(axes, grid, strict=True)}
