@@ -5,7 +5,7 @@ Passes that divide or reorder reductions read them from blocks, make others of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -189,6 +189,38 @@ def is_branch(node: Expr) -> bool:
 def is_choice(node: Expr) -> bool:
     """Whether a value is chosen by a branch or by a selection, which computes both sides."""
     return isinstance(node, tirx.Select) or is_branch(node)
+
+
+def conjuncts(condition: Expr) -> Iterator[Expr]:
+    """The conditions that must hold together."""
+    if isinstance(condition, tirx.And):
+        yield from conjuncts(condition.a)
+        yield from conjuncts(condition.b)
+    else:
+        yield condition
+
+
+def unconditional(term: Expr, *, selections: bool = True) -> tuple[list[Expr], Expr]:
+    """The conditions that must all hold so that a term of a sum is not 0, and its value then.
+
+    `selections`: also those that select between two sides that are both computed.
+    """
+    if is_branch(term) or (selections and isinstance(term, tirx.Select)):
+        sides = term.args if is_branch(term) else (term.condition, term.true_value, term.false_value)
+        if not is_zero_constant(sides[2]):
+            return [], term
+        rest, value = unconditional(sides[1], selections=selections)
+        return [*conjuncts(sides[0]), *rest], value
+    if isinstance(term, tirx.Mul):
+        ours, one = unconditional(term.a, selections=selections)
+        theirs, other = unconditional(term.b, selections=selections)
+        return [*ours, *theirs], one * other if ours or theirs else term
+    return [], term
+
+
+def is_zero_constant(value: Expr) -> bool:
+    """Whether a value is the number 0."""
+    return isinstance(value, tirx.FloatImm | tirx.IntImm) and float(value.value) == 0.0
 
 
 def _same_place(load: BufferLoad, other: BufferLoad) -> bool:

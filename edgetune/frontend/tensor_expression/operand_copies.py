@@ -15,14 +15,13 @@ from math import inf, prod
 import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
-from edgetune.graph.reduction_stage import is_branch
+from edgetune.graph.reduction_stage import conjuncts, is_branch
 from edgetune.graph.tvm_types import BufferLoad, Expr, Node, Stmt, TvmBuffer, Var
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
 from edgetune.schedule.rules.tiling import MAX_TILE, Core, axes_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stores
 from edgetune.schedule.sketches.idle_steps import COMPARISONS, substituted
-from edgetune.schedule.sketches.padded_vectors import conjuncts
 
 CORE = Core(lanes=16, registers=32, l1_bytes=32768)
 """The widest core: narrower vectors need as many cycles for a copy, and more for the sum."""
@@ -66,7 +65,11 @@ def reading(total: BlockStage, copies: Sequence[OperandCopy], *, selecting: bool
     block = total.block
     body = tvm_ffi.structural_map(block.body, [(ir.TensorLoad, changed), (ir.Call, changed)])
     kept = [region for region in block.reads if not any(region.source.same_as(copy.source) for copy in copies)]
-    reads = [*kept, *(point_region(new.source, list(new.indices)) for _, new in replaced)]
+    left: list[BufferLoad] = []
+    tvm_ffi.structural_walk(body, (ir.TensorLoad, left.append))
+    ours = [load for load in left if any(load.source.same_as(copy.source) for copy in copies)]
+    read = [*ours, *(new for _, new in replaced)]
+    reads = [*kept, *(point_region(load.source, list(load.indices)) for load in read)]
     made = s_tir.SBlock([], reads, block.writes, "", body, block.init)
     axes = [*total.spatial, *total.reduction]
     kinds = [int(axis.iter_type) for axis in axes]
@@ -149,11 +152,14 @@ def _along_terms(total: BlockStage) -> float:
 
 
 def padded(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
-    """The copy of a tensor with a border in place of a condition along the lanes; None where there is none such."""
+    """The copy of a tensor with a border in place of a condition along the lanes; None where there is none such.
+
+    Loads without a condition, as one factor of an autocorrelation, read the tensor itself.
+    """
     lane, analyzer = total.spatial[-1].var, _analyzer(total)
     values = [node for store in stores(total.block.body) for node in expressions(store.value)]
     branches = [node for node in values if _is_branch_around(node, buffer)]
-    if len(branches) != len(_all_loads(total, buffer)) or not branches:
+    if not branches:
         return None
     outside = {float(branch.args[2].value) for branch in branches}
     if len(outside) != 1 or not all(_says_inside(branch, analyzer) for branch in branches):

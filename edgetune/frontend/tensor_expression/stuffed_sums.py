@@ -24,7 +24,7 @@ from tvm import ir, sym, tirx
 from edgetune.frontend.tensor_expression.reordered import among, written_by
 from edgetune.frontend.tensor_expression.short_sums import term_of_sum
 from edgetune.frontend.tensor_expression.stuffed_windows import StuffedWindow, is_of_one, window_of, with_ends
-from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, is_choice, variable, with_places
+from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, conjuncts, is_choice, variable, with_places
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Stmt, TvmBuffer, Var
 from edgetune.schedule.sketches.block_analysis import (
     BlockStage,
@@ -34,7 +34,6 @@ from edgetune.schedule.sketches.block_analysis import (
     mentions,
     stores,
 )
-from edgetune.schedule.sketches.padded_vectors import conjuncts
 
 _LANES = 16
 """Lanes of the widest vectors."""

@@ -14,7 +14,7 @@ import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 from tvm.s_tir import Schedule
 
-from edgetune.graph.reduction_stage import is_branch, is_choice
+from edgetune.graph.reduction_stage import conjuncts, is_branch, is_choice
 from edgetune.graph.tvm_types import BufferStore, Expr, For, LoopRV, Stmt, Var
 from edgetune.schedule.sketches.block_analysis import (
     BlockStage,
@@ -26,7 +26,6 @@ from edgetune.schedule.sketches.block_analysis import (
     mentions,
 )
 from edgetune.schedule.sketches.lane_loads import step_along
-from edgetune.schedule.sketches.padded_vectors import conjuncts
 from edgetune.schedule.sketches.places import COMPARISONS, DIVISIONS, kind_at
 
 LANES = "edgetune_divided_row"

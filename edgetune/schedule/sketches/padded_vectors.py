@@ -6,12 +6,10 @@ last lane it holds for all between, as it compares places: then the vector needs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
-from edgetune.graph.reduction_stage import is_branch
+from edgetune.graph.reduction_stage import conjuncts, is_branch
 from edgetune.graph.tvm_types import Expr, For, Stmt, Var
 from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, is_one, mentions, stores
 from edgetune.schedule.sketches.idle_steps import COMPARISONS, change, substituted, with_own_variables
@@ -73,15 +71,6 @@ def whole_or_by_element(loop: For) -> Stmt:
     whole = with_own_variables([loop], realize, tvm_ffi.structural_map(store, (ir.Call, inside)), "inside")
     single = with_own_variables([_serial(loop)], realize, store, "edge")
     return tirx.IfThenElse(sym.Analyzer().simplify(tirx.all(*ends)), whole, single)
-
-
-def conjuncts(condition: Expr) -> Iterator[Expr]:
-    """The conditions that must hold together."""
-    if isinstance(condition, tirx.And):
-        yield from conjuncts(condition.a)
-        yield from conjuncts(condition.b)
-    else:
-        yield condition
 
 
 def _steps(index: Expr, lane: Var) -> bool:
