@@ -26,6 +26,7 @@ from edgetune.schedule.default_schedule import (
 from edgetune.schedule.default_sizes import tile_sizes
 from edgetune.schedule.rules.derivation import cycles_of_reductions, has_blocks
 from edgetune.schedule.sketches.block_analysis import BlockStage, analyse_blocks, expressions, stores
+from edgetune.schedule.sketches.clipped_rows import has_clipped_rows
 from edgetune.schedule.sketches.inlining import is_costly
 from edgetune.schedule.sketches.lane_loads import calls_function
 from edgetune.schedule.sketches.spaces import core_of, rows_of, stages_of, tile_of
@@ -92,7 +93,7 @@ def _function(stage: BlockStage) -> float:
 
 def overlapped_tail_algorithm(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:
     """The widest whole vectors that the target's registers hold, and whole tiles if the cost model predicts a gain."""
-    if has_empty_tensor(function):
+    if has_empty_tensor(function) or _clips_rows(function):
         return None
     names = (name for name in VECTORS if name in allowed and size_of(name) <= target.vector_bits)
     vectors = next(iter(algorithms_among(function, names)), None)
@@ -104,6 +105,12 @@ def overlapped_tail_algorithm(function: PrimFunc, allowed: Collection[str], targ
         return vectors if cheaper or blocks else None
     tiles = (f"{vectors.name}+{name}" for name in _tiles(vectors.function, TILES, target))
     return next(algorithms_among(function, (name for name in tiles if name in allowed)), vectors)
+
+
+def _clips_rows(function: PrimFunc) -> bool:
+    """Whether rows of a sum begin and end where a condition does: they need no vectors that overlap."""
+    analysis = analyse_blocks(function)
+    return analysis is not None and any(map(has_clipped_rows, analysis.reductions))
 
 
 def _has_blocks(function: PrimFunc, target: Target) -> bool:

@@ -52,6 +52,7 @@ from edgetune.schedule.rules.spatial_tile import (
 )
 from edgetune.schedule.rules.tiling import Core
 from edgetune.schedule.sketches.block_analysis import MOST_LANES, BlockAnalysis, BlockStage, analyse_blocks
+from edgetune.schedule.sketches.clipped_rows import has_clipped_rows
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.elementwise import add_row, sum_rows, vectorize_stage
 from edgetune.schedule.sketches.inlining import cheap_to_repeat, inline_all
@@ -125,7 +126,7 @@ class Stages:
             stage.name
             for stage in self.analysis.reductions
             if not (stage.name in tiled or stage.name in factored or stage.name in self.nested.values())
-            and has_rows_of_terms(stage, every_second=windows)
+            and (has_rows_of_terms(stage, every_second=windows) or has_clipped_rows(stage))
             and (stage is not last or len(last.spatial) > 1 or alone)  # what comes before may need its only loop
         ]
 

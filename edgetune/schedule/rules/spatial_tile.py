@@ -28,6 +28,7 @@ from edgetune.schedule.rules.tiling import (
     tile_choices,
 )
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, loop_extent, mentions
+from edgetune.schedule.sketches.clipped_rows import has_clipped_rows
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
 from edgetune.schedule.sketches.row_reduction import steps_in_blocks
@@ -85,7 +86,7 @@ def find_spatial_tile(
     elements, each of them adjacent in memory. `overlaps`: the last vectors of a row may overlap those before, where
     fewer vectors then serve.
     """
-    if not stage.spatial or not stage.reduction or not stage.writes_its_axes():
+    if not stage.spatial or not stage.reduction or not stage.writes_its_axes() or has_clipped_rows(stage):
         return None
     axis = stage.spatial[-1]
     lanes = lanes_for(extent_of(axis), native_lanes)

@@ -23,6 +23,7 @@ from edgetune.schedule.sketches.block_analysis import (
     stores,
 )
 from edgetune.schedule.sketches.choices import axis_of_choice, pays_across, unroll_short_row
+from edgetune.schedule.sketches.clipped_rows import CLIPPED, has_clipped_rows
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.index_sets import changes_along_row, divide_row, is_known_in_phases
 from edgetune.schedule.sketches.inlining import inline_all
@@ -228,7 +229,9 @@ def add_row(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisio
     """Add a row of terms, the innermost loop, in vectors and a remainder; `outermost` of the loops over terms."""
     block = sch.get_sblock(stage.name)
     row = sch.get_loops(block)[-1]
-    if (known_extent(sch, row) or 1) >= _FEWEST_LANES:
+    if has_clipped_rows(stage):
+        sch.annotate(row, CLIPPED, native_lanes)
+    elif (known_extent(sch, row) or 1) >= _FEWEST_LANES:
         _lanes(sch, row, native_lanes, decide)
     sch.decompose_reduction(block, outermost)
 

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from edgetune.graph.reduction_stage import is_branch
+from edgetune.graph.reduction_stage import conjuncts, is_branch
 from edgetune.graph.tvm_types import BufferStore, Expr, For, IRModule, PrimFunc, SBlock, Stmt, TvmBuffer
+from edgetune.schedule.sketches.clipped_rows import clipped_row
 from edgetune.schedule.sketches.divided_rows import parts_of_row
 from edgetune.schedule.sketches.idle_steps import skip_idle_steps
-from edgetune.schedule.sketches.padded_vectors import conjuncts, whole_or_by_element
+from edgetune.schedule.sketches.padded_vectors import whole_or_by_element
 from edgetune.schedule.sketches.remainders import overlap_end, peel_remainder
 
 
@@ -50,7 +51,8 @@ def _rebuilt(node: Stmt, parameters: Sequence[TvmBuffer] | None) -> Stmt:
         same = all(new is part for new, part in zip(parts, old, strict=True))
         return node if same else tirx.SeqStmt(parts)
     if isinstance(node, tirx.For):
-        divided = parts_of_row(node, parameters)
+        clipped = clipped_row(node)
+        divided = parts_of_row(node, parameters) if clipped is node else clipped
         if divided is not node:
             return divided
         peeled = peel_remainder(node, parameters)

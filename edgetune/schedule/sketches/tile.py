@@ -21,6 +21,7 @@ from edgetune.schedule.sketches.block_analysis import (
     extent_of,
     mentions,
 )
+from edgetune.schedule.sketches.clipped_rows import has_clipped_rows
 
 COPIED_COLUMNS = "_columns"
 """The end of the name of a stage that copies columns of a run-time operand."""
@@ -79,7 +80,7 @@ def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
     if len(analysis.reductions) != 1 or len(analysis.outputs) != 1:
         return None
     anchor = analysis.reductions[0]
-    if not anchor.spatial or not anchor.writes_its_axes():
+    if not anchor.spatial or not anchor.writes_its_axes() or has_clipped_rows(anchor):
         return None
     place = analysis.stages.index(anchor)
     before, after = analysis.stages[:place], analysis.stages[place + 1 :]
