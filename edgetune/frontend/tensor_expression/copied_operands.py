@@ -1,8 +1,8 @@
 """Copied operands: a sum along whose lanes an operand has gaps, or ends inside a vector, reads a copy.
 
 Either the copy has no gaps and no ends (`operand_copies.py`), or lanes run along another axis of the results, which no
-window and no condition mentions: then operands and results are transposed. A formula chooses. Each copy is a kernel of
-its own, and so is padding along rows that several results of a sum read.
+window and no condition mentions: then operands and results are transposed. A formula chooses. A sum that has no lanes
+at all reads a transposed copy, along whose rows it has terms. Each copy is a kernel of its own, and so is padding along rows that several results of a sum read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from edgetune.frontend.tensor_expression.operand_copies import CORE, MOVE, OperandCopy, in_phases, padded, reading
+from edgetune.frontend.tensor_expression.operand_copies import (
+    CORE,
+    MOVE,
+    OperandCopy,
+    in_phases,
+    padded,
+    reading,
+    turned,
+)
 from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, among, written_by
 from edgetune.graph.tvm_types import Stmt, TvmBuffer
 from edgetune.schedule.rules.tiling import loads_of
@@ -44,6 +52,10 @@ def with_copied_operands(stages: Sequence[BlockStage], constants: Sequence[TvmBu
     inside = _stage_of(reading(total, borders)) if borders else total
     phases = _copies_of(inside, constants, in_phases)
     if not borders and not phases:
+        across = turned(total, constants)
+        if across:
+            first = [[*before]] if before else []
+            return [*first, *([copy.made] for copy in across), [reading(total, across), *after]]
         return _with_padded_rows(before, [total, *after])
     skipped = [copy for copy in borders if copy.skipped]
     rows = _stage_of(reading(total, skipped, selecting=True)) if skipped else total

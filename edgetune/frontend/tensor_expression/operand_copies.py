@@ -16,12 +16,14 @@ import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
 from edgetune.graph.reduction_stage import conjuncts, is_branch
-from edgetune.graph.tvm_types import BufferLoad, Expr, Node, Stmt, TvmBuffer, Var
+from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Node, Stmt, TvmBuffer, Var
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
-from edgetune.schedule.rules.tiling import MAX_TILE, Core, axes_of
+from edgetune.schedule.rules.tiling import MAX_TILE, Core, axes_of, loads_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stores
 from edgetune.schedule.sketches.idle_steps import COMPARISONS, substituted
+from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
+from edgetune.schedule.sketches.row_reduction import steps_by_one
 
 CORE = Core(lanes=16, registers=32, l1_bytes=32768)
 """The widest core: narrower vectors need as many cycles for a copy, and more for the sum."""
@@ -35,6 +37,12 @@ _LANE = 1.0
 
 _EVERY_SECOND = 3.0
 """Cycles of a vector of every second element: two loads and a shuffle."""
+
+_CHAINED = 2.0
+"""Cycles of a term that is added to a single sum without lanes."""
+
+_FEWEST_TERMS = 8
+"""Terms along an axis from which on lanes along it pay."""
 
 _GAIN = 0.8
 
@@ -191,6 +199,56 @@ def padded(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
         value = tirx.if_then_else(tirx.all(*inside), value, tirx.const(min(outside), str(buffer.ty.dtype)))
     skipped = all(type(branch.args[0]) in COMPARISONS for branch in branches) and outside == {0.0}
     return OperandCopy(buffer, _copying(written, target, value, buffer, source), tuple(replaced), skipped)
+
+
+def turned(total: BlockStage, constants: Sequence[TvmBuffer]) -> list[OperandCopy]:
+    """Copies with an axis of the terms last in each, of a sum that has no lanes; empty where it has, or where none pay.
+
+    Of the trace of a product, `sum(a[i, k] * b[k, i])`, either operand lies across. `constants` are packed instead.
+    """
+    axes = [axis for axis in total.reduction if extent_of(axis) >= _FEWEST_TERMS]
+    if has_rows_of_terms(total) or any(extent_of(total.reduction[n]) >= _FEWEST_TERMS for n in contiguous_axes(total)):
+        return []
+    found = [(copies, axis) for axis in axes if (copies := _with_terms_last(total, axis.var, constants))]
+
+    def cycles(copies: Sequence[OperandCopy], axis: IterVar) -> float:
+        moved = sum(prod(int(extent) for extent in copy.source.ty.shape) for copy in copies)
+        return MOVE * moved + total.work / min(CORE.lanes, 1 << extent_of(axis).bit_length() - 1)
+
+    best = min(found, key=lambda one: cycles(*one), default=None)
+    return [] if best is None or cycles(*best) > _GAIN * _CHAINED * total.work else best[0]
+
+
+def _with_terms_last(total: BlockStage, axis: Var, constants: Sequence[TvmBuffer]) -> list[OperandCopy]:
+    """Copies of all operands that lie across an axis of the terms, with that axis last; empty where one has none."""
+    across: dict[tuple[str, int], list[BufferLoad]] = {}
+    for load in loads_of(total):
+        places = [number for number, index in enumerate(load.indices) if mentions(index, axis)]
+        if not places or any(load.source.same_as(one) for one in constants):
+            continue
+        if len(places) > 1 or not steps_by_one(load.indices[places[0]], axis):
+            return []
+        if places[0] != len(load.indices) - 1:
+            across.setdefault((str(load.source.name), places[0]), []).append(load)
+    copies = []
+    for (name, place), loads in across.items():
+        buffer = loads[0].source
+        if str(buffer.ty.dtype) != "float32":
+            return []
+        shape = [int(extent) for extent in buffer.ty.shape]
+        written = tirx.decl_buffer([*shape[:place], *shape[place + 1 :], shape[place]], "float32", f"{name}_turned")
+        target = [tirx.Var(f"v_ax{number}", "int32") for number in range(len(shape))]
+        source: list[Expr] = [*target[:place], target[-1], *target[place:-1]]
+        made = _copying(written, target, tirx.BufferLoad(buffer, source), buffer, source)
+        same = [one for one in _all_loads(total, buffer) if any(_is_same(one, load) for load in loads)]
+        moved = [[*one.indices[:place], *one.indices[place + 1 :], one.indices[place]] for one in same]
+        replaced = tuple((old, tirx.BufferLoad(written, new)) for old, new in zip(same, moved, strict=True))
+        copies.append(OperandCopy(buffer, made, replaced))
+    return copies
+
+
+def _is_same(load: BufferLoad, other: BufferLoad) -> bool:
+    return bool(tvm_ffi.structural_equal(list(load.indices), list(other.indices)))
 
 
 def _is_branch_around(node: Expr, buffer: TvmBuffer) -> bool:
