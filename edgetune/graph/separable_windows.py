@@ -1,9 +1,9 @@
 """Separable windows: a reduction over the rows and columns of a window is one over rows, then one over columns.
 
 The largest of 5 by 5 elements takes 25 comparisons; the largest of 5 rows for each column, then of 5 columns, takes 10:
-neighbouring windows share the results of their columns. It holds for every reduction of nothing but the elements of one
-tensor, as in pooling and box filters (A. Rosenfeld and A. C. Kak, Digital Picture Processing, 2nd edition, Academic
-Press 1982, volume 1, section 6.4.1).
+neighbouring windows share the results of their columns. It holds for every reduction of terms that are made of the
+elements at one place alone, as in pooling, box filters, and norms or products of blocks (A. Rosenfeld and A. C. Kak,
+Digital Picture Processing, 2nd edition, Academic Press 1982, volume 1, section 6.4.1).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
 from edgetune.graph.program import byte_size
@@ -70,10 +71,10 @@ def _stages(statement: Stmt) -> list[ReductionStage]:
 
 def _separated(whole: ReductionStage, level: int = 1) -> list[ReductionStage] | None:
     """The stages of a window, its outermost axis first; None where it stays whole."""
-    load, constants = whole.term, (tirx.IntImm, tirx.FloatImm)
+    load, constants = _only_place(whole), (tirx.IntImm, tirx.FloatImm)
     if not isinstance(whole.first, constants) or (whole.combine is tirx.Add and whole.first.value != 0):
         return None  # what a sum begins with is counted once
-    if not isinstance(load, ir.TensorLoad) or str(load.source.ty.dtype) != str(whole.out.ty.dtype):
+    if load is None or str(whole.term.ty.dtype) != str(whole.out.ty.dtype):
         return None
     first = next((axis for axis in whole.summed if axis[1] > 1), None)
     others = [axis for axis in whole.summed if first is not None and not axis[0].same_as(first[0])]
@@ -91,11 +92,30 @@ def _separated(whole: ReductionStage, level: int = 1) -> list[ReductionStage] | 
         return None
     title = _LINES if level == 1 else f"{_LINES}{level}"
     buffer = buffer_of(f"{whole.out.name}{title}", kept, str(whole.out.ty.dtype))
-    term = tirx.BufferLoad(load.source, at)
+    term = tvm_ffi.structural_map(whole.term, (ir.TensorLoad, lambda one: tirx.BufferLoad(one.source, at)))
     own = tuple(one for one, _ in kept)
     part = replace(whole, name=f"{whole.name}{title}", out=buffer, at=own, spatial=kept, summed=(first,), term=term)
     rest = replace(whole, summed=tuple(others), term=tirx.BufferLoad(buffer, within))
     return [part, *(_separated(rest, level + 1) or [rest])]
+
+
+def _only_place(whole: ReductionStage) -> BufferLoad | None:
+    """A load of a term that depends on the elements at one place of tensors of one shape alone; None for another term.
+
+    A condition depends on the place itself.
+    """
+    loads = whole.loads()
+    if not loads:
+        return None
+    shape, indices = [int(extent) for extent in loads[0].source.ty.shape], list(loads[0].indices)
+    alike = all(
+        [int(extent) for extent in one.source.ty.shape] == shape
+        and tvm_ffi.structural_equal(list(one.indices), indices)
+        for one in loads
+    )
+    rest = tvm_ffi.structural_map(whole.term, (ir.TensorLoad, lambda one: tirx.const(0, str(one.source.ty.dtype))))
+    placed = any(mentions(rest, axis) for axis, _ in (*whole.spatial, *whole.summed))
+    return loads[0] if alike and not placed else None
 
 
 def _spread(whole: ReductionStage, load: BufferLoad) -> int:

@@ -2,7 +2,8 @@
 
 Either the copy has no gaps and no ends (`operand_copies.py`), or lanes run along another axis of the results, which no
 window and no condition mentions: then operands and results are transposed. A formula chooses. A sum that has no lanes
-at all reads a transposed copy, along whose rows it has terms. Each copy is a kernel of its own, and so is padding along rows that several results of a sum read.
+at all reads a transposed copy, along whose rows it has terms. Each copy is a kernel of its own, and so is padding along
+rows that several results of a sum read.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def in_phases(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     stride = max(steps)
     *outer, last = (int(extent) for extent in buffer.ty.shape)
     copied = [*outer, stride, -(-last // stride)]
-    with_gaps = sum(_fetched(total, load) for load in loads)
+    with_gaps = sum(_fetched(total, load) for load in loads_of(total) if load.source.same_as(buffer))
     of_lane = _EVERY_SECOND / CORE.lanes if stride == 2 else _LANE
     cycles = with_gaps / CORE.lanes + MOVE * prod(copied)
     if total.spatial_extents[-1] < CORE.lanes or cycles > _GAIN * min(of_lane * with_gaps, _along_terms(total)):
