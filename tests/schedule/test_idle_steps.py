@@ -27,6 +27,8 @@ COMPARISONS = {
     "after": lambda i, j: j > i,
     "every second": lambda i, j: 2 * j <= i,
     "equal": lambda i, j: j == i,
+    "between": lambda i, j: tirx.all(j <= i + 5, i - j <= 9),
+    "near": lambda i, j: tirx.all(j < i, j >= i - 3, i >= 2),
 }
 
 
@@ -95,7 +97,7 @@ def test_every_schedule_means_what_plain_loops_mean(kind: str, rows: int, length
     assert check(triangle(kind, rows, length), target, seed) > 0
 
 
-@pytest.mark.parametrize(("kind", "skips"), [("up to", True), ("after", True), ("equal", False)])
+@pytest.mark.parametrize(("kind", "skips"), [("up to", True), ("after", True), ("between", True), ("equal", False)])
 def test_steps_without_lanes_are_skipped(kind: str, skips: bool) -> None:
     function, target = triangle(kind, 8, 64), board(256, 16)
     module, _ = split_packing(replay(function, default_trace(function, target, 1 << 20)[0]))

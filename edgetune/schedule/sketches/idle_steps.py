@@ -2,8 +2,9 @@
 
 A sum over a triangle, `acc = acc + Select(j <= i, x[j], 0)`, adds zeros where j is beyond the largest i of a tile, and
 selects nothing where j is within the smallest. Tests around each step of the tile save half of the work, and the
-selections of most of the rest. Of a maximum, `acc = max(acc, Select(j <= i, x[j], c))`, the idle step that is nearest
-to the others is kept, so that each element that has an idle step still sees the constant c.
+selections of most of the rest. Several conditions must hold together, as in the product of two
+triangles. Of a maximum, `acc = max(acc, Select(j <= i, x[j], c))`, the idle step that is nearest to the others is kept,
+so that each element that has an idle step still sees the constant c.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import reduce
 import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
+from edgetune.graph.reduction_stage import conjuncts
 from edgetune.graph.tvm_types import BufferStore, Expr, For, Node, Stmt, Var
 from edgetune.schedule.sketches.block_analysis import is_one
 
@@ -47,24 +49,25 @@ def skip_idle_steps(loop: For) -> Stmt:
     if selection is None:
         return loop.body
     values = {axis.var: value for axis, value in zip(body.block.iter_vars, body.iter_values, strict=True)}
-    condition = selection.condition
-    slack = substituted(COMPARISONS[type(condition)](condition), values)
-    most, least = (_extreme(slack, inner, sign) for sign in (1, -1))
-    step = None if most is None else change(most, loop)
-    if most is None or least is None or not step:
+    slacks = [substituted(COMPARISONS[type(one)](one), values) for one in conjuncts(selection.condition)]
+    most, least = ([one for slack in slacks if (one := _extreme(slack, inner, sign)) is not None] for sign in (1, -1))
+    steps = [step for one in most if (step := change(one, loop)) is not None]
+    if min(len(least), len(steps)) < len(slacks) or not any(steps):
         return loop.body
-    needed = most >= 0
+    needed = tirx.all(*(one >= 0 for one in most))
     if not isinstance(body.block.body.value, tirx.Add):
+        (farthest,), (step,) = most, steps
         nearest = loop.extent - 1 if step > 0 else tirx.IntImm(str(loop.loop_var.ty.dtype), 0)
-        needed = tirx.any(most >= -abs(step), loop.loop_var.equal(nearest))
+        needed = tirx.any(farthest >= -abs(step), loop.loop_var.equal(nearest))
 
     def chosen(node: Expr) -> Expr:
         return node.true_value if node.same_as(selection) else node
 
     added = tvm_ffi.structural_map(body.block.body, [(tirx.Select, chosen)])
-    whole = tirx.IfThenElse(least >= 0, with_own_variables(inner, body, added, "whole"), None)
+    all_add, some_do_not = tirx.all(*(one >= 0 for one in least)), tirx.any(*(one < 0 for one in least))
+    whole = tirx.IfThenElse(all_add, with_own_variables(inner, body, added, "whole"), None)
     # TVM loses one of two branches of a condition that it hoists out of a loop around it: so these are two conditions.
-    return tirx.SeqStmt([whole, tirx.IfThenElse(tirx.all(least < 0, needed), loop.body, None)])
+    return tirx.SeqStmt([whole, tirx.IfThenElse(tirx.all(some_do_not, needed), loop.body, None)])
 
 
 def with_own_variables(loops: Sequence[For], realize: Stmt, store: Stmt, word: str) -> Stmt:
@@ -85,7 +88,8 @@ def with_own_variables(loops: Sequence[For], realize: Stmt, store: Stmt, word: s
 def _selection(store: Stmt) -> Expr | None:
     """The selection in an accumulation that leaves out terms by their place; None for any other statement.
 
-    A sum leaves out a term or a factor of it, which then is 0; a maximum or minimum has a constant instead.
+    A sum leaves out a term or a factor of it, which then is 0, by one comparison or several; a maximum or minimum has a
+    constant instead, and one comparison.
     """
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tirx.Add | tirx.Max | tirx.Min):
         return None
@@ -93,7 +97,10 @@ def _selection(store: Stmt) -> Expr | None:
     term = store.value.b
     factors = [term.a, term.b] if sums and isinstance(term, tirx.Mul) else [term]
     for one in factors:
-        if isinstance(one, tirx.Select) and type(one.condition) in COMPARISONS and _accumulates(store):
+        if not isinstance(one, tirx.Select) or not _accumulates(store):
+            continue
+        parts = list(conjuncts(one.condition))
+        if (sums or len(parts) == 1) and all(type(part) in COMPARISONS for part in parts):
             constant = _is_zero(one.false_value) if sums else isinstance(one.false_value, tirx.FloatImm | tirx.IntImm)
             return one if constant else None
     return None
