@@ -19,6 +19,7 @@ from edgetune.frontend.tensor_expression.operand_copies import (
     padded,
     reading,
     turned,
+    wrapped,
 )
 from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, among, written_by
 from edgetune.graph.tvm_types import Stmt, TvmBuffer
@@ -49,7 +50,7 @@ def with_copied_operands(stages: Sequence[BlockStage], constants: Sequence[TvmBu
         return []
     total, place = found[0], stages.index(found[0])
     before, after = list(stages[:place]), list(stages[place + 1 :])
-    borders = _copies_of(total, constants, padded)
+    borders = [*_copies_of(total, constants, padded), *_copies_of(total, constants, wrapped)]
     inside = _stage_of(reading(total, borders)) if borders else total
     phases = _copies_of(inside, constants, in_phases)
     if not borders and not phases:

@@ -3,7 +3,9 @@
 Of `sum(x[4 * t + k] * w[k])`, neighbours along t read every fourth element. A copy holds the four phases of x one after
 another, `x[4 * q + p]` at [p, q]: then neighbours read neighbours (the polyphase form of a decimating filter, P. P.
 Vaidyanathan, Multirate Systems and Filter Banks, 1993, section 4.3). Of `sum(k <= t ? x[t - k] * w[k] : 0)`, the
-condition says no more than that t - k lies inside x: a copy with zeros around needs no condition.
+condition says no more than that t - k lies inside x: a copy with zeros around needs no condition. A copy of a row that
+goes on at its start, `x[(t - k) % n]`, needs no remainder. Of `sum(a[i, k] * b[k, i])`, which has no lanes, one operand
+is transposed.
 """
 
 from __future__ import annotations
@@ -249,6 +251,43 @@ def _with_terms_last(total: BlockStage, axis: Var, constants: Sequence[TvmBuffer
 
 def _is_same(load: BufferLoad, other: BufferLoad) -> bool:
     return bool(tvm_ffi.structural_equal(list(load.indices), list(other.indices)))
+
+
+def wrapped(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
+    """The copy of a tensor whose rows go on at their start, as `x[(t - k) % n]`; None where there is none such."""
+    analyzer, loads = _analyzer(total), _all_loads(total, buffer)
+    places = [_unwrapped(total, load, analyzer) for load in loads]
+    known = [place for place in places if place is not None]
+    if not known or len(known) < len(places):
+        return None
+    bounds = [analyzer.const_int_bound(place) for place in known]
+    first, last = min(int(one.min_value) for one in bounds), max(int(one.max_value) for one in bounds)
+    *outer, extent = (int(extent) for extent in buffer.ty.shape)
+    copied = [*outer, last - first + 1]
+    if MOVE * prod(copied) > _GAIN * _LANE * total.work:
+        return None
+    written = tirx.decl_buffer(copied, str(buffer.ty.dtype), f"{buffer.name}_wrapped")
+    target = [tirx.Var(f"v_ax{number}", "int32") for number in range(len(copied))]
+    at = tirx.floormod(target[-1] + first % extent, extent)
+    replaced = [
+        (load, tirx.BufferLoad(written, [*load.indices[:-1], analyzer.simplify(place - first)]))
+        for load, place in zip(loads, known, strict=True)
+    ]
+    made = _copying(written, target, tirx.BufferLoad(buffer, [*target[:-1], at]), buffer)
+    return OperandCopy(buffer, made, tuple(replaced))
+
+
+def _unwrapped(total: BlockStage, load: BufferLoad, analyzer: sym.Analyzer) -> Expr | None:
+    """Where a load would be in a row that does not end, if neighbours along lanes or terms are neighbours there."""
+    last = load.indices[-1] if load.indices else None
+    if not isinstance(last, tirx.FloorMod) or not analyzer.can_prove_equal(last.b, load.source.ty.shape[-1]):
+        return None
+    axes = [axis for axis in (total.spatial[-1], *total.reduction) if mentions(last, axis.var)]
+    for axis in (one for one in axes if not any(mentions(index, one.var) for index in load.indices[:-1])):
+        moved = analyzer.simplify(substituted(last.a, {axis.var: axis.var + 1}) - last.a)
+        if isinstance(moved, tirx.IntImm) and int(moved.value) == 1:
+            return last.a
+    return None
 
 
 def _is_branch_around(node: Expr, buffer: TvmBuffer) -> bool:
