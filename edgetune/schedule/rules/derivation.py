@@ -220,6 +220,8 @@ def note_of(stages: Stages, structure: Structure) -> str:
         parts.append("spatial tile of packed operands" if stages.spatial.packed else "spatial tile")
     elif stages.factored and structure.factored:
         parts.append("factored reductions")
+    elif any(map(has_clipped_rows, stages.analysis.reductions)):
+        parts.append("rows of terms between bounds")
     return ", ".join(parts) or "plain loops"
 
 
