@@ -30,6 +30,7 @@ from edgetune.codegen.register_tiles import tile_shapes, with_shapes
 from edgetune.codegen.traverse import children, expressions, map_loops, variables_in
 from edgetune.codegen.unrolling import extent_of, limit_unrolling, unroll_register_tiles, with_kind
 from edgetune.errors import TVM_REFUSALS, KernelFailed
+from edgetune.graph.flat_buffers import flatten_buffers
 from edgetune.graph.tvm_types import Expr, For, Pass, PrimFunc, Stmt, TvmTarget, Var
 
 
@@ -124,7 +125,7 @@ def _to_flat() -> Pass:
             s_tir.transform.StmtSimplify(),
             s_tir.transform.AnnotateIrregularLoop(),
             s_tir.transform.LowerOpaqueBlock(),
-            tirx.transform.FlattenBuffer(),
+            flatten_buffers(),
             tirx.transform.NarrowDataType(32),
         ]
     )

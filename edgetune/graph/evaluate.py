@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 import tvm
 
+from edgetune.graph import reference_pipeline
 from edgetune.graph.defined_results import with_defined_results
 from edgetune.graph.double_sums import in_double
 from edgetune.graph.program import Program
@@ -73,7 +74,8 @@ class ReferenceFunction:
         self._types = [str(parameter.dtype) for parameter in wide.params]
         self._shapes = [tuple(int(extent) for extent in parameter.ty.shape) for parameter in wide.params]
         module = tvm.IRModule({"main": wide.with_attr("global_symbol", "main")})
-        self._built = tvm.compile(module, target=tvm.target.Target({"kind": "llvm"}))["main"]
+        target = tvm.target.Target({"kind": "llvm"})
+        self._built = tvm.compile(module, target, tir_pipeline=reference_pipeline.NAME)["main"]
 
     def run(self, arguments: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], str]]) -> list[np.ndarray]:
         """Outputs (shape, numpy dtype name) for `arguments`, which are the first parameters."""

@@ -24,6 +24,7 @@ from edgetune.codegen.loop_names import with_loop_names
 from edgetune.codegen.lower import hoist_initialisation, sole_function
 from edgetune.codegen.traverse import children
 from edgetune.errors import TVM_REFUSALS, KernelFailed
+from edgetune.graph.flat_buffers import flatten_buffers
 from edgetune.graph.tvm_types import IRModule, Pass, PrimFunc, Stmt, TvmBuffer, TvmTarget, Var
 
 _THREADS = 1024  # the most of a block on any GPU that nvcc compiles for
@@ -141,7 +142,7 @@ def _to_flat() -> Pass:
             s_tir.transform.StmtSimplify(),
             s_tir.transform.AnnotateIrregularLoop(),
             s_tir.transform.LowerOpaqueBlock(),
-            tirx.transform.FlattenBuffer(),
+            flatten_buffers(),
             tirx.transform.NarrowDataType(32),
             s_tir.transform.LoopPartition(),
             tirx.transform.VectorizeLoop(False),
