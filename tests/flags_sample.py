@@ -46,6 +46,8 @@ _NODES: dict[str, tuple[str, list[str], int, dict[str, object]]] = {
     "masked": ("Add", ["x", "mask"], _FLOAT, {}),
     "softmax": ("Softmax", ["masked"], _FLOAT, {}),
     "round": ("Round", ["x"], _FLOAT, {}),
+    "floor": ("Floor", ["x"], _FLOAT, {}),
+    "ceil": ("Ceil", ["x"], _FLOAT, {}),
     "relu": ("Relu", ["x"], _FLOAT, {}),
     "smaller": ("Min", ["x", "one"], _FLOAT, {}),
     "sum": ("ReduceSum", ["x", "axis"], _FLOAT, {"keepdims": 1}),

@@ -83,7 +83,7 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "widen": (vector_snippets.needed_types, vector_snippets.widen),
     "narrow": (vector_snippets.needed_types, vector_snippets.narrow),
     "mac": (_mac_types, multiply_add),
-    "nearbyint": (_macro_types, vector_snippets.rounding),
+    **{word: (_macro_types, partial(vector_snippets.rounding, word)) for word in sorted(vector_snippets.ROUNDINGS)},
     "sqrt": (lambda rest: [f"type:{rest}"], vector_snippets.square_root),
     "every_second": (lambda rest: [*_macro_types(rest), f"type:{rest}u"], vector_snippets.every_second),
     "pairs": (_loads_need, vector_snippets.pairs),

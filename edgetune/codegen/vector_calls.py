@@ -16,6 +16,7 @@ from edgetune.codegen.intrinsics import POLYNOMIALS, operator
 from edgetune.codegen.strided_loads import strided
 from edgetune.codegen.text import ATOM, UNARY, Text, joined
 from edgetune.codegen.traverse import operands
+from edgetune.codegen.vector_snippets import ROUNDINGS
 from edgetune.graph.tvm_types import Expr
 
 if TYPE_CHECKING:
@@ -114,25 +115,19 @@ class MaskPrinter:
         return Text(f"__builtin_convertvector({text}, {self._type(bits, width)})")
 
 
-# Compilers make one vector instruction of a vector literal of these (given -fno-math-errno for sqrt).
-_LANEWISE = {
-    "sqrt": "sqrt",
-    "floor": "floor",
-    "ceil": "ceil",
-    "trunc": "trunc",
-    "nearbyint": "nearbyint",
-    "round": "nearbyint",
-}
+_ROUNDINGS = {**{word: word for word in sorted(ROUNDINGS)}, "round": "nearbyint"}
+# Of float64, they are vector literals, of which compilers may make one instruction (of roots with -fno-math-errno).
+_LANEWISE = {"sqrt": "sqrt", **_ROUNDINGS}
 _RESULTS = {
     "exp": "exponential",
     "log": "logarithm",
     "tanh": "tangent",
     "sigmoid": "sigmoid",
     "erf": "error",
-    "nearbyint": "rounded",
+    **dict.fromkeys(_ROUNDINGS, "rounded"),
     "sqrt": "root",
 }
-_FUNCTIONS = {"nearbyint": "nearbyint", "round": "nearbyint", "sqrt": "sqrt", "rsqrt": "sqrt"}
+_FUNCTIONS = {**_LANEWISE, "rsqrt": "sqrt"}
 _PASSED = ("likely", "ignore_loop_partition")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from edgetune.codegen.dtypes import by_short
 from edgetune.target.isa import INSTRUCTION_SETS
@@ -51,31 +52,62 @@ def min_max(word: str, rest: str) -> str:
 
 
 # From 2**23 on (0x4b000000) floats are integers, and NaN stays. The sign is restored for results of -0.
-_NEARBYINT = """    const {i} m = ({i})(({i})x & 0x7fffffff) < 0x4b000000;
+_ROUNDED = """    const {i} m = ({i})(({i})x & 0x7fffffff) < 0x4b000000;
     const {f} y = ({f})(({i})x & m);
     const {i} t = __builtin_convertvector(y, {i});
-    const {f} d = y - __builtin_convertvector(t, {f});
-    const {i} up = (d > 0.5f) | ((d == 0.5f) & -(t & 1)), down = (d < -0.5f) | ((d == -0.5f) & -(t & 1));
-    const {i} r = ({i})__builtin_convertvector(t - up + down, {f}) | (({i})x & (-0x7fffffff - 1));
+STEPS    const {i} r = ({i})__builtin_convertvector(RESULT, {f}) | (({i})x & (-0x7fffffff - 1));
     *v = ({f})((r & m) | (({i})x & ~m));
+"""
+_NEAREST = """    const {f} d = y - __builtin_convertvector(t, {f});
+    const {i} up = (d > 0.5f) | ((d == 0.5f) & -(t & 1)), down = (d < -0.5f) | ((d == -0.5f) & -(t & 1));
+"""
+# Bits are compared: for NEON, a subnormal number equals 0.
+_CUT = """    const {i} u = ({i})__builtin_convertvector(t, {f}) | (({i})x & (-0x7fffffff - 1));
+    const {i} cut = u != ({i})y;
 """
 
 
-def rounding(rest: str) -> str:
-    """`void @nearbyint_f32x16(f32x16 *v)`: rounds every lane of *v to the nearest integer, half to even.
+@dataclass(frozen=True)
+class _Rounding:
+    """One way to round: the integers it gives, its words for instructions, and what makes them of `t`, rounded to 0."""
+
+    gives: str
+    mode: int
+    letter: str
+    clang: str
+    steps: str
+    result: str
+
+
+_ROUNDINGS = {
+    "nearbyint": _Rounding("nearest integers, half to even", 8, "n", "roundeven", _NEAREST, "t - up + down"),
+    "floor": _Rounding("next integers below, or equal", 9, "m", "floor", _CUT, "t + (cut & (({i})x < 0))"),
+    "ceil": _Rounding("next integers above, or equal", 10, "p", "ceil", _CUT, "t - (cut & (({i})x >= 0))"),
+    "trunc": _Rounding("next integers towards 0, or equal", 11, "z", "trunc", "", "t"),
+}
+
+
+def rounding(word: str, rest: str) -> str:
+    """`void @floor_f32x16(f32x16 *v)`: rounds every lane of *v to an integer; `word` is also nearbyint, ceil or trunc.
 
     libm would work lane by lane. Adding and subtracting 1.5 * 2**23 is not safe: compilers may remove it under
     -funsafe-math-optimizations (which GCC needs for vectors on ARMv7).
     """
-    lanes = lanes_of(rest)
+    lanes, way = lanes_of(rest), _ROUNDINGS[word]
     macros = [isa.vectors.clang_rounds for isa in INSTRUCTION_SETS.values() if isa.vectors.clang_rounds]
-    has = "defined(__clang__) && __has_builtin(__builtin_elementwise_roundeven)"
+    builtin = f"__builtin_elementwise_{way.clang}"
+    has = f"defined(__clang__) && __has_builtin({builtin})"
     clang = f"{has} && ({' || '.join(f'defined({macro})' for macro in macros)})"
-    choices = [(clang, "*v = __builtin_elementwise_roundeven(x);")]
-    choices += [(one.condition(), one.code()) for one in instructions(lambda isa: isa.rounding, lanes)]
-    plain = _NEARBYINT.format(i=f"i32x{lanes}", f=rest)
-    comment = "/* The nearest integers, half to even: exact. Where no instruction does it, by way of int32_t. */\n"
-    return f"{comment}{_HEAD}@nearbyint_{rest}({rest} *v)\n{{\n    const {rest} x = *v;\n{either(choices, plain)}}}\n"
+    choices = [(clang, f"*v = {builtin}(x);")]
+    words = {"mode": str(way.mode), "letter": way.letter}
+    choices += [(one.condition(), one.code(**words)) for one in instructions(lambda isa: isa.rounding, lanes)]
+    plain = _ROUNDED.replace("STEPS", way.steps).replace("RESULT", way.result).format(i=f"i32x{lanes}", f=rest)
+    comment = f"/* The {way.gives}: exact. Where no instruction does it, by way of int32_t. */\n"
+    return f"{comment}{_HEAD}@{word}_{rest}({rest} *v)\n{{\n    const {rest} x = *v;\n{either(choices, plain)}}}\n"
+
+
+ROUNDINGS = frozenset(_ROUNDINGS)
+"""Names of the functions that `rounding` prints."""
 
 
 def square_root(rest: str) -> str:

@@ -29,30 +29,56 @@ IDS = ["aarch64", "armv7", "x86-128", "x86-256", "x86-512"]
 def _elementwise(
     array: np.ndarray, to: str, body: Callable[..., Any], target: Target, folder: Path, cc: str | None
 ) -> np.ndarray:
+    kernel = _vectorised(array, body, target)
+    return run_kernel(kernel, target, [array, np.zeros(array.shape, to)], folder, cc=cc)[-1]
+
+
+def _vectorised(array: np.ndarray, body: Callable[..., Any], target: Target) -> KernelSource:
     source = te.placeholder(array.shape, str(array.dtype), name="x")
     out = te.compute(array.shape, lambda i: body(source[i]), name="out")
     schedule = tvm.s_tir.Schedule(te.create_prim_func([source, out]))
     lanes = max(1, target.vector_bits // 32)
     schedule.vectorize(schedule.split(schedule.get_loops(schedule.get_sblock("out"))[-1], [None, lanes])[-1])
-    kernel = emit_kernel(schedule.mod, target, "elementwise")
-    return run_kernel(kernel, target, [array, np.zeros(array.shape, to)], folder, cc=cc)[-1]
+    return emit_kernel(schedule.mod, target, "elementwise")
 
 
 def _compilers(target: Target) -> list[str | None]:
     return [None, "clang-19"] if target.isa == "x86_64" else [None]
 
 
+ROUNDED = [(tirx.nearbyint, np.rint), (tirx.floor, np.floor), (tirx.ceil, np.ceil), (tirx.trunc, np.trunc)]
+
+
+@pytest.mark.parametrize(("function", "expected"), ROUNDED, ids=["nearest", "down", "up", "to_zero"])
 @pytest.mark.parametrize("target", BOARDS, ids=IDS)
-def test_rounding_is_half_to_even_for_every_kind_of_number(target: Target, tmp_path: Path) -> None:
+def test_rounding_is_exact_for_every_kind_of_number(
+    target: Target, function: Callable[..., Any], expected: np.ufunc, tmp_path: Path
+) -> None:
     special = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, -0.49999997, 2.0**22 + 0.5, 2.0**23 - 0.5, 2.0**23 + 1]
-    special += [2.0**24 + 2, -(2.0**31), 2.0**40, -3e38, np.inf, -np.inf, np.nan]
+    special += [2.0**24 + 2, -(2.0**31), 2.0**40, -3e38, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-39, -1e-39]
+    special += [0.99999994, -0.99999994, 1.0000001, -1.0000001, 1 - 2.0**23, -0.5 - 2.0**22, -(2.0**23)]
     random = np.random.default_rng(1).uniform(-300, 300, 1000)
     numbers = np.concatenate([special, np.round(random * 2) / 2, random])
     x = np.resize(numbers, 2048).astype(np.float32)
     for cc in _compilers(target):
-        result = _elementwise(x, "float32", tirx.nearbyint, target, tmp_path, cc)
-        np.testing.assert_array_equal(result, np.rint(x))
-        np.testing.assert_array_equal(np.signbit(result), np.signbit(np.rint(x)))
+        result = _elementwise(x, "float32", function, target, tmp_path, cc)
+        np.testing.assert_array_equal(result, expected(x))
+        np.testing.assert_array_equal(np.signbit(result), np.signbit(expected(x)))
+
+
+@pytest.mark.parametrize("target", BOARDS, ids=IDS)
+def test_fake_quantisation_has_no_single_lane(target: Target, tmp_path: Path) -> None:
+    x = np.linspace(-20, 20, 2048, dtype=np.float32)
+    for function, expected in ROUNDED:
+
+        def quantised(v: Any, function: Callable[..., Any] = function) -> Any:
+            low, high, scale = (tirx.const(number, "float32") for number in (-128.0, 127.0, 0.125))
+            return tirx.min(tirx.max(function(v * tirx.const(8.0, "float32")), low), high) * scale
+
+        kernel = _vectorised(x, quantised, target)
+        assert "__builtin_" not in kernel.definition
+        result = run_kernel(kernel, target, [x, np.zeros_like(x)], tmp_path)[-1]
+        np.testing.assert_array_equal(result, np.clip(expected(x * 8), -128, 127) / 8)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])

@@ -164,7 +164,17 @@ def test_the_sample_calls_all_functions_of_floats(package: Path) -> None:
     """The rest of the preamble is integers, on which no flag of float arithmetic bears."""
     called = set(re.findall(r"\bflags__(\w+)\(", (package / "src/flags_kernels.c").read_text(encoding="utf-8")))
     assert {f"{name}_{short}" for name in polynomials.BODIES for short in ("f32", "f32x4")} <= called
-    rest = {"sigmoid_f64", "nearbyint_f32x4", "whole_f32x4", "f32_to_i64", "f64_to_i64", "f32_to_i8", "max_f32"}
+    rest = {
+        "sigmoid_f64",
+        "nearbyint_f32x4",
+        "floor_f32x4",
+        "ceil_f32x4",
+        "whole_f32x4",
+        "f32_to_i64",
+        "f64_to_i64",
+        "f32_to_i8",
+        "max_f32",
+    }
     rest |= {"vmax_f32x4", "vmin_f32x4", "lanes_sum_f32x4", "lanes_largest_f32x4", "from_f16_f32", "to_f16_f32"}
     rest |= {f"lanes_{word}_each_f32x4x4" for word in ("sum", "largest", "smallest")}
     assert rest | {"from_bf16_f32", "to_bf16_f32", "min_f32"} <= called

@@ -21,7 +21,7 @@ _GCC_KERNELS = ("-fno-schedule-insns",)
 _WIDEN = ("ldr %s0, [%1]", "{letter}xtl %0.8h, %0.8b", "{letter}xtl %0.4s, %0.4h")
 _VECTORS = VectorInstructions(
     square_root={4: (Instruction("__aarch64__", '__asm__("fsqrt %0.4s, %1.4s" : "=w"(*v) : "w"(x));'),)},
-    rounding={4: (Instruction("__aarch64__", '__asm__("frintn %0.4s, %1.4s" : "=w"(*v) : "w"(x));'),)},
+    rounding={4: (Instruction("__aarch64__", '__asm__("frint{letter} %0.4s, %1.4s" : "=w"(*v) : "w"(x));'),)},
     clang_rounds="__aarch64__",
     widen={4: (Instruction("__aarch64__", widening_assembly(_WIDEN)),)},
     float_registers=dict.fromkeys((4, 8, 16), (("defined(__aarch64__)", "w"),)),

@@ -57,7 +57,8 @@ class VectorInstructions:
     infinite for 0 and infinity; one of both is NaN for negative numbers and NaN."""
 
     rounding: Rows = field(default_factory=dict)
-    """Floats rounded to integers, half to even."""
+    """Floats rounded to integers: to the nearest (half to even), down, up, or to zero. `mode` says which in
+    instructions of x86 (8, 9, 10 or 11), `letter` in those of ARM (n, m, p or z)."""
 
     square_root: Rows = field(default_factory=dict)
     """Square roots of floats, rounded once; NaN for negative ones."""
@@ -66,7 +67,7 @@ class VectorInstructions:
     """Floats of which half are loaded from the address `low`, half from `high`."""
 
     clang_rounds: str = ""
-    """The macro with which clang makes one instruction of `__builtin_elementwise_roundeven`."""
+    """The macro with which clang makes one instruction of `__builtin_elementwise_roundeven` and its like."""
 
     multiply_add: Rows = field(default_factory=dict)
     """c + a * b for 32-bit integers, where a (`low`: its low halves alone) and b fit 16 bits."""

@@ -130,9 +130,9 @@ _VECTORS = VectorInstructions(
         16: _exponents("__AVX512F__", "512", "-1, 4", "0xffff, 4"),
     },
     rounding={
-        4: _gcc("__SSE4_1__", "roundps", "*v = {name}(x, 8);"),
-        8: _gcc("__AVX__", "roundps256", "*v = {name}(x, 8);"),
-        16: _gcc("__AVX512F__", "rndscaleps_mask", "*v = {name}(x, 8, x, -1, 4);"),
+        4: _gcc("__SSE4_1__", "roundps", "*v = {name}(x, {mode});"),
+        8: _gcc("__AVX__", "roundps256", "*v = {name}(x, {mode});"),
+        16: _gcc("__AVX512F__", "rndscaleps_mask", "*v = {name}(x, {mode}, x, -1, 4);"),
     },
     square_root={
         4: _gcc("__SSE__", "sqrtps", "*v = {name}(x);"),
