@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tvm import te, tirx
 
 from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.graph.memory.plan import plan
@@ -23,6 +24,9 @@ from edgetune.target.target import Compiler, Target, load_target
 SHA = "ab" * 32
 FLAVOURS = (MAKE, CMAKE)
 HOSTILE = 'in*/put "0"\n\\ ??/ %s'
+
+NOTHING = tirx.PrimFunc([], tirx.Evaluate(0))
+"""The function of kernels whose C is written here."""
 
 
 def generic_x86() -> Target:
@@ -47,11 +51,11 @@ def generic_x86() -> Target:
 def program(name: str = "tiny", width: int = 8, input_name: str = "x", output_name: str = "y") -> Program:
     """Scale-and-shift by a weight vector (called twice), then a sum with the input: 4 x width floats."""
     shape = (4, width)
-    function: Any = None
+    one, other = (te.placeholder(shape, "float32", name=word) for word in "ab")
     scale = Kernel(
         "scale_add",
         "11" * 32,
-        function,
+        NOTHING,
         (
             Param("a", shape, "float32", "input"),
             Param("w", (width,), "float32", "constant"),
@@ -64,7 +68,7 @@ def program(name: str = "tiny", width: int = 8, input_name: str = "x", output_na
     total = Kernel(
         "add",
         "22" * 32,
-        function,
+        te.create_prim_func([one, other, te.compute(shape, lambda *i: one(*i) + other(*i), name="out")]),
         (
             Param("a", shape, "float32", "input"),
             Param("b", shape, "float32", "input"),
@@ -222,7 +226,6 @@ def copies(
     random = np.random.default_rng(11)
     specs, buffers, kernels, calls, made = [], [], [], [], []
     constants: dict[int, np.ndarray] = {}
-    function: Any = None
     for number, (dtype, shape) in enumerate(tensors):
         source, target = 2 * number, 2 * number + 1
         specs.append((TensorSpec(f"in {dtype}", shape, dtype), TensorSpec(f"out {dtype}", shape, dtype)))
@@ -234,7 +237,7 @@ def copies(
             Param("a", shape, dtype, "input" if inputs else "constant"),
             Param("b", shape, dtype, "output"),
         )
-        kernels.append(Kernel(f"copy_{number}", "33" * 32, function, params, ("Identity",), 0, 1))
+        kernels.append(Kernel(f"copy_{number}", "33" * 32, NOTHING, params, ("Identity",), 0, 1))
         calls.append(Call(number, (source, target), "Identity"))
         c_type = {"float16": "_Float16"}.get(dtype, ctext.c_type(dtype))
         symbol = kernel_symbol("copies", f"copy_{number}")

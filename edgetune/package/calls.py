@@ -18,7 +18,7 @@ import numpy as np
 from edgetune.codegen.kernel_source import CParam, KernelSource, Launch
 from edgetune.errors import KernelFailed
 from edgetune.graph.memory.plan import MemoryPlan
-from edgetune.graph.program import Param, Part, Program
+from edgetune.graph.program import Kernel, Param, Part, Program
 from edgetune.package import ctext
 from edgetune.package.constants import Weights
 from edgetune.package.interface import Interface
@@ -91,6 +91,7 @@ class KernelView:
     provenance: KernelProvenance
     time: str
     macs: int
+    work: str
     calls: int
     workers: int
     launches: tuple[Launch, ...] = ()
@@ -289,6 +290,7 @@ def kernel_views(
                 provenance=origin,
                 time=_time_line(origin),
                 macs=kernel.macs,
+                work=_work(kernel),
                 calls=calls[index],
                 workers=source.workers,
                 launches=source.launches,
@@ -301,6 +303,17 @@ def kernel_views(
             )
         )
     return tuple(views)
+
+
+def _work(kernel: Kernel) -> str:
+    """What one call computes: the products that it adds up, or else its operations, or else the elements it writes."""
+    from edgetune.codegen.operations import operations  # imports TVM
+
+    if kernel.macs:
+        return f"{kernel.macs:,} multiply-accumulates"
+    count, elements = operations(kernel.function), sum(prod(p.shape) for p in kernel.params if p.role == "output")
+    amount, unit = (count, "operation") if count else (elements, "element")
+    return f"{amount:,} {unit}{'' if amount == 1 else 's'}"
 
 
 def _gaps(param: Param) -> str:

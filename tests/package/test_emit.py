@@ -230,6 +230,14 @@ def test_ram_of_a_package_without_an_arena_is_that_of_its_header(tmp_path: Path)
     assert "| workspace (the arena, with the scratch memory of kernels) | 64 |" in report
 
 
+def test_the_comment_of_a_kernel_without_arithmetic_has_the_number_of_its_elements(tmp_path: Path) -> None:
+    model, made, cases = sample.copies([("float32", (2, 3))])
+    origins = [KernelProvenance("33" * 32, "fixed")]
+    sample.write(sample.compiled(model, made, origins), cases, tmp_path / "p", measure=False)
+    text = (tmp_path / "p/src/copies_kernels.c").read_text(encoding="utf-8")
+    assert " * Work:      6 elements, called 1 time a run\n" in text
+
+
 @pytest.mark.parametrize(
     ("operators", "told"),
     [
