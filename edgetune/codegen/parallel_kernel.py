@@ -116,7 +116,8 @@ def _kernel(
     own_bytes = -(-max(part.printed.scratch_bytes for part in parts) // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
     scratch_bytes = shared_bytes + sharing.workers * own_bytes
     text = []
-    body = []
+    read = {name for part in parts for name in part.operands}
+    body = [f"{INDENT}(void){param.name};" for param in params if param.name not in read]
     for buffer, offset in offsets.items():
         c_type = storage_type(element_and_lanes(buffer.ty.dtype)[0], target.has_float16)
         where = f"scratch + {offset}" if offset else "scratch"

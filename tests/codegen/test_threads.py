@@ -87,6 +87,13 @@ def transposed(rows: int, columns: int, bits: int = 256) -> Any:
     return replay(function, default_trace(function, board)[0])
 
 
+def with_an_unread_input() -> Any:
+    """A sum of two of three inputs."""
+    a, b, c = (te.placeholder((40, 96), "float32", name=name) for name in "abc")
+    total = te.compute((40, 96), lambda i, j: a[i, j] + c[i, j], name="total")
+    return tvm.IRModule({"main": te.create_prim_func([a, b, c, total])})
+
+
 KERNELS: dict[str, Callable[[], Any]] = {
     "attention": attention,
     "overlapping": overlapping,
@@ -101,6 +108,7 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "remainder_of_each_row": lambda: with_remainder(own=False),
     "remainder_of_all": lambda: with_remainder(own=True),
     "transposed": lambda: transposed(90, 70),
+    "unread": with_an_unread_input,
     "short_rows": lambda: transposed(900, 3),
     "long_rows": lambda: transposed(5, 900),
     "squares_of_16": lambda: transposed(400, 21, 512),
@@ -156,7 +164,7 @@ def test_each_thread_asks_for_all_of_the_next_block(name: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
-@pytest.mark.parametrize("kernel", ["attention", "odd_rows", "register_tile", "softmax"])
+@pytest.mark.parametrize("kernel", ["attention", "odd_rows", "register_tile", "softmax", "unread"])
 def test_compilers_have_nothing_to_say(kernel: str, compiler: str, tmp_path: Path) -> None:
     source = backwards(emit_shared_kernel(KERNELS[kernel](), wide_target(), "sample", ALL))
     compile_strictly(source, wide_target(), tmp_path, compiler)
