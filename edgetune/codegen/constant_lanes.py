@@ -12,6 +12,9 @@ from edgetune.graph.tvm_types import Expr
 _OPERATIONS: dict[type, Callable[[int, int], int]] = {
     tirx.Add: operator.add,
     tirx.Sub: operator.sub,
+    tirx.Mul: operator.mul,
+    tirx.FloorDiv: lambda a, b: a // b if b else 0,
+    tirx.FloorMod: lambda a, b: a % b if b else 0,
     tirx.EQ: operator.eq,
     tirx.NE: operator.ne,
     tirx.LT: operator.lt,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tvm import ir, tirx
 
 from edgetune.codegen import intrinsics
+from edgetune.codegen.constant_lanes import constant_lanes
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.literals import float_literal, int_literal, plus
@@ -273,6 +274,9 @@ class ScalarPrinter(ElementPrinter):
     def _division(self, e: Expr) -> Text:
         of = element_and_lanes(e.ty)[0]
         word = _DIVISIONS[type(e)]
+        known = None if isinstance(self.lane, str) or of.bits < 32 else constant_lanes(e, self.lane or 0, 1)
+        if known is not None:
+            return int_literal(known[0], of)
         a, b = self.scalar(e.a), self.scalar(e.b)
         if of.kind == "float":
             if word == "div":

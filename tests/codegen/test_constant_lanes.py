@@ -36,6 +36,9 @@ def splat(value: Expr | int) -> Expr:
         (tirx.And(splat(12) <= LANES, tirx.NE(LANES, splat(17))), [0, 1, 0, 1]),
         (splat(tirx.Var("n", "int32")) > LANES, None),
         (tirx.Ramp(tirx.Var("n", "int32"), tirx.IntImm("int32", 1), 8), None),
+        (tirx.floormod(LANES * splat(2), splat(7)), [1, 0, 6, 5]),
+        (tirx.floordiv(LANES - splat(15), splat(4)), [-1, -1, 0, 1]),
+        (tirx.FloorMod(LANES, splat(0)), [0, 0, 0, 0]),
     ],
     ids=str,
 )
@@ -68,3 +71,22 @@ def test_a_choice_that_is_known_is_no_choice() -> None:
     assert "f32x16" in code
     assert "mask" not in code
     assert " ? " not in code
+
+
+def test_remainders_of_known_lanes_are_numbers(tmp_path: Path) -> None:
+    """100 rows of 7 are vectors of 16 lanes and a rest, in which every place along a row is known."""
+    x = te.placeholder((100, 7), name="x")
+
+    def value(i: Expr, j: Expr) -> Expr:
+        return x[i, j] * ((j * 2 + 1) % 5).astype("float32") + tirx.floordiv(j, 5).astype("float32")
+
+    function, target = prim_func([x], te.compute((100, 7), value, "weighed")), wide_target(512)
+    text, _ = default_schedule(function, target, 1 << 20, FORMS)
+    source = emit_kernel(apply_schedule(function, text).module, target, "k")
+    assert re.search(r"i32x8 value\w* = \(i32x8\)\{2, 3, 4, 5, 6, 0, 1, 2\};", source.definition)
+    (given, _) = random_arguments(function)
+    compile_strictly(source, target, tmp_path, "gcc")
+    result = run_kernel(source, target, [given, np.zeros_like(given)], tmp_path)[-1]
+    place = np.arange(7)
+    wanted = given * ((place * 2 + 1) % 5).astype(np.float32) + (place // 5).astype(np.float32)
+    np.testing.assert_allclose(result, wanted, atol=1e-6)
