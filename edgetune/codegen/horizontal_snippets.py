@@ -22,7 +22,8 @@ def needed(word: str, rest: str) -> list[str]:
 def lanes_function(word: str, rest: str) -> str:
     """`float @lanes_sum_f32x16(const f32x16 *)`: the sum (maximum, minimum) of all lanes, by halves."""
     lanes = int(rest.partition("x")[2])
-    text = f"static inline __attribute__((always_inline)) float @lanes_{word}_{rest}(const {rest} *v)\n{{\n"
+    text = f"/* The {word} of all lanes, by halves. */\n"
+    text += f"static inline __attribute__((always_inline)) float @lanes_{word}_{rest}(const {rest} *v)\n{{\n"
     text += f"    {rest} a = *v, b;\n"
     half = lanes // 2
     while half:
@@ -57,7 +58,10 @@ def lanes_each_function(word: str, rest: str) -> str:
     parameters = [f"const {vector} *{name}" for name in names]
     inputs = ",\n    ".join(", ".join(parameters[place : place + FOUR]) for place in range(0, len(names), FOUR))
     left = [f"*{name}" for name in names]
-    text = f"static inline __attribute__((always_inline)) void @lanes_{word}_each_{rest}(\n    {short} *to, {inputs})\n"
+    text = f"/* *to = the {word} of the lanes of each of {count} vectors. */\n"
+    text += (
+        f"static inline __attribute__((always_inline)) void @lanes_{word}_each_{rest}(\n    {short} *to, {inputs})\n"
+    )
     text += f"{{\n    {vector} {', '.join(f'v{place}' for place in range(len(left) // 2))}, other;\n"
 
     for size in (1, 1, *[FOUR] * (lanes // 8 if len(names) > FOUR else 0)):

@@ -142,5 +142,7 @@ def converter(kind: str, short: str) -> str:
             f"    F c = SEL(x == x, x, K(0.0f));\n    c = SEL(c > {low}.0f, c, K({low}.0f));\n"
             f"    c = SEL(c < {high}.0f, c, K({high}.0f));\n    *r = FTOI(c);\n"
         )
-    head = f"{_VECTOR_FUNCTION}@{kind}_{short}(const {short} *v, {ints} *r)\n{{\n"
+    limits = f", limited to those of {'u' * (target[0] == 'u')}int{target[1:]}_t" if target else ""
+    head = f"/* *r = *v as integers{limits}; 0 where it is NaN. */\n"
+    head += f"{_VECTOR_FUNCTION}@{kind}_{short}(const {short} *v, {ints} *r)\n{{\n"
     return f"{head}    const {short} x = *v;\n{instantiated(body, short)}}}\n"

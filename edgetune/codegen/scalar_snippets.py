@@ -24,29 +24,32 @@ def _limits(of: Element) -> tuple[str, str]:
 
 def _extreme(rest: str, sign: str, word: str) -> str:
     of = by_short(rest).value
-    return f"static inline {of} @{word}_{rest}({of} a, {of} b) {{ return b {sign} a ? b : a; }}\n"
+    which = f"The {'larger' if word == 'max' else 'smaller'} one"
+    comment = f"/* {which}; a where one of both is NaN. */\n" if by_short(rest).kind == "float" else f"/* {which}. */\n"
+    return f"{comment}static inline {of} @{word}_{rest}({of} a, {of} b) {{ return b {sign} a ? b : a; }}\n"
 
 
 def _negated(of: Element) -> str:
     return f"({of.value})(0u - ({_unsigned(of)})a)"
 
 
-def _binary(name: str, rest: str, body: str) -> str:
-    """The function `name` of two numbers `a` and `b`; `body` is its statements."""
+def _binary(name: str, rest: str, comment: str, body: str) -> str:
+    """The function `name` of two numbers `a` and `b`; `body` is its statements, `comment` what they compute."""
     of = by_short(rest).value
-    return f"static inline {of} @{name}_{rest}({of} a, {of} b)\n{{\n{body}}}\n"
+    return f"/* {comment}. */\nstatic inline {of} @{name}_{rest}({of} a, {of} b)\n{{\n{body}}}\n"
 
 
 def _div(rest: str, name: str = "div") -> str:
     of = by_short(rest)
     special = "" if of.kind == "uint" else f"b == -1 ? {_negated(of)} : "
-    return _binary(name, rest, f"    return b == 0 ? 0 : {special}({of.value})(a / b);\n")
+    comment = "a / b; 0 where b is 0" if of.kind == "uint" else "a / b; 0 where b is 0, and wrapped where it overflows"
+    return _binary(name, rest, comment, f"    return b == 0 ? 0 : {special}({of.value})(a / b);\n")
 
 
 def _mod(rest: str, name: str = "mod") -> str:
     of = by_short(rest)
     special = "" if of.kind == "uint" else " || b == -1"
-    return _binary(name, rest, f"    return b == 0{special} ? 0 : ({of.value})(a % b);\n")
+    return _binary(name, rest, "a % b; 0 where b is 0", f"    return b == 0{special} ? 0 : ({of.value})(a % b);\n")
 
 
 def _floordiv(rest: str) -> str:
@@ -55,7 +58,8 @@ def _floordiv(rest: str) -> str:
         return _div(rest, "floordiv")
     special = f"    if (b == 0 || b == -1) return b == 0 ? 0 : {_negated(of)};\n"
     value = f"({of.value})(a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0))"
-    return _binary("floordiv", rest, f"{special}    return {value};\n")
+    comment = "a / b, rounded down; 0 where b is 0, and wrapped where it overflows"
+    return _binary("floordiv", rest, comment, f"{special}    return {value};\n")
 
 
 def _floormod(rest: str) -> str:
@@ -64,24 +68,29 @@ def _floormod(rest: str) -> str:
         return _mod(rest, "floormod")
     remainder = f"    if (b == 0 || b == -1) return 0;\n    const {of.value} r = ({of.value})(a % b);\n"
     value = f"r != 0 && (r < 0) != (b < 0) ? ({of.value})(r + b) : r"
-    return _binary("floormod", rest, f"{remainder}    return {value};\n")
+    comment = "a less b times a / b rounded down; 0 where b is 0"
+    return _binary("floormod", rest, comment, f"{remainder}    return {value};\n")
 
 
 def _shl(rest: str) -> str:
     of = by_short(rest)
     shifted = f"({of.value})(({_unsigned(of)})a << b)"
-    return _binary("shl", rest, f"    return (uint64_t)b < {of.bits} ? {shifted} : 0;\n")
+    return _binary(
+        "shl", rest, f"a << b; 0 from {of.bits} bits on", f"    return (uint64_t)b < {of.bits} ? {shifted} : 0;\n"
+    )
 
 
 def _shr(rest: str) -> str:
     of = by_short(rest)
     over = "0" if of.kind == "uint" else f"({of.value})(a >> {of.bits - 1})"
-    return _binary("shr", rest, f"    return (uint64_t)b < {of.bits} ? ({of.value})(a >> b) : {over};\n")
+    comment = f"a >> b; {'0' if of.kind == 'uint' else 'the sign'} from {of.bits} bits on"
+    return _binary("shr", rest, comment, f"    return (uint64_t)b < {of.bits} ? ({of.value})(a >> b) : {over};\n")
 
 
 def _abs(rest: str) -> str:
     of = by_short(rest)
-    return f"static inline {of.value} @abs_{rest}({of.value} a) {{ return a < 0 ? {_negated(of)} : a; }}\n"
+    comment = "/* The absolute value; the smallest number stays as it is. */\n"
+    return f"{comment}static inline {of.value} @abs_{rest}({of.value} a) {{ return a < 0 ? {_negated(of)} : a; }}\n"
 
 
 def _pow(rest: str) -> str:
@@ -93,19 +102,25 @@ def _pow(rest: str) -> str:
         f"    for (uint64_t n = (uint64_t)b; n != 0; n >>= 1) {{ if (n & 1) r *= s; s *= s; }}\n"
         f"    return ({of.value})r;\n"
     )
-    return _binary("pow", rest, f"{negative if of.kind == 'int' else ''}{body}")
+    return _binary(
+        "pow", rest, "a to the power of b, wrapped where it overflows", f"{negative if of.kind == 'int' else ''}{body}"
+    )
 
 
 def _popcount(rest: str) -> str:
     of = by_short(rest)
     narrow = f"(uint{of.bits}_t)"
-    return f"static inline int32_t @popcount_{rest}({of.value} a) {{ return __builtin_popcountll({narrow}a); }}\n"
+    comment = "/* The number of bits that are 1. */\n"
+    return (
+        f"{comment}static inline int32_t @popcount_{rest}({of.value} a) {{ return __builtin_popcountll({narrow}a); }}\n"
+    )
 
 
 def _clz(rest: str) -> str:
     of = by_short(rest)
     value = f"__builtin_clzll((uint{of.bits}_t)a) - {64 - of.bits}"
-    return f"static inline int32_t @clz_{rest}({of.value} a) {{ return a == 0 ? {of.bits} : {value}; }}\n"
+    comment = "/* The number of zeros before the first 1. */\n"
+    return f"{comment}static inline int32_t @clz_{rest}({of.value} a) {{ return a == 0 ? {of.bits} : {value}; }}\n"
 
 
 def _float_to(source: str) -> Callable[[str], str]:
@@ -114,7 +129,8 @@ def _float_to(source: str) -> Callable[[str], str]:
         low, high = _limits(to)
         top = to.bits - (to.kind == "int")
         suffix = "" if of.bits == 64 else "f"
-        head = f"static inline {to.value} @{source}_to_{rest}({of.value} x)\n{{\n"
+        head = "/* x rounded to 0, limited to the integers of the result; 0 for NaN. */\n"
+        head += f"static inline {to.value} @{source}_to_{rest}({of.value} x)\n{{\n"
         if to.kind == "uint":
             return f"{head}    return x >= 0x1p+{top}{suffix} ? {high} : x > 0.0{suffix} ? ({to.value})x : 0;\n}}\n"
         low_float = f"-0x1p+{top}{suffix}"
@@ -127,7 +143,7 @@ def _float_to(source: str) -> Callable[[str], str]:
 def _reinterpret(rest: str) -> str:
     of, to = (by_short(short).value for short in rest.split("_"))
     return (
-        f"static inline {to} @reinterpret_{rest}({of} a)\n{{\n"
+        f"/* The bits of a as another type. */\nstatic inline {to} @reinterpret_{rest}({of} a)\n{{\n"
         f"    union {{ {of} from; {to} to; }} bits = {{a}};\n    return bits.to;\n}}\n"
     )
 
@@ -225,8 +241,11 @@ def half_conversion(kind: str, has_float16: bool) -> str:
         return _FROM_F16 if kind == "from_f16" else _TO_F16
     stored = storage_type(by_short("f16"), has_float16)
     if kind == "from_f16":
-        return f"static inline float @from_f16_f32({stored} h) {{ return (float)h; }}\n"
-    return f"static inline {stored} @to_f16_f32(float x) {{ return ({stored})x; }}\n"
+        comment, function = "float16 as float: exact.", f"float @from_f16_f32({stored} h) {{ return (float)h; }}"
+    else:
+        comment = "The float16 nearest to x, half to even."
+        function = f"{stored} @to_f16_f32(float x) {{ return ({stored})x; }}"
+    return f"/* {comment} */\nstatic inline {function}\n"
 
 
 def scalar_snippet(kind: str, rest: str, has_float16: bool) -> str:

@@ -124,7 +124,8 @@ def _join(rest: str, lanes: int, quads: bool) -> str:
 def put(rest: str) -> str:
     """`void @put_f32x8(float *block, int32_t row, int32_t columns, const f32x8 *v)`: a row of a block of eight."""
     lanes = int(rest.partition("x")[2])
-    return f"""{_INLINE}@put_{rest}(float *block, int32_t row, int32_t columns, const {rest} *v)
+    return f"""/* Stores row `row` of {lanes} rows of a block, without what would lie past its end. */
+{_INLINE}@put_{rest}(float *block, int32_t row, int32_t columns, const {rest} *v)
 {{
     if (row * columns + {lanes} <= {lanes} * columns) {{
         *({rest}u *)&block[row * columns] = *v;
@@ -172,7 +173,8 @@ def halves(rest: str) -> str:
     choices.append(("__has_builtin(__builtin_shufflevector)", f"*v = __builtin_shufflevector({both}, {places});"))
     plain = ", ".join(f"{half}[{lane}]" for half in ("low", "high") for lane in range(lanes // 2))
     text = either(choices, f"    *v = ({rest}){{{plain}}};\n")
-    return f"{_INLINE}@halves_{rest}(const float *low, const float *high, {rest} *v)\n{{\n{text}}}\n"
+    comment = "/* *v = low[0], low[1], .., high[0], high[1], .. */\n"
+    return f"{comment}{_INLINE}@halves_{rest}(const float *low, const float *high, {rest} *v)\n{{\n{text}}}\n"
 
 
 def _times(number: int, distance: str) -> str:

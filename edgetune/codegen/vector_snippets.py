@@ -48,7 +48,8 @@ def min_max(word: str, rest: str) -> str:
     plain = f"    const {ints} m = ({ints})(*b {sign} *a);\n    *a = ({rest})((({ints})*b & m) | (({ints})*a & ~m));\n"
     found = instructions(lambda isa: isa.min_max, lanes_of(rest)) if rest.startswith("f32") else ()
     choices = [(one.condition(word=word), one.code(word=word)) for one in found]
-    return f"{_HEAD}@v{word}_{rest}({rest} *a, const {rest} *b)\n{{\n{either(choices, plain)}}}\n"
+    comment = f"/* *a = {word}(*a, *b); *a where one of both is NaN. */\n"
+    return f"{comment}{_HEAD}@v{word}_{rest}({rest} *a, const {rest} *b)\n{{\n{either(choices, plain)}}}\n"
 
 
 # From 2**23 on (0x4b000000) floats are integers, and NaN stays. The sign is restored for results of -0.
@@ -122,7 +123,10 @@ def square_root(rest: str) -> str:
     plain = "\n".join(
         textwrap.wrap(f"*v = ({rest}){{{roots}}};", 112, initial_indent=" " * 4, subsequent_indent=" " * 8)
     )
-    return f"{_HEAD}@sqrt_{rest}({rest} *v)\n{{\n    const {rest} x = *v;\n{either(choices, plain + chr(10))}}}\n"
+    comment = "/* The square root of every lane. */\n"
+    return (
+        f"{comment}{_HEAD}@sqrt_{rest}({rest} *v)\n{{\n    const {rest} x = *v;\n{either(choices, plain + chr(10))}}}\n"
+    )
 
 
 def every_second(rest: str) -> str:
@@ -251,7 +255,8 @@ def widen(rest: str) -> str:
     words = {"short": short, "rest": rest, "signed": signed, "s": s, "letter": letter}
     found = instructions(lambda isa: isa.widen, int(lanes))
     choices = [("defined(__clang__)", plain.strip()), *((one.condition(**words), one.code(**words)) for one in found)]
-    return f"{_HEAD}@widen_{rest}(const void *p, {signed} *r)\n{{\n{either(choices, gcc)}}}\n"
+    comment = f"/* *r = the {lanes} numbers at p. */\n"
+    return f"{comment}{_HEAD}@widen_{rest}(const void *p, {signed} *r)\n{{\n{either(choices, gcc)}}}\n"
 
 
 def narrow(rest: str) -> str:
@@ -260,4 +265,5 @@ def narrow(rest: str) -> str:
     plain = f"    *r = __builtin_convertvector(__builtin_convertvector(*v, {short[0]}16x{lanes}), {rest});\n"
     found = instructions(lambda isa: isa.narrow, int(lanes))
     choices = [(one.condition(), one.code(short=short)) for one in found]
-    return f"{_HEAD}@narrow_{rest}(const i32x{lanes} *v, {rest} *r)\n{{\n{either(choices, plain)}}}\n"
+    comment = "/* *r = the low bytes of *v. */\n"
+    return f"{comment}{_HEAD}@narrow_{rest}(const i32x{lanes} *v, {rest} *r)\n{{\n{either(choices, plain)}}}\n"

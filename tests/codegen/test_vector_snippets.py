@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from edgetune.codegen import render_preamble
@@ -10,6 +12,16 @@ from edgetune.target.isa.vector_instructions import Instruction, VectorInstructi
 from edgetune.target.target import load_target
 
 NAMES = ("widen:i8x4", "narrow:i8x16", "mac:i32x8", "nearbyint:f32x4", "vmax:f32x4", "exp:f32x8")
+
+_KINDS = """
+min:i32 max:f32 div:i32 mod:u8 floordiv:i32 floormod:i32 shl:u8 shr:i32 pow:i32 abs:i32 popcount:u32 clz:i32 f32_to:i8
+f64_to:u64 reinterpret:f32_i32 q_multiply_shift:i32 prefetch:all sigmoid:f64 exp:f32 from_f16:f32 to_f16:f32
+from_bf16:f32 to_bf16:f32 vmin:f32x8 vmax:f32x8 sqrt:f32x8 nearbyint:f32x8 floor:f32x8 ceil:f32x8 trunc:f32x8 exp:f32x8
+log:f32x8 tanh:f32x8 sigmoid:f32x8 erf:f32x8 exp_each:f32x8x2 every_second:f32x8 pairs:f32x8 backwards:f32x8
+every_third:f32x8 take_turns:f32x8x2 take_turns:f32x8x3 transpose:f32x8 split_rows:f32x8 join_rows:f32x8
+split_quads:f32x8 join_quads:f32x8 columns:f32x8 halves:f32x8 turn:f32x8 widen:u8x16 narrow:i8x8 whole:f32x8
+saturated_u8:f32x8 saturated_i32:f32x8 lanes_sum:f32x8 lanes_largest:f32x8 lanes_smallest_each:f32x8x4
+"""
 
 
 def preamble() -> str:
@@ -47,3 +59,10 @@ def test_a_barrier_prefers_the_registers_of_floats(monkeypatch: pytest.MonkeyPat
         "#elif defined(__BARE_FLOATS__)",
         "#elif defined(__arm__) || defined(__riscv) || defined(__BARE__)",
     ]
+
+
+def test_every_function_has_a_comment() -> None:
+    lines = render_preamble(_KINDS.split(), load_target("generic-aarch64"), "sample").splitlines()
+    bare = [line for before, line in pairwise(lines) if line.startswith("static inline") and not before.endswith("*/")]
+    assert bare == []
+    assert len([line for line in lines if line.startswith("static inline")]) >= len(_KINDS.split())

@@ -34,6 +34,7 @@ typedef int64_t sample__i64x2 __attribute__((vector_size(16)));
 #endif
 typedef char sample__c8x16 __attribute__((vector_size(16))); /* what GCC's builtins want for bytes */
 #define c8x16 sample__c8x16
+/* *r = the low bytes of *v. */
 static inline __attribute__((always_inline)) void sample__narrow_i8x4(const i32x4 *v, i8x4 *r)
 {
 #if defined(__AVX512VL__) && !defined(__clang__) && __has_builtin(__builtin_ia32_pmovdb128_mask)
@@ -62,6 +63,7 @@ static inline __attribute__((always_inline)) void sample__nearbyint_f32x4(f32x4 
     *v = (f32x4)((r & m) | ((i32x4)x & ~m));
 #endif
 }
+/* *a = max(*a, *b); *a where one of both is NaN. */
 static inline __attribute__((always_inline)) void sample__vmax_f32x4(f32x4 *a, const f32x4 *b)
 {
 #if defined(__SSE__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps)
@@ -71,6 +73,7 @@ static inline __attribute__((always_inline)) void sample__vmax_f32x4(f32x4 *a, c
     *a = (f32x4)(((i32x4)*b & m) | ((i32x4)*a & ~m));
 #endif
 }
+/* *a = min(*a, *b); *a where one of both is NaN. */
 static inline __attribute__((always_inline)) void sample__vmin_f32x4(f32x4 *a, const f32x4 *b)
 {
 #if defined(__SSE__) && !defined(__clang__) && __has_builtin(__builtin_ia32_minps)
@@ -87,12 +90,14 @@ static inline __attribute__((always_inline)) void sample__vmin_f32x4(f32x4 *a, c
 #define ET_FTOI_f32x4(x) __builtin_convertvector((x), i32x4)
 #define ET_ITOF_f32x4(x) __builtin_convertvector((x), f32x4)
 #define ET_SCALE_f32x4(p, t) ((f32x4)((i32x4)(p) + ((i32x4)(t) << 23)))
+/* *r = *v as integers; 0 where it is NaN. */
 static inline __attribute__((always_inline)) void sample__whole_f32x4(const f32x4 *v, i32x4 *r)
 {
     const f32x4 x = *v;
     const f32x4 c = ET_SEL_f32x4(x == x, x, ET_K_f32x4(0.0f));
     *r = ET_FTOI_f32x4(c);
 }
+/* *r = the 4 numbers at p. */
 static inline __attribute__((always_inline)) void sample__widen_i8x4(const void *p, i32x4 *r)
 {
 #if defined(__clang__)

@@ -36,6 +36,7 @@ typedef int64_t sample__i64x2 __attribute__((vector_size(16)));
 #endif
 typedef char sample__c8x16 __attribute__((vector_size(16))); /* what GCC's builtins want for bytes */
 #define c8x16 sample__c8x16
+/* *r = the low bytes of *v. */
 static inline __attribute__((always_inline)) void sample__narrow_i8x16(const i32x16 *v, i8x16 *r)
 {
 #if defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_pmovdb512_mask)
@@ -62,6 +63,7 @@ static inline __attribute__((always_inline)) void sample__nearbyint_f32x16(f32x1
     *v = (f32x16)((r & m) | ((i32x16)x & ~m));
 #endif
 }
+/* *a = max(*a, *b); *a where one of both is NaN. */
 static inline __attribute__((always_inline)) void sample__vmax_f32x16(f32x16 *a, const f32x16 *b)
 {
 #if defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps512_mask)
@@ -71,6 +73,7 @@ static inline __attribute__((always_inline)) void sample__vmax_f32x16(f32x16 *a,
     *a = (f32x16)(((i32x16)*b & m) | ((i32x16)*a & ~m));
 #endif
 }
+/* *a = min(*a, *b); *a where one of both is NaN. */
 static inline __attribute__((always_inline)) void sample__vmin_f32x16(f32x16 *a, const f32x16 *b)
 {
 #if defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_minps512_mask)
@@ -87,12 +90,14 @@ static inline __attribute__((always_inline)) void sample__vmin_f32x16(f32x16 *a,
 #define ET_FTOI_f32x16(x) __builtin_convertvector((x), i32x16)
 #define ET_ITOF_f32x16(x) __builtin_convertvector((x), f32x16)
 #define ET_SCALE_f32x16(p, t) ((f32x16)((i32x16)(p) + ((i32x16)(t) << 23)))
+/* *r = *v as integers; 0 where it is NaN. */
 static inline __attribute__((always_inline)) void sample__whole_f32x16(const f32x16 *v, i32x16 *r)
 {
     const f32x16 x = *v;
     const f32x16 c = ET_SEL_f32x16(x == x, x, ET_K_f32x16(0.0f));
     *r = ET_FTOI_f32x16(c);
 }
+/* *r = the 16 numbers at p. */
 static inline __attribute__((always_inline)) void sample__widen_i8x16(const void *p, i32x16 *r)
 {
 #if defined(__clang__)

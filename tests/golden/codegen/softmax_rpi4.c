@@ -2,17 +2,21 @@
 #include <stdint.h>
 
 /* Types and functions that the kernels of sample use. Names without its prefix end with this file. */
+/* The bits of a as another type. */
 static inline int32_t sample__reinterpret_f32_i32(float a)
 {
     union { float from; int32_t to; } bits = {a};
     return bits.to;
 }
+/* The bits of a as another type. */
 static inline float sample__reinterpret_i32_f32(int32_t a)
 {
     union { int32_t from; float to; } bits = {a};
     return bits.to;
 }
+/* The larger one; a where one of both is NaN. */
 static inline float sample__max_f32(float a, float b) { return b > a ? b : a; }
+/* The smaller one; a where one of both is NaN. */
 static inline float sample__min_f32(float a, float b) { return b < a ? b : a; }
 #define ET_SEL_f32(m, a, b) ((m) ? (a) : (b))
 #define ET_K_f32(c) (c)
