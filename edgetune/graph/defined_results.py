@@ -33,30 +33,30 @@ def _divided(node: Expr) -> Expr:
         return node
     if isinstance(node.b, tirx.IntImm) and int(node.b.value) not in (0, -1):
         return node
-    number = _numbers(dtype)
-    zero, minus = node.b.equal(number(0)), tirx.const(0, "bool")
+    a, b, number = tirx.Var("dividend", dtype), tirx.Var("divisor", dtype), _numbers(dtype)
+    zero = b.equal(number(0))
     if dtype.startswith("int"):
-        minus = node.b.equal(number(-1))
-    result = type(node)(node.a, tirx.Select(tirx.any(zero, minus), number(1), node.b))
-    wrapped = number(0) - node.a if isinstance(node, _QUOTIENTS) else number(0)
-    return tirx.Select(zero, number(0), tirx.Select(minus, wrapped, result))
+        special = tirx.Select(zero, number(0), number(0) - a if isinstance(node, _QUOTIENTS) else number(0))
+        # A selection would divide first.
+        chosen = tirx.if_then_else(tirx.any(zero, b.equal(number(-1))), special, type(node)(a, b))
+    else:
+        chosen = tirx.Select(zero, number(0), type(node)(a, tirx.max(b, number(1))))
+    return tirx.Let(a, node.a, tirx.Let(b, node.b, chosen))
 
 
 def _converted(node: Expr) -> Expr:
     """A float as an integer: the nearest that there is towards zero, and 0 for NaN."""
     dtype, source = str(node.ty.dtype), str(node.value.ty.dtype)
-    if not source.startswith("float") or not dtype.startswith(("int", "uint")):
+    if not source.startswith(("float", "bfloat")) or not dtype.startswith(("int", "uint")):
         return node
     limits, number = np.iinfo(dtype), _numbers(dtype)
-    value = node.value
-    if source == "float16":  # which has no number beyond the larger integers
-        source, value = "float32", tirx.Cast("float32", value)
-    above = value >= tirx.const(float(2 ** (limits.bits - (limits.min < 0))), source)
-    low = tirx.const(float(limits.min), source)
-    inside = value >= low if limits.min < 0 else value > low
-    below = tirx.Select(value < low, number(limits.min), number(0))
-    whole = tirx.Cast(dtype, tirx.Select(tirx.all(inside, tirx.Not(above)), value, tirx.const(0.0, source)))
-    return tirx.Select(above, number(limits.max), tirx.Select(inside, whole, below))
+    wide = source if source == "float64" else "float32"  # float16 has no number beyond the larger integers
+    value = tirx.Var("real", wide)
+    top, low = (tirx.const(float(one), wide) for one in (2 ** (limits.bits - (limits.min < 0)), limits.min))
+    inside = tirx.Select(value >= low, tirx.Cast(dtype, value), number(limits.min))
+    whole = tirx.Select(value >= top, number(limits.max), inside)
+    chosen = tirx.Select(tirx.isnan(value), number(0), whole)  # TVM takes what is not above for below
+    return tirx.Let(value, node.value if source == wide else tirx.Cast(wide, node.value), chosen)
 
 
 def _called(node: Expr) -> Expr:

@@ -6,20 +6,23 @@ whole programs, as the reference for models that no other evaluator knows. Float
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 import numpy as np
 import tvm
+from tvm import s_tir, tirx
+from tvm.tirx import compilation_pipeline
 
-from edgetune.graph import reference_pipeline
 from edgetune.graph.defined_results import with_defined_results
 from edgetune.graph.double_sums import in_double
+from edgetune.graph.flat_buffers import flatten_buffers
 from edgetune.graph.program import Program
-from edgetune.graph.tvm_types import PrimFunc
+from edgetune.graph.tvm_types import Pass, PrimFunc
 
 EVALUATOR = "tvm.llvm"
 """Name of this evaluator in reports."""
+_PIPELINE = "edgetune.reference"
 
 
 def evaluate(
@@ -75,7 +78,7 @@ class ReferenceFunction:
         self._shapes = [tuple(int(extent) for extent in parameter.ty.shape) for parameter in wide.params]
         module = tvm.IRModule({"main": wide.with_attr("global_symbol", "main")})
         target = tvm.target.Target({"kind": "llvm"})
-        self._built = tvm.compile(module, target, tir_pipeline=reference_pipeline.NAME)["main"]
+        self._built = tvm.compile(module, target, tir_pipeline=_PIPELINE)["main"]
 
     def run(self, arguments: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], str]]) -> list[np.ndarray]:
         """Outputs (shape, numpy dtype name) for `arguments`, which are the first parameters."""
@@ -87,3 +90,46 @@ class ReferenceFunction:
         with np.errstate(over="ignore"):  # a value too large for the output type becomes infinite
             pairs = zip(results, outputs, strict=True)
             return [r.numpy().astype(dtype, copy=False).reshape(shape) for r, (shape, dtype) in pairs]
+
+
+def _pipeline() -> tuple[Pass, Callable[[], Pass], Callable[[], Pass]]:
+    """The passes of TVM's own pipeline that change a function without a schedule on a CPU.
+
+    Buffers become flat as in our C: TVM's pass reads other elements where an index divides (see `flat_buffers.py`), and
+    a right kernel would be refused.
+    """
+    passes = tvm.transform.Sequential(
+        [
+            s_tir.transform.CanonicalizeLoop(),
+            s_tir.transform.LowerInitBlock(),
+            s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+            s_tir.transform.ConvertBlocksToOpaque(),
+            s_tir.transform.CompactBufferAllocation(),
+            s_tir.transform.LowerMatchBuffer(),
+            s_tir.transform.StmtSimplify(),
+            s_tir.transform.LowerOpaqueBlock(),
+            flatten_buffers(),
+            tirx.transform.BF16ComputeLegalize(),
+            tirx.transform.NarrowDataType(32),
+            s_tir.transform.LoopPartition(),
+            tirx.transform.VectorizeLoop(True),
+            tirx.transform.StorageRewrite(),
+            s_tir.transform.HoistIfThenElse(),
+            tirx.transform.UnrollLoop(),
+            tirx.transform.StmtSimplify(),
+            tirx.transform.RemoveNoOp(),
+            s_tir.transform.RewriteUnsafeSelect(),
+            tirx.transform.CommonSubexprElim(),
+            tirx.transform.FP8ComputeLegalize(),
+            tirx.transform.VerifyMemory(),
+            tirx.transform.AnnotateEntryFunc(),
+            tirx.transform.SplitHostDevice(),
+            tirx.transform.MakePackedAPI(),
+            tirx.transform.FP8StorageLegalize(),
+            tirx.transform.BF16StorageLegalize(),
+        ]
+    )
+    return passes, compilation_pipeline.finalize_host_passes, compilation_pipeline.finalize_device_passes
+
+
+compilation_pipeline.register_tir_pipeline(_PIPELINE, _pipeline)
