@@ -30,6 +30,7 @@ from edgetune.schedule.sketches.inlining import inline_all
 from edgetune.schedule.sketches.lane_loads import calls_function, contiguous, copies_every_second, in_vectors, uniform
 from edgetune.schedule.sketches.padded_vectors import has_padded_vectors
 from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
+from edgetune.schedule.sketches.runs import longest_run, split_run
 from edgetune.schedule.sketches.tile import lanes_for
 from edgetune.schedule.sketches.transposition import (
     COLUMN_LANES,
@@ -137,7 +138,7 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         _lanes_of_columns(sch, block, loops, native_lanes, decide)
     elif (axis := _transposed(block)) is not None:
         _vectorize_across(sch, block, loops, axis, native_lanes)
-    elif not _split_phases(sch, stage, loops) and _nested(sch, loops):
+    elif not _split_divided_row(sch, stage, block, loops, native_lanes, decide) and _nested(sch, loops):
         unroll_short_row(sch, block, loops, native_lanes)
 
 
@@ -234,6 +235,19 @@ def add_row(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisio
     elif (known_extent(sch, row) or 1) >= _FEWEST_LANES:
         _lanes(sch, row, native_lanes, decide)
     sch.decompose_reduction(block, outermost)
+
+
+def _split_divided_row(
+    sch: Schedule, stage: BlockStage, block: SBlock, loops: Sequence[LoopRV], native_lanes: int, decide: Decisions
+) -> bool:
+    """Vectors along the runs of a whole row whose indices divide it; short runs are phases if they can be."""
+    whole = stage.writes_its_axes() and known_extent(sch, loops[-1]) == extent_of(block.iter_vars[-1])
+    run = longest_run(block) if whole else 1
+    if run <= _MOST_PHASES and _split_phases(sch, stage, loops):
+        return True
+    if run > 1:
+        _lanes(sch, split_run(sch, block, loops[-1], run), native_lanes, decide)
+    return run > 1
 
 
 def _split_phases(sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV]) -> bool:

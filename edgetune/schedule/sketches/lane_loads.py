@@ -11,7 +11,9 @@ from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, SBlock, Var
 from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stores
 from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
 
-_SHUFFLED_STEPS = frozenset({0, 1, 2, -1})
+SHUFFLED_STEPS = frozenset({0, 1, 2, -1})
+"""Elements of float32 by which a load may move from lane to lane: it is one or two vectors, at most with a shuffle."""
+
 _FEWEST_SHUFFLED = 4
 _SECOND = 2
 
@@ -33,7 +35,7 @@ def in_vectors(block: SBlock, lanes: int = 1) -> bool:
     `contiguous`.
     """
     lane = block.iter_vars[-1]
-    steps = _SHUFFLED_STEPS if extent_of(lane) >= _FEWEST_SHUFFLED else ()
+    steps = SHUFFLED_STEPS if extent_of(lane) >= _FEWEST_SHUFFLED else ()
     values = (node for store in stores(block.body) for node in expressions(store.value))
     return all(
         _is_along(load, lane.var, lanes) or _in_step(load, lane, steps)
