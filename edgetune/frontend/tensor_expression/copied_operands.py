@@ -1,9 +1,9 @@
-"""Copied operands: a sum along whose lanes an operand has gaps, or ends inside a vector, reads a copy.
+"""Copied operands: a sum along whose lanes an operand has gaps or repeats, or ends inside a vector, reads a copy.
 
-Either the copy has no gaps and no ends (`operand_copies.py`), or lanes run along another axis of the results, which no
-window and no condition mentions: then operands and results are transposed. A formula chooses. A sum that has no lanes
-at all reads a transposed copy, along whose rows it has terms. Each copy is a kernel of its own, and so is padding along
-rows that several results of a sum read.
+Either the copy has no gaps, no ends (`operand_copies.py`) and no repeats (`repeated_operands.py`), or lanes run along
+another axis of the results, which no window and no condition mentions: then operands and results are transposed. A
+formula chooses. A sum that has no lanes at all reads a transposed copy, along whose rows it has terms. Each copy is a
+kernel of its own, and so is padding along rows that several results of a sum read.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from edgetune.frontend.tensor_expression.operand_copies import (
     wrapped,
 )
 from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, among, written_by
+from edgetune.frontend.tensor_expression.repeated_operands import repeated
 from edgetune.graph.tvm_types import Stmt, TvmBuffer
 from edgetune.schedule.rules.tiling import loads_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions, stage_of
@@ -52,7 +53,7 @@ def with_copied_operands(stages: Sequence[BlockStage], constants: Sequence[TvmBu
     before, after = list(stages[:place]), list(stages[place + 1 :])
     borders = [*_copies_of(total, constants, padded), *_copies_of(total, constants, wrapped)]
     inside = _stage_of(reading(total, borders)) if borders else total
-    phases = _copies_of(inside, constants, in_phases)
+    phases = [*_copies_of(inside, constants, in_phases), *_copies_of(inside, constants, repeated)]
     if not borders and not phases:
         across = turned(total, constants)
         if across:

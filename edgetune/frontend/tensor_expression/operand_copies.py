@@ -46,7 +46,8 @@ _CHAINED = 2.0
 _FEWEST_TERMS = 8
 """Terms along an axis from which on lanes along it pay."""
 
-_GAIN = 0.8
+GAIN = 0.8
+"""The share of the cycles that a copy must leave."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def _analyzer(stage: BlockStage) -> sym.Analyzer:
     return analyzer
 
 
-def _all_loads(stage: BlockStage, buffer: TvmBuffer) -> list[BufferLoad]:
+def all_loads(stage: BlockStage, buffer: TvmBuffer) -> list[BufferLoad]:
     """Every load of a tensor in a stage, the same place as often as it is there."""
     values = (node for store in stores(stage.block.body) for node in expressions(store.value))
     return [node for node in values if isinstance(node, ir.TensorLoad) and node.source.same_as(buffer)]
@@ -102,7 +103,7 @@ def _all_loads(stage: BlockStage, buffer: TvmBuffer) -> list[BufferLoad]:
 def in_phases(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     """The copy of a tensor that the lanes read with gaps, phase after phase; None where that is no gain."""
     lane, analyzer = total.spatial[-1].var, _analyzer(total)
-    loads = _all_loads(total, buffer)
+    loads = all_loads(total, buffer)
     found = [_stride(load, lane, analyzer) for load in loads]
     steps = {stride for stride, _ in found}
     if len(steps) != 1 or not 1 < max(steps) <= _MOST_PHASES:
@@ -113,7 +114,7 @@ def in_phases(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     with_gaps = sum(_fetched(total, load) for load in loads_of(total) if load.source.same_as(buffer))
     of_lane = _EVERY_SECOND / CORE.lanes if stride == 2 else _LANE
     cycles = with_gaps / CORE.lanes + MOVE * prod(copied)
-    if total.spatial_extents[-1] < CORE.lanes or cycles > _GAIN * min(of_lane * with_gaps, _along_terms(total)):
+    if total.spatial_extents[-1] < CORE.lanes or cycles > GAIN * min(of_lane * with_gaps, _along_terms(total)):
         return None
     phases = tirx.decl_buffer(copied, str(buffer.ty.dtype), f"{buffer.name}_phases")
     replaced = []
@@ -125,7 +126,7 @@ def in_phases(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     value: Expr = tirx.BufferLoad(buffer, [*target[:-2], place])
     if last % stride:
         value = tirx.if_then_else(tirx.likely(place < last), value, tirx.const(0, str(buffer.ty.dtype)))
-    return OperandCopy(buffer, _copying(phases, target, value, buffer), tuple(replaced))
+    return OperandCopy(buffer, copying(phases, target, value, buffer), tuple(replaced))
 
 
 def _stride(load: BufferLoad, lane: Var, analyzer: sym.Analyzer) -> tuple[int, Expr]:
@@ -181,7 +182,7 @@ def padded(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     ahead = [max(0, *(-int(one[axis].min_value) for one in bounds)) for axis in range(len(shape))]
     behind = [max(0, *(int(one[axis].max_value) + 1 - shape[axis] for one in bounds)) for axis in range(len(shape))]
     copied = [sum(parts) for parts in zip(ahead, shape, behind, strict=True)]
-    if MOVE * prod(copied) > _GAIN * _LANE * total.work:
+    if MOVE * prod(copied) > GAIN * _LANE * total.work:
         return None
     written = tirx.decl_buffer(copied, str(buffer.ty.dtype), f"{buffer.name}_padded")
     replaced = []
@@ -200,7 +201,7 @@ def padded(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     if inside:
         value = tirx.if_then_else(tirx.all(*inside), value, tirx.const(min(outside), str(buffer.ty.dtype)))
     skipped = all(type(branch.args[0]) in COMPARISONS for branch in branches) and outside == {0.0}
-    return OperandCopy(buffer, _copying(written, target, value, buffer, source), tuple(replaced), skipped)
+    return OperandCopy(buffer, copying(written, target, value, buffer, source), tuple(replaced), skipped)
 
 
 def turned(total: BlockStage, constants: Sequence[TvmBuffer]) -> list[OperandCopy]:
@@ -218,7 +219,7 @@ def turned(total: BlockStage, constants: Sequence[TvmBuffer]) -> list[OperandCop
         return MOVE * moved + total.work / min(CORE.lanes, 1 << extent_of(axis).bit_length() - 1)
 
     best = min(found, key=lambda one: cycles(*one), default=None)
-    return [] if best is None or cycles(*best) > _GAIN * _CHAINED * total.work else best[0]
+    return [] if best is None or cycles(*best) > GAIN * _CHAINED * total.work else best[0]
 
 
 def _with_terms_last(total: BlockStage, axis: Var, constants: Sequence[TvmBuffer]) -> list[OperandCopy]:
@@ -241,8 +242,8 @@ def _with_terms_last(total: BlockStage, axis: Var, constants: Sequence[TvmBuffer
         written = tirx.decl_buffer([*shape[:place], *shape[place + 1 :], shape[place]], "float32", f"{name}_turned")
         target = [tirx.Var(f"v_ax{number}", "int32") for number in range(len(shape))]
         source: list[Expr] = [*target[:place], target[-1], *target[place:-1]]
-        made = _copying(written, target, tirx.BufferLoad(buffer, source), buffer, source)
-        same = [one for one in _all_loads(total, buffer) if any(_is_same(one, load) for load in loads)]
+        made = copying(written, target, tirx.BufferLoad(buffer, source), buffer, source)
+        same = [one for one in all_loads(total, buffer) if any(_is_same(one, load) for load in loads)]
         moved = [[*one.indices[:place], *one.indices[place + 1 :], one.indices[place]] for one in same]
         replaced = tuple((old, tirx.BufferLoad(written, new)) for old, new in zip(same, moved, strict=True))
         copies.append(OperandCopy(buffer, made, replaced))
@@ -255,7 +256,7 @@ def _is_same(load: BufferLoad, other: BufferLoad) -> bool:
 
 def wrapped(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     """The copy of a tensor whose rows go on at their start, as `x[(t - k) % n]`; None where there is none such."""
-    analyzer, loads = _analyzer(total), _all_loads(total, buffer)
+    analyzer, loads = _analyzer(total), all_loads(total, buffer)
     places = [_unwrapped(total, load, analyzer) for load in loads]
     known = [place for place in places if place is not None]
     if not known or len(known) < len(places):
@@ -264,7 +265,7 @@ def wrapped(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     first, last = min(int(one.min_value) for one in bounds), max(int(one.max_value) for one in bounds)
     *outer, extent = (int(extent) for extent in buffer.ty.shape)
     copied = [*outer, last - first + 1]
-    if MOVE * prod(copied) > _GAIN * _LANE * total.work:
+    if MOVE * prod(copied) > GAIN * _LANE * total.work:
         return None
     written = tirx.decl_buffer(copied, str(buffer.ty.dtype), f"{buffer.name}_wrapped")
     target = [tirx.Var(f"v_ax{number}", "int32") for number in range(len(copied))]
@@ -273,7 +274,7 @@ def wrapped(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
         (load, tirx.BufferLoad(written, [*load.indices[:-1], analyzer.simplify(place - first)]))
         for load, place in zip(loads, known, strict=True)
     ]
-    made = _copying(written, target, tirx.BufferLoad(buffer, [*target[:-1], at]), buffer)
+    made = copying(written, target, tirx.BufferLoad(buffer, [*target[:-1], at]), buffer)
     return OperandCopy(buffer, made, tuple(replaced))
 
 
@@ -318,7 +319,7 @@ def _says_inside(branch: Expr, analyzer: sym.Analyzer) -> bool:
     return covers(needed(said), meant) and covers(needed(meant), said)
 
 
-def _copying(
+def copying(
     written: TvmBuffer, target: Sequence[Var], value: Expr, read: TvmBuffer, source: Sequence[Expr] | None = None
 ) -> Stmt:
     """A stage that writes `value`, an element of `read`, to each place `target` of `written`."""

@@ -9,7 +9,8 @@ Seven reasons divide an expression:
   are copied into another order by kernels of their own (`product_lanes.py`).
 - Images with channels first, `x[n, c, h + i, w + j]`: windows and padding lie across the lanes of w. The sum is made
   with channels last, between transpositions (`channels_last.py`).
-- Lanes that read an operand with gaps, `x[4 * t + k]`, or past its end: they read a copy (`copied_operands.py`).
+- Lanes that read an operand with gaps, `x[4 * t + k]`, past its end, or an element several times in turn,
+  `x[o // 2]`: they read a copy (`copied_operands.py`).
 - Zeros between the elements that a sum reads, as in a transposed convolution: the phases of its results are dense sums
   (`stuffed_sums.py`).
 - Rows shorter than a vector, as in a softmax over 7 elements: lanes run across rows (`short_rows.py`).
