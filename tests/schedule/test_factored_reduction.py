@@ -20,7 +20,7 @@ from edgetune.target.target import Target
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func
 
-KINDS = ("norm", "transposed", "scores", "distances", "max_plus", "windows", "scaled")
+KINDS = ("norm", "transposed", "scores", "distances", "max_plus", "windows", "scaled", "relative")
 
 
 def operator(kind: str, m: int, n: int, k: int) -> Any:
@@ -39,6 +39,7 @@ def operator(kind: str, m: int, n: int, k: int) -> Any:
         return prim_func([x], te.compute(shape, lambda y, z: te.sum(x[y, z + i, r], axis=[i, r]), "windows"))
     terms = {
         "distances": lambda y, z: te.sum((a[y, r] - b[z, r]) * (a[y, r] - b[z, r]), axis=r),
+        "relative": lambda y, z: te.sum(a[y, r] * (b[z, r] - b[z, k // 2]), axis=r),  # two places of one tensor
         "max_plus": lambda y, z: te.max(a[y, r] + b[z, r], axis=r),
     }
     product = te.compute((m, n), terms.get(kind, lambda y, z: te.sum(a[y, r] * b[z, r], axis=r)), "product")

@@ -17,7 +17,7 @@ from math import inf, log2, prod
 from tvm.s_tir import Schedule
 
 from edgetune.codegen.horizontal_snippets import FOUR
-from edgetune.graph.tvm_types import LoopRV, Node, SBlockRV, TvmBuffer, Var
+from edgetune.graph.tvm_types import BufferLoad, LoopRV, SBlockRV, TvmBuffer, Var
 from edgetune.schedule.rules.tiling import (
     FEWEST_LANES,
     MAX_TILE,
@@ -79,17 +79,17 @@ def find_factored(stage: BlockStage, native_lanes: int, weights: Sequence[TvmBuf
 
 def contiguous_axes(stage: BlockStage, weights: Sequence[TvmBuffer] = ()) -> list[int]:
     """The numbers of the reduction axes along which lanes can run; `weights` as for `find_factored`."""
-    reads = [region for region in stage.reads() if not any(region.source.same_as(one) for one in weights)]
-    return [number for number, axis in enumerate(stage.reduction) if _is_contiguous(reads, axis.var)]
+    loads = [load for load in loads_of(stage) if not any(load.source.same_as(one) for one in weights)]
+    return [number for number, axis in enumerate(stage.reduction) if _is_contiguous(loads, axis.var)]
 
 
-def _is_contiguous(reads: Sequence[Node], variable: Var) -> bool:
-    """Whether a step along `variable` moves every read that mentions it by one element, and some read does."""
+def _is_contiguous(loads: Sequence[BufferLoad], variable: Var) -> bool:
+    """Whether a step along `variable` moves every load that mentions it by one element, and some load does."""
     moved = False
-    for region in reads:
-        shape = [int(extent) for extent in region.source.ty.shape]
+    for load in loads:
+        shape = [int(extent) for extent in load.source.ty.shape]
         used = max((place + 1 for place, extent in enumerate(shape) if extent > 1), default=1)  # no axes of one element
-        indices = [item.min for item in region.region[:used]]
+        indices = load.indices[:used]
         if any(mentions(index, variable) for index in indices[:-1]):
             return False
         if indices and mentions(indices[-1], variable):
