@@ -1,6 +1,6 @@
 """Parts: a tensor expression as several kernels of one package, where a single one would be slower.
 
-Seven reasons divide an expression:
+Eight reasons divide an expression:
 
 - A product whose operands are used many times, beside other reductions: alone, it has a register tile. What comes
   before it and what follows are kernels of their own (`divide`), unless too few products share the tensors between.
@@ -15,6 +15,7 @@ Seven reasons divide an expression:
   (`stuffed_sums.py`).
 - Rows shorter than a vector, as in a softmax over 7 elements: lanes run across rows (`short_rows.py`).
 - Rows that vectors do not divide, and of which only extremes are wanted: elements are repeated (`whole_rows.py`).
+- Short rows that the lanes of several reductions cross: they are turned into columns (`turned_rows.py`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from edgetune.frontend.tensor_expression.product_lanes import with_product_lanes
 from edgetune.frontend.tensor_expression.reordered import among
 from edgetune.frontend.tensor_expression.short_rows import with_rows_as_lanes
 from edgetune.frontend.tensor_expression.stuffed_sums import with_phases
+from edgetune.frontend.tensor_expression.turned_rows import with_turned_rows
 from edgetune.frontend.tensor_expression.whole_rows import with_whole_rows
 from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import PrimFunc, Stmt, TvmBuffer, Var
@@ -170,6 +172,7 @@ def _reordered(
         or with_rows_as_lanes(stages, constants, needed)
         or with_copied_operands(stages, constants)
         or with_whole_rows(stages, needed)
+        or with_turned_rows(stages, constants)
         or [stages]
     )
 

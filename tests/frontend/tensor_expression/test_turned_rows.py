@@ -1,0 +1,62 @@
+"""Turned rows: tensors of short rows that lanes of several reductions cross are copied as columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import te, tirx
+
+from edgetune.frontend.tensor_expression.kernel import program_from_te
+from edgetune.graph.evaluate import evaluate_program
+from edgetune.graph.program import Program
+
+GAP = 0.25
+
+
+def gravity(bodies: int, places: int, *, masses: int = 1) -> tuple[Program, np.ndarray, np.ndarray]:
+    """The forces on bodies: their program, what its kernels compute, and the same in double precision.
+
+    `masses` are columns of a tensor; the first one is read.
+    """
+
+    def compute(x: te.Tensor, m: te.Tensor) -> te.Tensor:
+        d, j = te.reduce_axis((0, places), "d"), te.reduce_axis((0, bodies), "j")
+        squares = te.compute((bodies, bodies), lambda a, b: te.sum((x[b, d] - x[a, d]) * (x[b, d] - x[a, d]), axis=d))
+        weights = te.compute((bodies, bodies), lambda a, b: m[b, 0] / tirx.sqrt(squares[a, b] + GAP), "weights")
+        return te.compute((bodies, places), lambda a, c: te.sum(weights[a, j] * (x[j, c] - x[a, c]), axis=j), "forces")
+
+    random = np.random.default_rng(0)
+    feed = {
+        "x": random.standard_normal((bodies, places)).astype(np.float32),
+        "m": random.standard_normal((bodies, masses)).astype(np.float32),
+    }
+    program = program_from_te(compute, {name: (one.shape, "float32") for name, one in feed.items()}, {}, "made")
+    (answer,) = evaluate_program(program, [feed])[0].values()
+    x, m = (one.astype(np.float64) for one in feed.values())
+    gaps = x[None] - x[:, None]
+    weights = m[:, 0] / np.sqrt((gaps**2).sum(-1) + GAP)
+    return program, answer, np.einsum("aj,ajc->ac", weights, gaps)
+
+
+@pytest.mark.parametrize(
+    ("bodies", "places", "masses", "copies"),
+    [
+        (200, 3, 1, ["x_last"]),
+        (200, 2, 4, ["x_last", "m_last"]),
+        (200, 8, 1, []),  # a row fills a vector
+        (20, 3, 1, []),  # little work
+    ],
+)
+def test_rows_that_lanes_cross_are_turned(bodies: int, places: int, masses: int, copies: list[str]) -> None:
+    program, answer, wanted = gravity(bodies, places, masses=masses)
+    assert [kernel.name.removeprefix("made_") for kernel in program.kernels[:-1]] == copies
+    np.testing.assert_allclose(answer, wanted, rtol=1e-4, atol=1e-3)
+
+
+@settings(max_examples=12, deadline=None)
+@given(bodies=st.integers(100, 260), places=st.integers(1, 7), masses=st.integers(1, 3))
+def test_gravity_is_right(bodies: int, places: int, masses: int) -> None:
+    _, answer, wanted = gravity(bodies, places, masses=masses)
+    np.testing.assert_allclose(answer, wanted, rtol=1e-4, atol=1e-3)
