@@ -31,9 +31,10 @@ def repeated(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     if any(not tvm_ffi.structural_equal(place, other) for other, _ in others):
         return None
     length = max(length, *(other for _, other in others), 1)
-    along = integers_at(place, {lane.var: np.arange(extent_of(lane))})
+    places = np.arange(extent_of(lane))
+    along = integers_at(place, {lane.var: places})
     *outer, last = (int(extent) for extent in buffer.ty.shape)
-    if along is None or np.all(np.diff(along) == 1) or along.min() < 0:
+    if along is None or np.min(along) < 0 or not np.any(np.diff(np.broadcast_to(along, places.shape)) == 0):
         return None
     if int(along.max()) + length > last or total.branches_along(lane):
         return None

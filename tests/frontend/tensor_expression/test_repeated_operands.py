@@ -64,6 +64,22 @@ def test_lanes_that_divide_an_index_read_a_copy(
     np.testing.assert_allclose(answer, wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(("shape", "results"), [((64, 57, 57), 28), ((1, 1, 40000), 1)])
+def test_lanes_that_do_not_repeat_read_no_such_copy(shape: tuple[int, int, int], results: int) -> None:
+    """Lanes step over elements in one, and there is a single result in the other."""
+
+    def pooled(x: te.Tensor) -> te.Tensor:
+        size = int(x.shape[-1]) - 2 * (results - 1)
+        i, j = te.reduce_axis((0, min(size, int(x.shape[1]))), "i"), te.reduce_axis((0, size), "j")
+        rows = (int(x.shape[1]) - 1) // 2
+        return te.compute(
+            (shape[0], max(rows, 1), results), lambda c, h, w: te.max(x[c, h * 2 + i, w * 2 + j], axis=[i, j]), "pooled"
+        )
+
+    program = program_from_te(pooled, {"x": (shape, "float32")}, {}, "made")
+    assert [kernel.name for kernel in program.kernels] == ["made"]
+
+
 @settings(max_examples=15, deadline=None)
 @given(
     rows=st.integers(7, 12),
