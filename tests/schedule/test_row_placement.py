@@ -16,8 +16,9 @@ from edgetune.graph.separable_windows import separate_windows
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
-from edgetune.schedule.rules.row_placement import has_windows_along_rows, rows_apart
+from edgetune.schedule.rules.row_placement import has_windows_along_rows, move_inwards, rows_apart
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
+from edgetune.schedule.sketches.spaces import untouched
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func, random_arguments, run_plain
@@ -67,6 +68,24 @@ def test_only_windows_along_rows_need_a_distance() -> None:
         analysis = analyse_blocks(function)
         assert analysis is not None
         assert has_windows_along_rows(analysis) == expected
+
+
+def clamped(rows: int, columns: int) -> Any:
+    """Sums of four rows of a stage before, of which the first and the last ones stand for those beyond them."""
+    x, k, a = te.placeholder((8, rows, columns), name="x"), te.reduce_axis((0, 8), "k"), te.reduce_axis((0, 4), "a")
+    pool = te.compute((rows, columns), lambda i, j: te.sum(x[k, i, j], axis=k), "pool")
+
+    def between(i: te.Var, j: te.Var) -> te.Tensor:
+        return te.sum(pool[te.max(te.min(i + a - 1, rows - 1), 0), j], axis=a)
+
+    return prim_func([x], te.compute((rows, columns), between, "between"))
+
+
+@pytest.mark.parametrize(("repeated", "moves"), [(0, False), (24 * 32 * 8 * 2, False), (24 * 32 * 8 * 3, True)])
+def test_rows_that_depend_on_an_outer_loop_count_as_repeated(repeated: int, moves: bool) -> None:
+    """Four rows for each row of results, two or three at the border, are nearly four times the work."""
+    plain = untouched(clamped(24, 32))
+    assert (move_inwards(plain, "pool", "between", 1, repeated) is not plain) == moves
 
 
 @pytest.mark.parametrize(

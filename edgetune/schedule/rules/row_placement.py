@@ -7,19 +7,24 @@ of Intel, AMD and VIA CPUs, on store forwarding). So several rows are computed b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
+import numpy as np
 from tvm import DataType, s_tir, tirx
 from tvm.s_tir import Schedule
 
-from edgetune.graph.tvm_types import Expr, Stmt
+from edgetune.graph.tvm_types import Expr, Stmt, Var
 from edgetune.schedule.rules.tiling import Core
 from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, BlockAnalysis, BlockStage, mentions
+from edgetune.schedule.sketches.places import integers_at
 from edgetune.schedule.tile_costs import divisors, step_cycles
 
 _FLOAT = 4  # bytes
 _SHARE = 4  # of the registers
 _CAUTION = 1.2  # a tile is preferred to a row of terms that is hardly cheaper
+
+_MOST_PLACES = 1 << 16
 
 _ROWS = 4
 """Rows of 57 elements took 55 us one by one, 34 by twos, 28 by fours and 27 by sevens (3x3 windows of stride 2)."""
@@ -107,17 +112,33 @@ def move_inwards(sch: Schedule, name: str, reader: str, depth: int, repeated: in
     return sch
 
 
-def _work(sch: Schedule) -> int:
+def _work(sch: Schedule) -> float:
     """Total number of executions of block bodies."""
 
-    def visit(node: Stmt, times: int) -> int:
+    def visit(node: Stmt, times: float, loops: Mapping[Var, int]) -> float:
         if isinstance(node, tirx.For):
-            extent = node.extent
-            return visit(node.body, times * int(extent.value) if isinstance(extent, tirx.IntImm) else times)
+            extent = _mean(node.extent, loops)
+            inside = {**loops, node.loop_var: int(node.extent.value)} if isinstance(node.extent, tirx.IntImm) else loops
+            return visit(node.body, times * extent, inside)
         if isinstance(node, tirx.SeqStmt):
-            return sum(visit(child, times) for child in node.seq)
+            return sum(visit(child, times, loops) for child in node.seq)
         if isinstance(node, s_tir.SBlockRealize):
-            return visit(node.block.body, times)
+            return visit(node.block.body, times, loops)
         return times
 
-    return visit(sch.mod["main"].body, 1)
+    return visit(sch.mod["main"].body, 1, {})
+
+
+def _mean(extent: Expr, loops: Mapping[Var, int]) -> float:
+    """An extent, the mean of one that depends on the places of `loops` around; 1 where that is not known.
+
+    Such is the extent of the loop over the rows that a block of rows needs, which are fewer at the border.
+    """
+    if isinstance(extent, tirx.IntImm):
+        return int(extent.value)
+    used = [(loop, length) for loop, length in loops.items() if mentions(extent, loop)]
+    if prod(length for _, length in used) > _MOST_PLACES:
+        return 1
+    grid = np.meshgrid(*(np.arange(length) for _, length in used), indexing="ij", sparse=True)
+    found = integers_at(extent, {loop: places for (loop, _), places in zip(used, grid, strict=True)})
+    return 1 if found is None else float(np.mean(found))
