@@ -36,8 +36,9 @@ def with_turned_rows(stages: Sequence[BlockStage], constants: Sequence[TvmBuffer
     loads = [(stage, load) for stage in stages for load in loads_of(stage) if not among(load.source, others)]
     orders = Orders()
     for stage, load in loads:
-        crossed = any(_crosses(load, axis) for axis in _lanes_of(stage))
-        if crossed and stage.work >= max(_LEAST_WORK, FEWEST_USES * prod(map(int, load.source.ty.shape))):
+        if _is_crossed(load, stage) and stage.work >= max(
+            _LEAST_WORK, FEWEST_USES * prod(map(int, load.source.ty.shape))
+        ):
             orders.add(load.source, 0)
     if not orders.buffers():
         return []
@@ -50,9 +51,16 @@ def with_turned_rows(stages: Sequence[BlockStage], constants: Sequence[TvmBuffer
     return [*([orders.copy(buffer)] for buffer in orders.buffers()), made]
 
 
-def _lanes_of(stage: BlockStage) -> list[IterVar]:
-    """The axes of a stage along which lanes may run: the last of its results, and that of its terms."""
-    return [axes[-1] for axes in (stage.spatial, stage.reduction) if axes]
+def _is_crossed(load: BufferLoad, stage: BlockStage) -> bool:
+    """Whether lanes cross the rows of a load: those of the terms of a stage, or those of its results.
+
+    The tile of a sum packs what the lanes of its results cross by itself, if it reads the tensor at one place.
+    """
+    if stage.reduction and _crosses(load, stage.reduction[-1]):
+        return True
+    places = [other for other in loads_of(stage) if other.source.same_as(load.source)]
+    packs = bool(stage.reduction) and len(places) == 1
+    return bool(stage.spatial) and not packs and _crosses(load, stage.spatial[-1])
 
 
 def _crosses(load: BufferLoad, lane: IterVar) -> bool:
