@@ -28,6 +28,8 @@ _LONGEST_LANES = 16
 _FEWEST_LANES = 4
 _FEWEST_SHARED = 256  # of a loop that threads share: each of 16 threads has a square of the longest lanes
 _FEWEST_ELEMENTS = 64
+_SAME_SET = 1024  # elements between lines of one set, where an L1 has 64 of them
+_SHORT_ROW = 64  # of the source: the rows of a run stay in L1
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,12 @@ def printed_transposition(printer: StatementPrinter, loop: For) -> bool:
     )
     if _long(found, extents) and printer.context.lanes_limit >= _LONGEST_LANES:
         lanes = _LONGEST_LANES
-    name = printer.context.need(f"{_kind(found, lanes)}:f32x{lanes}")
+    kind = _kind(found, lanes)
+    if kind == "transpose" and _shares_sets(found, lanes):
+        kind = "transpose_runs"
+        if found.to_row % _SAME_SET == 0 and found.from_row <= _SHORT_ROW:
+            lanes = min(lanes, MOST_LANES)
+    name = printer.context.need(f"{kind}:f32x{lanes}")
     call = f"{name}(&{to}, {found.to_row}, &{origin}, {found.from_row}, {', '.join(extents)});"
     printer.context.emit(call)
     return True
@@ -113,6 +120,16 @@ def _kind(copy: Copy, lanes: int) -> str:
         return "transpose"
     width = "quads" if min(rows, columns) <= lanes // 2 and lanes == MOST_LANES else "rows"
     return f"{'split' if rows < columns else 'join'}_{width}"
+
+
+def _shares_sets(copy: Copy, lanes: int) -> bool:
+    """Whether the lines of `transpose` that wait to be filled are too many for the sets of L1 in which they lie.
+
+    Vectors of eight lanes leave 16 lines half full, those of sixteen fill a line of each of 64 rows in turns. A set has
+    8 or 12 lines. With squares of four lanes, 8 lines wait, in larger sets.
+    """
+    apart = {8: _SAME_SET, 16: _SAME_SET // 2}.get(lanes)
+    return apart is not None and copy.to_row % apart == 0 and (extent_of(copy.rows) or 0) >= _LONGEST_LANES
 
 
 def _long(copy: Copy, extents: Sequence[str]) -> bool:

@@ -1,9 +1,10 @@
 """C of transpositions: functions of the preamble that turn squares of vectors in registers.
 
 All compute to[i * to_row + j] = from[j * from_row + i] for i below `rows` and j below `columns`. `transpose` is for
-rows and columns of a vector or more, `split_rows` for fewer rows, `join_rows` for fewer columns; `split_quads` and
-`join_quads` for at most four of them in vectors of eight. Of these, a vector is longer than a row: it reads into the
-rows that follow, or spills into them before they are written. `columns` leaves four columns in registers.
+rows and columns of a vector or more, and so is `transpose_runs`, where the rows of the result share sets of the cache;
+`split_rows` is for fewer rows, `join_rows` for fewer columns; `split_quads` and `join_quads` for at most four of them
+in vectors of eight. Of these, a vector is longer than a row: it reads into the rows that follow, or spills into them
+before they are written. `columns` leaves four columns in registers.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from collections.abc import Sequence
 from edgetune.codegen.vector_snippets import either, instructions, lanes_of
 
 _INLINE = "static inline __attribute__((always_inline)) void "
-KINDS = ("transpose", "split_rows", "join_rows", "split_quads", "join_quads")
+KINDS = ("transpose", "transpose_runs", "split_rows", "join_rows", "split_quads", "join_quads")
+
+RUN = 128
+"""Columns of a run: so many rows of at most 64 elements fill an L1 of 32 KiB."""
 
 
 def needed(kind: str, rest: str) -> list[str]:
@@ -31,8 +35,9 @@ def types_needed(rest: str) -> list[str]:
 def function(kind: str, rest: str) -> str:
     """The function `@kind_f32x8(float *to, int32_t to_row, const float *from, int32_t from_row, rows, columns)`."""
     lanes = int(rest.partition("x")[2])
-    quads = kind.endswith("quads")
-    body = {"transpose": _squares, "split": _split, "join": _join}[kind.partition("_")[0]](rest, lanes, quads)
+    width = kind.partition("_")[2]
+    bodies = {"transpose": _runs if width == "runs" else _squares, "split": _split, "join": _join}
+    body = bodies[kind.partition("_")[0]](rest, lanes, width == "quads")
     how = _COMMENTS[kind.partition("_")[0]].format(n=lanes)
     comment = f"/* to[i * to_row + j] = from[j * from_row + i] for i < rows and j < columns,\n   {how} */\n"
     name = f"{_INLINE}@{kind}_{rest}("
@@ -51,28 +56,56 @@ def _squares(rest: str, lanes: int, _quads: bool) -> str:
     # Lines of `from` are read whole before they leave the cache: two squares of eight rows are one line. A store of
     # sixteen lanes is a line of `to`, so more rows may lie between two stores to the same one.
     block = 2 * lanes if lanes <= 8 else 4 * lanes
+    return f"""{_few(lanes)}    for (int32_t block = 0; block < rows; block += {block}) {{
+        for (int32_t column = 0; column < columns; column += {lanes}) {{
+            const int32_t j = @min_i32(column, columns - {lanes});
+            for (int32_t row = block; row < @min_i32(block + {block}, rows); row += {lanes}) {{
+                const int32_t i = @min_i32(row, rows - {lanes});
+{_square(rest, lanes, 16)}
+            }}
+        }}
+    }}
+"""
+
+
+def _runs(rest: str, lanes: int, _quads: bool) -> str:
+    # Few lines of `to` are open at once, each until it is full. Sixteen rows are whole lines of `from`, and those of a
+    # run stay in L1 if `from` has short rows.
+    return f"""{_few(lanes)}    for (int32_t block = 0; block < rows; block += 16) {{
+        for (int32_t run = 0; run < columns; run += {RUN}) {{
+            for (int32_t row = block; row < @min_i32(block + 16, rows); row += {lanes}) {{
+                const int32_t i = @min_i32(row, rows - {lanes});
+                for (int32_t column = run; column < @min_i32(run + {RUN}, columns); column += {lanes}) {{
+                    const int32_t j = @min_i32(column, columns - {lanes});
+{_square(rest, lanes, 20)}
+                }}
+            }}
+        }}
+    }}
+"""
+
+
+def _few(lanes: int) -> str:
+    """A loop over single elements where rows or columns do not fill a vector, as in the share of a thread."""
     return f"""    if (rows < {lanes} || columns < {lanes}) {{
         for (int32_t i = 0; i < rows; i++) {{
             for (int32_t j = 0; j < columns; j++) to[i * to_row + j] = from[j * from_row + i];
         }}
         return;
     }}
-    for (int32_t block = 0; block < rows; block += {block}) {{
-        for (int32_t column = 0; column < columns; column += {lanes}) {{
-            const int32_t j = @min_i32(column, columns - {lanes});
-            for (int32_t row = block; row < @min_i32(block + {block}, rows); row += {lanes}) {{
-                const int32_t i = @min_i32(row, rows - {lanes});
-                const float *restrict const in = &from[j * from_row + i];
-                float *restrict const out = &to[i * to_row + j];
-                {rest} v[{lanes}] = {{
-{_listed([_load(rest, "in", _times(row, "from_row")) for row in range(lanes)], 20)}
-                }};
-                @turn_{rest}(v);
-{_lines([f"*({rest}u *)&out[{_times(row, 'to_row')}] = v[{row}];" for row in range(lanes)], 16)}
-            }}
-        }}
-    }}
 """
+
+
+def _square(rest: str, lanes: int, indent: int) -> str:
+    """One square, from row i and column j on."""
+    loads = _listed([_load(rest, "in", _times(row, "from_row")) for row in range(lanes)], indent + 4)
+    stores = [f"*({rest}u *)&out[{_times(row, 'to_row')}] = v[{row}];" for row in range(lanes)]
+    first = [
+        "const float *restrict const in = &from[j * from_row + i];",
+        "float *restrict const out = &to[i * to_row + j];",
+    ]
+    begun = _lines([*first, f"{rest} v[{lanes}] = {{"], indent)
+    return f"{begun}\n{loads}\n{_lines(['};', f'@turn_{rest}(v);', *stores], indent)}"
 
 
 def _split(rest: str, lanes: int, quads: bool) -> str:

@@ -71,6 +71,30 @@ def test_a_copy_is_a_call(
     check(shape, order, bits, tmp_path, cc)
 
 
+@pytest.mark.parametrize(
+    ("shape", "order", "kinds"),
+    [
+        ((1024, 20), (1, 0), {512: "runs_f32x8", 256: "runs_f32x8", 128: "transpose_f32x4"}),
+        ((1024, 70), (1, 0), {512: "runs_f32x16", 256: "runs_f32x8", 128: "transpose_f32x4"}),
+        ((512, 40), (1, 0), {512: "runs_f32x16", 256: "transpose_f32x8"}),
+        ((9, 1024, 20), (2, 1, 0), {512: "runs_f32x8", 256: "runs_f32x8"}),
+        ((25, 512, 20), (2, 1, 0), {512: "runs_f32x16", 256: "transpose_f32x8"}),
+        ((1024, 12), (1, 0), {512: "transpose_f32x8", 256: "transpose_f32x8"}),
+        ((1040, 40), (1, 0), {512: "transpose_f32x16", 256: "transpose_f32x8"}),
+    ],
+)
+def test_rows_that_share_sets_of_the_cache_are_written_in_runs(
+    shape: tuple[int, ...], order: tuple[int, ...], kinds: dict[int, str], tmp_path: Path
+) -> None:
+    """Rows of the result that are multiples of 4 KiB apart, or of 2 KiB where 64 rows would take turns."""
+    for bits, kind in kinds.items():
+        source, _ = source_of(shape, order, bits)
+        assert f"{kind}(&" in source.definition
+        folder = tmp_path / str(bits)
+        folder.mkdir()
+        check(shape, order, bits, folder)
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.integers(1, 20), min_size=2, max_size=4),
