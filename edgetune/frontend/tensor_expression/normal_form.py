@@ -1,11 +1,11 @@
 """Normal form of a tensor expression's function: what schedules and printer treat best, with the same results.
 
-Four rewrites. A sum over no axis is its only term. A reduction axis that runs backwards through a constant, as in
-`w[2 - k]`, runs forwards: then the constant can be packed. In a reduction, a condition (`if_then_else`) on the last
-axis of the results, or on both a result and a term, becomes a selection where no element outside a tensor is read, and
-no integer divides: vectors compute both sides and select by lane, and whole tiles are skipped
-(`schedule/sketches/idle_steps.py`). Other conditions stay, for a branch saves work. A stage called "root" gets another
-name: TVM's schedules have a block of that name.
+Five rewrites. A reduction over no axis, or over axes of one step, is its only term. A reduction axis that runs
+backwards through a constant, as in `w[2 - k]`, runs forwards: then the constant can be packed. In a reduction, a
+condition (`if_then_else`) on the last axis of the results, or on both a result and a term, becomes a selection where no
+element outside a tensor is read, and no integer divides: vectors compute both sides and select by lane, and whole tiles
+are skipped (`schedule/sketches/idle_steps.py`). Other conditions stay, for a branch saves work. A stage called "root"
+gets another name: TVM's schedules have a block of that name.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
 from edgetune.graph.reduction_stage import is_branch
-from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Node, PrimFunc, SBlock, TvmBuffer
-from edgetune.schedule.sketches.block_analysis import expressions, mentions
+from edgetune.graph.tvm_types import BufferLoad, Expr, For, IterVar, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
+from edgetune.schedule.sketches.block_analysis import expressions, extent_of, mentions
+from edgetune.schedule.sketches.idle_steps import substituted
 
 _REDUCTION = 2  # tirx.IterVar.CommReduce
 
@@ -29,11 +30,46 @@ def normal_form(function: PrimFunc, constants: Collection[int]) -> PrimFunc:
     def rewrite(block: SBlock) -> SBlock:
         return _with_selections(_forwards(_without_sum(block), weights))
 
-    return tvm_ffi.structural_map(function, (s_tir.SBlock, rewrite))
+    plain = tvm_ffi.structural_map(function, [(s_tir.SBlockRealize, _without_single_terms), (tirx.For, _without_step)])
+    return tvm_ffi.structural_map(plain, (s_tir.SBlock, rewrite))
+
+
+def _without_single_terms(realize: Stmt) -> Stmt:
+    """A block without its axes of reduction, if all of them have one term: `_without_sum` does the rest."""
+    block = realize.block
+    summed = [axis for axis in block.iter_vars if int(axis.iter_type) == _REDUCTION]
+    if not summed or not isinstance(block.init, tirx.BufferStore) or any(extent_of(axis) != 1 for axis in summed):
+        return realize
+    kept = [int(axis.iter_type) != _REDUCTION for axis in block.iter_vars]
+    first = {axis.var: axis.dom.min for axis in summed}
+    alone = s_tir.SBlock(
+        [axis for axis, stays in zip(block.iter_vars, kept, strict=True) if stays],
+        [substituted(region, first) for region in block.reads],
+        block.writes,
+        block.name_hint,
+        substituted(block.body, first),
+        block.init,
+        block.alloc_buffers,
+        block.match_buffers,
+        block.annotations,
+    )
+    values = [value for value, stays in zip(realize.iter_values, kept, strict=True) if stays]
+    return s_tir.SBlockRealize(values, realize.predicate, alone)
+
+
+def _without_step(loop: For) -> Stmt:
+    """The body of a loop of one step whose variable nothing reads."""
+    read: list[Var] = []
+    tvm_ffi.structural_walk(loop.body, (ir.Var, read.append))
+    once = isinstance(loop.extent, tirx.IntImm) and int(loop.extent.value) == 1
+    return loop.body if once and not any(one.same_as(loop.loop_var) for one in read) else loop
 
 
 def _without_sum(block: SBlock) -> SBlock:
-    """`block` without its first value where it reduces over no axis, as the outer product of an `einsum`."""
+    """`block` without its first value where it reduces over no axis, as the outer product of an `einsum`.
+
+    The maximum with the least number is left out, too: TVM's LLVM back end computes some of them wrong.
+    """
     first = block.init
     if not isinstance(first, tirx.BufferStore) or any(int(axis.iter_type) == _REDUCTION for axis in block.iter_vars):
         return block
@@ -41,7 +77,13 @@ def _without_sum(block: SBlock) -> SBlock:
     def value(load: BufferLoad) -> Expr:
         return first.value if load.source.same_as(first.buffer) else load
 
-    body = tvm_ffi.structural_map(block.body, (ir.TensorLoad, value))
+    body = block.body
+    if isinstance(body, tirx.BufferStore) and isinstance(body.value, tirx.Max | tirx.Min):
+        own = isinstance(body.value.a, ir.TensorLoad) and body.value.a.source.same_as(first.buffer)
+        least = (tirx.min_value if isinstance(body.value, tirx.Max) else tirx.max_value)(str(first.value.ty.dtype))
+        if own and tvm_ffi.structural_equal(least, first.value):
+            body = tirx.BufferStore(body.buffer, body.value.b, body.indices)
+    body = tvm_ffi.structural_map(body, (ir.TensorLoad, value))
     reads = [region for region in block.reads if not region.source.same_as(first.buffer)]
     return s_tir.SBlock(
         block.iter_vars,

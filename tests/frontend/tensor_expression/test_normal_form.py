@@ -46,6 +46,21 @@ def test_a_sum_over_no_axis_is_its_term() -> None:
     assert "T.init" not in function.script()
 
 
+@pytest.mark.parametrize("reduced", [te.max, te.min, te.sum])
+def test_a_reduction_of_one_term_is_that_term(reduced: Any) -> None:
+    """TVM's LLVM back end computes this maximum wrong, so that right packages were refused."""
+    x, b, w = (te.placeholder(shape, name=name) for shape, name in (((1, 4, 7), "x"), ((16,), "b"), ((16, 4, 1), "w")))
+    k = te.reduce_axis((0, 1), "k")
+    y = te.compute((16, 4, 28), lambda c, i, j: reduced(x[k, i, j // 4] * w[c, j % 4, k], axis=k), "y")
+    z = te.compute((16, 4, 28), lambda c, i, j: te.max(y[c, i, j] + b[c], tirx.const(0.0)), "z")
+    function = normal_form(prim_func([x, b, w], z), [])
+    assert "T.init" not in function.script()
+    assert "T.grid(16, 4, 28, 1)" not in function.script()
+    arrays = random_arguments(function)
+    values = np.einsum("ij,cp->cijp", arrays[0][0], arrays[2][:, :, 0]).reshape(16, 4, 28) + arrays[1][:, None, None]
+    np.testing.assert_allclose(run_plain(function, arrays), np.maximum(values, 0), rtol=1e-5, atol=1e-6)
+
+
 def test_an_input_may_run_backwards() -> None:
     x, w, y = backwards(5, 3)
     function = prim_func([x, w], y)
