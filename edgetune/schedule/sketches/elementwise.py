@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from tvm import tirx
@@ -104,13 +105,14 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
     loops = sch.get_loops(sch.get_sblock(stage.name))[-len(stage.spatial) :] if stage.spatial else []
     if not loops or stage.reduction:
         return
+    block = sch.get(sch.get_sblock(stage.name))  # into which stages before it may be inlined
+    stage = replace(stage, block=block, spatial=tuple(block.iter_vars))
     if not copies_every_second(stage.block) and transpose(sch, stage, loops, native_lanes):
         return
     if _unroll_choice(sch, stage, loops, native_lanes, decide):
         return
     branches = stage.branches_along(stage.spatial[-1])
     in_blocks = native_lanes if stage.spatial_extents[-1] % native_lanes == 0 else 1
-    block = sch.get(sch.get_sblock(stage.name))  # into which stages before it may be inlined
     if (branches or not contiguous(block, in_blocks)) and divide_row(sch, stage, loops[-1], native_lanes):
         return
     row = known_extent(sch, loops[-1])
