@@ -17,6 +17,7 @@ from tvm.error import InternalError
 from tvm.tirx import IntImm
 
 from edgetune.errors import UnsupportedOperator, UsageError
+from edgetune.frontend.tensor_expression.bordered_operands import with_bordered_operands
 from edgetune.frontend.tensor_expression.bounds import check_reads
 from edgetune.frontend.tensor_expression.conditional_terms import with_bounded_terms
 from edgetune.frontend.tensor_expression.divided_axes import with_divided_axes
@@ -237,7 +238,7 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
     joined = collapse_axes(normal_form(bounded, weights), weights)
     short = with_sums_of_columns(with_sums_for_short_rows(joined))
     once = with_repeated_values(with_row_divisors(with_reciprocals(with_shared_values(short))))
-    return with_turned_operands(with_window_values(once), weights)
+    return with_turned_operands(with_bordered_operands(with_window_values(once), weights), weights)
 
 
 def _has_fixed_extents(function: PrimFunc) -> bool:

@@ -263,14 +263,15 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
         if stage.name in tiles:
             tile, blocks = tiles[stage.name], blocks_of[stage.name]
             moves = moves and blocks.result != last.name
-            sch = move_inwards(sch, blocks.result, reader, within) if moves else sch
+            sch = move_inwards(sch, blocks.result, reader, within, summed=True) if moves else sch
             tile_results(sch, tile, blocks, decide, core)
             for packed, _ in blocks.packed if moves else ():
                 sch = move_inwards(sch, packed, reader, within)
             pack(sch, tile, blocks)
             continue
         if moves:
-            sch = move_inwards(sch, stage.name, reader, within, repeated_work(stage, core.l1_bytes))
+            repeated = repeated_work(stage, core.l1_bytes)
+            sch = move_inwards(sch, stage.name, reader, within, repeated, summed=bool(stage.reduction))
         if sums is not None and factored is not None:
             tile_factored(sch, factored, sums, decide, core)
     for stage in stages.analysis.stages:

@@ -16,7 +16,13 @@ from tvm.s_tir import Schedule
 
 from edgetune.graph.tvm_types import Expr, Stmt, Var
 from edgetune.schedule.rules.tiling import Core
-from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, BlockAnalysis, BlockStage, mentions
+from edgetune.schedule.sketches.block_analysis import (
+    COMPUTED_ONCE,
+    BlockAnalysis,
+    BlockStage,
+    known_extent,
+    mentions,
+)
 from edgetune.schedule.sketches.places import integers_at
 from edgetune.schedule.tile_costs import divisors, step_cycles
 
@@ -94,10 +100,13 @@ def repeated_work(stage: BlockStage, l1_bytes: int) -> int:
     return stage.work // 2 if far and COMPUTED_ONCE in stage.block.annotations and not stage.reduction else 0
 
 
-def move_inwards(sch: Schedule, name: str, reader: str, depth: int, repeated: int = 0) -> Schedule:
+def move_inwards(
+    sch: Schedule, name: str, reader: str, depth: int, repeated: int = 0, *, summed: bool = False
+) -> Schedule:
     """Compute stage `name` at the deepest of the reader's first `depth` loops that repeats no more work than allowed.
 
-    `repeated` is the number of its elements that may be computed again.
+    `repeated` is the number of its elements that may be computed again. `summed`: it is a reduction, or its tile, for
+    which rules need loops of constant extents; rows that a window needs may be fewer at the border of an image.
     """
     before = _work(sch) + repeated
     for level in range(depth, 0, -1):
@@ -107,9 +116,14 @@ def move_inwards(sch: Schedule, name: str, reader: str, depth: int, repeated: in
             trial.compute_at(trial.get_sblock(name), loop, preserve_unit_loops=True)
         except (RuntimeError, ValueError):  # ScheduleError, or TVM's errors for cases that it does not handle
             continue
-        if _work(trial) <= before:
+        if _work(trial) <= before and not (summed and _has_open_loops(trial, name)):
             return trial
     return sch
+
+
+def _has_open_loops(sch: Schedule, name: str) -> bool:
+    """Whether the extent of a loop around a block depends on other loops."""
+    return any(known_extent(sch, loop) is None for loop in sch.get_loops(sch.get_sblock(name)))
 
 
 def _work(sch: Schedule) -> float:

@@ -67,6 +67,9 @@ def integers_at(node: Expr, places: Mapping[Var, Places]) -> Places | None:
         return None if inner is None else np.logical_not(inner)
     if isinstance(node, tirx.Cast) and str(node.ty.dtype) in {"int32", "int64"}:
         return integers_at(node.value, places)
+    if isinstance(node, tirx.Select):
+        chosen, one, other = (integers_at(part, places) for part in (node.condition, node.true_value, node.false_value))
+        return None if chosen is None or one is None or other is None else np.where(chosen, one, other)
     operation = _ARITHMETIC.get(type(node)) or COMPARISONS.get(type(node)) or DIVISIONS.get(type(node))
     if operation is None:
         return None
