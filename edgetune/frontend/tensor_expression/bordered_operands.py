@@ -28,13 +28,12 @@ from edgetune.frontend.tensor_expression.stored_values import (
 from edgetune.graph.reduction_stage import ReductionStage, buffer_of, variable
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, Stmt, TvmBuffer, Var
 from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stage_of
-from edgetune.schedule.sketches.places import integers_at
+from edgetune.schedule.sketches.places import MOST_PLACES, integers_at
 
 _FEWEST_USES = 2
 """Terms for each element of the rows with a border."""
 
 _FEWEST_LANES = 4
-_MOST_PLACES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ def _place(index: Expr, stage: BlockStage) -> _Place | None:
 
     kinds = {type(old) for old, _ in at}
     value = tvm_ffi.structural_map(index, [(kind, changed) for kind in kinds])
-    if any(mentions(value, axis.var) for axis in (*stage.spatial, *stage.reduction)) or end - first > _MOST_PLACES:
+    if any(mentions(value, axis.var) for axis in (*stage.spatial, *stage.reduction)) or end - first > MOST_PLACES:
         return None
     return _Place(core, place, value, first, end)
 

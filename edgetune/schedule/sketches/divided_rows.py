@@ -15,9 +15,8 @@ from edgetune.schedule.sketches.index_sets import (
     LANES,
     MOST_CONDITIONS,
     RowPart,
-    assume,
+    cases_of,
     is_whole,
-    outer_condition,
     parts_of,
 )
 from edgetune.schedule.sketches.remainders import peel_remainder
@@ -36,22 +35,20 @@ def parts_of_row(loop: For, parameters: Sequence[TvmBuffer] | None) -> Stmt:
     realize = loop.body
     if not isinstance(realize, s_tir.SBlockRealize) or not is_whole(loop, realize):
         return plain
-    lane, extent = realize.block.iter_vars[-1].var, int(loop.extent.value)
+    axes, extent = list(realize.block.iter_vars), int(loop.extent.value)
+    values = {axis.var: value for axis, value in zip(axes, realize.iter_values, strict=True)}
 
     def divided(store: BufferStore, conditions: int) -> list[Stmt] | None:
-        condition = outer_condition(store, lane) if conditions else None
-        if condition is None:
-            parts = parts_of(store, lane, extent)
+        cases = cases_of(store, axes) if conditions else []
+        if not cases:
+            parts = parts_of(store, axes[-1].var, extent)
             return parts and [_statement(plain, part, most, parameters) for part in parts]
         result: list[Stmt] = []
-        values = {axis.var: value for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)}
-        test = substituted(condition, values)
-        for holds in (True, False):
-            parts = divided(assume(store, condition, holds=holds), conditions - 1)
+        for condition, case in cases:
+            parts = divided(case, conditions - 1)
             if parts is None:
                 return None
-            # TVM loses one of two branches of a condition that it hoists out of a loop: so these are two conditions.
-            result.append(tirx.IfThenElse(test if holds else tirx.Not(test), _sequence(parts), None))
+            result.append(tirx.IfThenElse(substituted(condition, values), _sequence(parts), None))
         return result
 
     found = divided(realize.block.body, MOST_CONDITIONS)

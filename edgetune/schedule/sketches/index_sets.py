@@ -6,8 +6,9 @@ within a row, `x[max(c - 1, 0)]`. A part that loads neighbours is a loop over ve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import tvm_ffi
@@ -15,7 +16,7 @@ from tvm import ir, s_tir, sym, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.graph.reduction_stage import conjuncts, is_branch, is_choice
-from edgetune.graph.tvm_types import BufferStore, Expr, For, LoopRV, Stmt, Var
+from edgetune.graph.tvm_types import BufferStore, Expr, For, IterVar, LoopRV, Stmt, Var
 from edgetune.schedule.sketches.block_analysis import (
     BlockStage,
     expressions,
@@ -26,17 +27,21 @@ from edgetune.schedule.sketches.block_analysis import (
     mentions,
 )
 from edgetune.schedule.sketches.lane_loads import step_along
-from edgetune.schedule.sketches.places import COMPARISONS, DIVISIONS, kind_at
+from edgetune.schedule.sketches.places import COMPARISONS, DIVISIONS, MOST_PLACES, integers_at, kind_at
 
 LANES = "edgetune_divided_row"
 """Annotation of the loop over a row: the most lanes of a vector."""
 
 MOST_PARTS = 8
+_MOST_CASES = 4
+"""Values of a place on other axes: each has its own parts."""
 MOST_CONDITIONS = 3
 FEWEST_LANES = 4
-_MOST_PLACES = 1 << 22
 _LEAST_SHARE = 0.75
 """The least share of a row that lies in parts that are vectors."""
+
+_DIVIDING = (*COMPARISONS, *DIVISIONS, tirx.Min, tirx.Max)
+"""What changes at few places of a row."""
 
 _STEPS = {"float32": {0, 1, 2, -1}}
 """Steps along a vector that have vector loads. All but 0 and 1 need shuffles, which exist for float32."""
@@ -85,23 +90,22 @@ def _is_divided(stage: BlockStage) -> bool:
     if not stage.spatial or not stage.writes_its_axes() or not isinstance(store, tirx.BufferStore):
         return False
     lane, extent = stage.spatial[-1].var, extent_of(stage.spatial[-1])
-    ends, condition = _ends(store, lane, extent), outer_condition(store, lane)
-    if ends is None or (len(ends) == 1 and condition is None):
+    ends = _ends(store, lane, extent)
+    if ends is None or (len(ends) == 1 and not cases_of(store, stage.spatial)):
         return False
     return any(
         sum(part.extent for part in parts_of(row, lane, extent) or () if part.neighbours) >= _LEAST_SHARE * extent
-        for row in _without_conditions(store, lane, MOST_CONDITIONS)
+        for row in _in_all_cases(store, stage.spatial, MOST_CONDITIONS)
     )
 
 
-def _without_conditions(store: BufferStore, lane: Var, conditions: int) -> Iterator[BufferStore]:
+def _in_all_cases(store: BufferStore, axes: Sequence[IterVar], conditions: int) -> Iterator[BufferStore]:
     """The store in each case of its conditions on other axes."""
-    condition = outer_condition(store, lane) if conditions else None
-    if condition is None:
+    cases = cases_of(store, axes) if conditions else []
+    for _, case in cases:
+        yield from _in_all_cases(case, axes, conditions - 1)
+    if not cases:
         yield store
-        return
-    for holds in (True, False):
-        yield from _without_conditions(assume(store, condition, holds=holds), lane, conditions - 1)
 
 
 def is_known_in_phases(stage: BlockStage, factor: int) -> bool:
@@ -127,7 +131,61 @@ def parts_of(store: BufferStore, lane: Var, extent: int) -> list[RowPart] | None
     return found
 
 
-def outer_condition(store: BufferStore, lane: Var) -> Expr | None:
+def cases_of(store: BufferStore, axes: Sequence[IterVar]) -> list[tuple[Expr, BufferStore]]:
+    """Conditions on the places along all but the last of the `axes`, of which one holds, and the store in each case.
+
+    They are by what a store takes a branch, or by what the places change at which a row is divided, as `q % 3` in
+    `x[q, (c + q % 3) % n]`. Empty where there are none.
+    """
+    lane = axes[-1].var
+    condition = _outer_condition(store, lane)
+    if condition is not None:
+        # TVM loses one of two branches of a condition that it hoists out of a loop: so these are two conditions.
+        negated = tirx.Not(condition)
+        return [(condition, _assumed(store, condition, holds=True)), (negated, _assumed(store, condition, holds=False))]
+    for node in expressions(store.value):
+        place = _outer_place(node, lane) if type(node) in _DIVIDING else None
+        if place is None:
+            continue
+        values = _values_of(place, axes[:-1])
+        if len(values) > 1:
+            constants = [tirx.IntImm(str(place.ty.dtype), value) for value in values]
+            return [(tirx.EQ(place, one), _with_place(store, place, one)) for one in constants]
+    return []
+
+
+def _outer_place(node: Expr, lane: Var) -> Expr | None:
+    """The largest part of a node that depends on `lane` and on other axes which depends on these alone."""
+    for part in (node.a, node.b) if hasattr(node, "a") else ():
+        if not mentions(part, lane):
+            if any(isinstance(one, ir.Var) for one in expressions(part)):
+                return part
+        elif (found := _outer_place(part, lane)) is not None:
+            return found
+    return None
+
+
+def _values_of(place: Expr, axes: Sequence[IterVar]) -> list[int]:
+    """The values of a place along `axes`; empty where there are many, or where it depends on anything else."""
+    own = [axis for axis in axes if mentions(place, axis.var)]
+    if prod(extent_of(axis) for axis in own) > MOST_PLACES:
+        return []
+    grids = np.meshgrid(*(np.arange(extent_of(axis)) for axis in own), indexing="ij", sparse=True)
+    found = integers_at(place, {axis.var: grid for axis, grid in zip(own, grids, strict=True)})
+    values = [] if found is None else [int(one) for one in np.unique(found)]
+    return values if len(values) <= _MOST_CASES else []
+
+
+def _with_place(store: BufferStore, place: Expr, value: Expr) -> BufferStore:
+    """A store where `place`, which has been found in it, is `value`."""
+
+    def known(node: Expr) -> Expr:
+        return value if tvm_ffi.structural_equal(node, place) else node
+
+    return tvm_ffi.structural_map(store, (type(place), known))
+
+
+def _outer_condition(store: BufferStore, lane: Var) -> Expr | None:
     """A condition on the places along other axes by which a store takes a branch; None where there is none."""
     for node in expressions(store.value):
         if not is_choice(node):
@@ -138,7 +196,7 @@ def outer_condition(store: BufferStore, lane: Var) -> Expr | None:
     return None
 
 
-def assume(store: BufferStore, condition: Expr, *, holds: bool) -> BufferStore:
+def _assumed(store: BufferStore, condition: Expr, *, holds: bool) -> BufferStore:
     """A store where `condition`, which has been found in it, holds, or does not."""
     sure = [condition, *(conjuncts(condition) if holds else ())]
 
@@ -150,7 +208,7 @@ def assume(store: BufferStore, condition: Expr, *, holds: bool) -> BufferStore:
 
 def _ends(store: BufferStore, lane: Var, extent: int) -> list[int] | None:
     """Where the parts of a row end: the places before which something that depends on `lane` alone changes."""
-    if extent > _MOST_PLACES:
+    if extent > MOST_PLACES:
         return None
     places = np.arange(extent)
     ends = {extent}
@@ -179,7 +237,7 @@ def _resolved(store: BufferStore, lane: Var, places: np.ndarray) -> BufferStore:
             return sym.Analyzer().simplify(node.a - node.b * value)
         return node.a if bool(value) == isinstance(node, tirx.Min) else node.b
 
-    maps = [(kind, known) for kind in (*COMPARISONS, *DIVISIONS, tirx.Min, tirx.Max)]
+    maps = [(kind, known) for kind in _DIVIDING]
     return tvm_ffi.structural_map(store, [*maps, *_CHOICES])
 
 

@@ -15,6 +15,7 @@ from edgetune.schedule.sketches.block_analysis import (
     expressions,
     stores,
 )
+from edgetune.schedule.sketches.places import moves_in_parts
 
 _COSTLY = ("exp", "log", "tanh", "erf", "pow", "sqrt", "sin", "cos", "tan", "sigmoid", "asin", "acos", "atan")
 
@@ -35,8 +36,9 @@ def cheap_to_repeat(analysis: BlockAnalysis, stage: BlockStage) -> bool:
     if stage.reduction or COMPUTED_ONCE in stage.block.annotations:
         return False
     readers = [other for other in analysis.stages if other is not stage and _reads(other, stage)]
-    if stage.spatial and stage.branches_along(stage.spatial[-1]) and any(reader.reduction for reader in readers):
-        return False  # lanes of the reduction would branch one by one
+    in_parts = bool(stage.spatial) and (stage.branches_along(stage.spatial[-1]) or moves_in_parts(stage))
+    if in_parts and any(reader.reduction for reader in readers):
+        return False  # lanes of the reduction would branch, or load, one by one
     once = len(readers) == 1 and readers[0].work <= stage.work
     return once or not any(is_costly(node) for store in stores(stage.block.body) for node in expressions(store.value))
 

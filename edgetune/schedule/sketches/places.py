@@ -8,6 +8,10 @@ import numpy as np
 from tvm import ir, tirx
 
 from edgetune.graph.tvm_types import Expr, Var
+from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions
+
+MOST_PLACES = 1 << 22
+_NEARLY_ALL = 0.75
 
 Places = np.ndarray
 _ARITHMETIC: dict[type, Callable[[Places, Places], Places]] = {
@@ -77,3 +81,20 @@ def integers_at(node: Expr, places: Mapping[Var, Places]) -> Places | None:
     if one is None or other is None or (type(node) in DIVISIONS and bool(np.any(other <= 0))):
         return None
     return operation(one, other)
+
+
+def moves_in_parts(stage: BlockStage) -> bool:
+    """Whether a place is kept within a row, or wraps, so that neighbours read neighbours in all but a few places."""
+    store = stage.block.body
+    if not stage.spatial or not isinstance(store, tirx.BufferStore) or extent_of(stage.spatial[-1]) > MOST_PLACES:
+        return False
+    *outer, lane = stage.spatial
+    places = {**{axis.var: np.asarray(0) for axis in outer}, lane.var: np.arange(extent_of(lane))}
+    for load in expressions(store.value):
+        if not isinstance(load, ir.TensorLoad) or not load.indices or not mentions(load.indices[-1], lane.var):
+            continue
+        found = integers_at(load.indices[-1], places)
+        steps = None if found is None else np.diff(found) == 1
+        if steps is not None and steps.size and _NEARLY_ALL <= float(steps.mean()) < 1.0:
+            return True
+    return False

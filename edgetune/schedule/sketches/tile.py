@@ -22,6 +22,7 @@ from edgetune.schedule.sketches.block_analysis import (
     mentions,
 )
 from edgetune.schedule.sketches.clipped_rows import has_clipped_rows
+from edgetune.schedule.sketches.places import moves_in_parts
 
 COPIED_COLUMNS = "_columns"
 """The end of the name of a stage that copies columns of a run-time operand."""
@@ -89,7 +90,7 @@ def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
     # Padding selects by position from a parameter; inlined, each access costs a test.
     pads = [stage for stage in before if stage.branches()]
     channel = len(anchor.spatial) - 1
-    if _strided(analysis, anchor, anchor.spatial[channel]) or _pads_along(anchor, pads, anchor.spatial[channel]):
+    if _strided(analysis, anchor, anchor.spatial[channel]) or _pads_along(anchor, before, anchor.spatial[channel]):
         return None
     long = [i for i in range(channel) if anchor.spatial_extents[i] > 1]
     shared = [i for i in long if not _batches(anchor, anchor.spatial[i])]
@@ -200,12 +201,15 @@ def _strided(analysis: BlockAnalysis, anchor: BlockStage, axis: IterVar) -> bool
 
 
 def _pads_along(anchor: BlockStage, pads: Sequence[BlockStage], axis: IterVar) -> bool:
-    """Whether neighbours along `axis` read neighbours of a stage in `pads`, only some of which may be padding."""
+    """Whether neighbours along `axis` read neighbours of a stage in `pads`, only some of which may be padding.
+
+    Or only some of which may be neighbours in what that stage reads.
+    """
     for pad in pads:
         written = pad.block.writes[0].source
         regions = [region.region for region in anchor.reads() if region.source.same_as(written)]
         along = any(mentions(region[-1].min, axis.var) for region in regions if region)
-        if along and pad.spatial and pad.branches_along(pad.spatial[-1]):
+        if along and pad.spatial and (pad.branches_along(pad.spatial[-1]) or moves_in_parts(pad)):
             return True
     return False
 
