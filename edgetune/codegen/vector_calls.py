@@ -214,6 +214,8 @@ def has_vector_form(printer: VectorPrinter, e: Expr) -> bool:
         return not isinstance(e, tirx.Ramp) or isinstance(e.stride, tirx.IntImm)
     if isinstance(e, ir.TensorLoad):
         return _load_has_form(printer, e, lanes)
+    if isinstance(e, tirx.Not) or keeps_last_bits(e):
+        return has_vector_form(printer, e.a)
     if isinstance(e, (tirx.FloorDiv, tirx.FloorMod, tirx.Mod, tirx.Shuffle, tirx.Let, tirx.BitwiseNot)):
         return False
     if isinstance(e, tirx.Div) and of.kind != "float":
@@ -226,9 +228,18 @@ def has_vector_form(printer: VectorPrinter, e: Expr) -> bool:
         return _cast_has_form(of, element_and_lanes(e.value.ty)[0]) and has_vector_form(printer, e.value)
     if isinstance(e, tirx.Select):
         return all(has_vector_form(printer, part) for part in (e.condition, e.true_value, e.false_value))
-    if isinstance(e, tirx.Not):
-        return has_vector_form(printer, e.a)
     return has_vector_form(printer, e.a) and has_vector_form(printer, e.b)
+
+
+def keeps_last_bits(e: Expr) -> bool:
+    """Whether a value is the remainder of integers by a power of two."""
+    if (
+        not isinstance(e, tirx.FloorMod)
+        or not isinstance(e.b, tirx.Broadcast)
+        or not isinstance(e.b.value, tirx.IntImm)
+    ):
+        return False
+    return int(e.b.value.value).bit_count() == 1 and int(e.b.value.value) > 0
 
 
 def _load_has_form(printer: VectorPrinter, e: Expr, lanes: int) -> bool:

@@ -50,6 +50,7 @@ class VectorPrinter(ScalarPrinter):
             tirx.Max: lambda e, first, width: self._extreme_vector(e, "max", first, width),
             tirx.LShift: lambda e, first, width: self._shift_vector(e, "<<", first, width),
             tirx.RShift: lambda e, first, width: self._shift_vector(e, ">>", first, width),
+            tirx.FloorMod: self._remainder_vector,
             tirx.Let: self._let_vector,
             ir.Call: lambda e, first, width: vector_calls.vector_call(self, e, first, width),
             **dict.fromkeys(_ARITHMETIC, self._arithmetic_vector),
@@ -158,6 +159,12 @@ class VectorPrinter(ScalarPrinter):
             wide = self.type(of, width, "unsigned")
             return Text(f"({c_type})(({wide}){a.at(UNARY)} << {int(amount.value)})", UNARY)
         return Text(f"({a.at(UNARY)} {sign} {int(amount.value)})")
+
+    def _remainder_vector(self, e: Expr, first: int, width: int) -> Text:
+        """The last bits are the remainder by a power of two, also of negative numbers in two's complement."""
+        if not vector_calls.keeps_last_bits(e):
+            return self.by_lanes(e, first, width)
+        return Text(f"({self.vector(e.a, first, width).at(UNARY)} & {int(e.b.value.value) - 1})")
 
     def _extreme_vector(self, e: Expr, word: str, first: int, width: int) -> Text:
         of = element_and_lanes(e.ty)[0]

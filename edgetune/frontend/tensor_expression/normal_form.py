@@ -17,8 +17,9 @@ from tvm import ir, s_tir, sym, tirx
 
 from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import BufferLoad, Expr, For, IterVar, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
-from edgetune.schedule.sketches.block_analysis import expressions, extent_of, mentions
+from edgetune.schedule.sketches.block_analysis import extent_of, mentions
 from edgetune.schedule.sketches.idle_steps import substituted
+from edgetune.schedule.sketches.places import divides_by_integer
 
 _REDUCTION = 2  # tirx.IterVar.CommReduce
 
@@ -168,19 +169,12 @@ def _with_selections(block: SBlock) -> SBlock:
         loads: list[BufferLoad] = []
         for side in sides:
             tvm_ffi.structural_walk(side, (ir.TensorLoad, loads.append))
-        safe = all(map(inside, loads)) and not any(map(_divides_by_integer, sides))
+        safe = all(map(inside, loads)) and not any(map(divides_by_integer, sides))
         return tirx.Select(condition, *sides) if safe else call
 
     if block.init is None or lanes is None:
         return _remade(block, block.reads, block.body)
     return _remade(block, block.reads, tvm_ffi.structural_map(block.body, (ir.Call, select)))
-
-
-def _divides_by_integer(value: Expr) -> bool:
-    """Whether a value divides by an integer that may be 0 where the value is not chosen."""
-    divisions = (tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod)
-    found = (node for node in expressions(value) if isinstance(node, divisions))
-    return any("int" in str(node.ty) and not isinstance(node.b, tirx.IntImm) for node in found)
 
 
 def _remade(block: SBlock, reads: Sequence[Node], body: Node) -> SBlock:

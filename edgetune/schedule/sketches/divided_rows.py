@@ -35,23 +35,23 @@ def parts_of_row(loop: For, parameters: Sequence[TvmBuffer] | None) -> Stmt:
     realize = loop.body
     if not isinstance(realize, s_tir.SBlockRealize) or not is_whole(loop, realize):
         return plain
-    axes, extent = list(realize.block.iter_vars), int(loop.extent.value)
+    axes = list(realize.block.iter_vars)
     values = {axis.var: value for axis, value in zip(axes, realize.iter_values, strict=True)}
 
-    def divided(store: BufferStore, conditions: int) -> list[Stmt] | None:
-        cases = cases_of(store, axes) if conditions else []
+    def divided(store: BufferStore, known: Sequence[Expr]) -> list[Stmt] | None:
+        cases = cases_of(store, axes) if len(known) < MOST_CONDITIONS else []
         if not cases:
-            parts = parts_of(store, axes[-1].var, extent)
+            parts = parts_of(store, axes, known)
             return parts and [_statement(plain, part, most, parameters) for part in parts]
         result: list[Stmt] = []
         for condition, case in cases:
-            parts = divided(case, conditions - 1)
+            parts = divided(case, [*known, condition])
             if parts is None:
                 return None
             result.append(tirx.IfThenElse(substituted(condition, values), _sequence(parts), None))
         return result
 
-    found = divided(realize.block.body, MOST_CONDITIONS)
+    found = divided(realize.block.body, ())
     return plain if found is None else _sequence(found)
 
 

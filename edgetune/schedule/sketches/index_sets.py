@@ -6,7 +6,7 @@ within a row, `x[max(c - 1, 0)]`. A part that loads neighbours is a loop over ve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -27,7 +27,15 @@ from edgetune.schedule.sketches.block_analysis import (
     mentions,
 )
 from edgetune.schedule.sketches.lane_loads import step_along
-from edgetune.schedule.sketches.places import COMPARISONS, DIVISIONS, MOST_PLACES, integers_at, kind_at
+from edgetune.schedule.sketches.places import (
+    COMPARISONS,
+    DIVISIONS,
+    MOST_PLACES,
+    divides_by_integer,
+    integers_at,
+    is_inside,
+    kind_at,
+)
 
 LANES = "edgetune_divided_row"
 """Annotation of the loop over a row: the most lanes of a vector."""
@@ -91,21 +99,23 @@ def _is_divided(stage: BlockStage) -> bool:
         return False
     lane, extent = stage.spatial[-1].var, extent_of(stage.spatial[-1])
     ends = _ends(store, lane, extent)
-    if ends is None or (len(ends) == 1 and not cases_of(store, stage.spatial)):
+    if ends is None or (len(ends) == 1 and not cases_of(store, stage.spatial) and not _branches(store.value)):
         return False
     return any(
-        sum(part.extent for part in parts_of(row, lane, extent) or () if part.neighbours) >= _LEAST_SHARE * extent
-        for row in _in_all_cases(store, stage.spatial, MOST_CONDITIONS)
+        sum(part.extent for part in parts or () if part.neighbours) >= _LEAST_SHARE * extent
+        for parts in _parts_in_all_cases(store, stage.spatial, ())
     )
 
 
-def _in_all_cases(store: BufferStore, axes: Sequence[IterVar], conditions: int) -> Iterator[BufferStore]:
-    """The store in each case of its conditions on other axes."""
-    cases = cases_of(store, axes) if conditions else []
-    for _, case in cases:
-        yield from _in_all_cases(case, axes, conditions - 1)
+def _parts_in_all_cases(
+    store: BufferStore, axes: Sequence[IterVar], known: Sequence[Expr]
+) -> Iterator[list[RowPart] | None]:
+    """The parts of a row in each case of the conditions on other axes; `known` are those that hold."""
+    cases = cases_of(store, axes) if len(known) < MOST_CONDITIONS else []
+    for condition, case in cases:
+        yield from _parts_in_all_cases(case, axes, [*known, condition])
     if not cases:
-        yield store
+        yield parts_of(store, axes, known)
 
 
 def is_known_in_phases(stage: BlockStage, factor: int) -> bool:
@@ -118,14 +128,21 @@ def is_known_in_phases(stage: BlockStage, factor: int) -> bool:
     return all(not mentions(branch.args[0], lane) for phase in phases for branch in _branches(phase.value))
 
 
-def parts_of(store: BufferStore, lane: Var, extent: int) -> list[RowPart] | None:
-    """The parts of a row of `extent` places; None where there are too many."""
+def parts_of(store: BufferStore, axes: Sequence[IterVar], known: Sequence[Expr]) -> list[RowPart] | None:
+    """The parts of a row along the last of the `axes` where the conditions `known` hold; None where there are too many.
+
+    A branch that is left becomes a selection by lane, where both its sides read inside their tensors.
+    """
+    lane, extent = axes[-1].var, extent_of(axes[-1])
     ends = _ends(store, lane, extent)
     if ends is None:
         return None
     found, first = [], 0
     for end in ends:
         there = _resolved(store, lane, np.arange(first, end))
+        if end - first >= FEWEST_LANES and _branches(there.value):
+            places = {axis.var: np.arange(extent_of(axis)) for axis in axes[:-1]} | {lane: np.arange(first, end)}
+            there = _selecting(there, places, known)
         found.append(RowPart(first, end - first, there, end - first >= FEWEST_LANES and _in_vectors(there, lane)))
         first = end
     return found
@@ -286,6 +303,23 @@ def _without(condition: Expr, lane: Var) -> Expr | None:
         found = _without(condition.a, lane)
         return _without(condition.b, lane) if found is None else found
     return _without(condition.a, lane) if isinstance(condition, tirx.Not) else None
+
+
+def _selecting(store: BufferStore, places: Mapping[Var, np.ndarray], known: Sequence[Expr]) -> BufferStore:
+    """A store with selections instead of branches, both of whose sides read inside their tensors at all `places`."""
+
+    def select(call: Expr) -> Expr:
+        if not is_branch(call):
+            return call
+        loads = [node for node in expressions(call) if isinstance(node, ir.TensorLoad)]
+        inside = all(
+            is_inside(index, int(extent), places, known)
+            for load in loads
+            for index, extent in zip(load.indices, load.source.ty.shape, strict=True)
+        )
+        return tirx.Select(*call.args) if inside and not any(map(divides_by_integer, call.args)) else call
+
+    return tvm_ffi.structural_map(store, (ir.Call, select))
 
 
 def _in_vectors(store: BufferStore, lane: Var) -> bool:

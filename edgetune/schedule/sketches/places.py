@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from math import prod
 
 import numpy as np
 from tvm import ir, tirx
@@ -98,3 +100,28 @@ def moves_in_parts(stage: BlockStage) -> bool:
         if steps is not None and steps.size and _NEARLY_ALL <= float(steps.mean()) < 1.0:
             return True
     return False
+
+
+def is_inside(index: Expr, extent: int, places: Mapping[Var, Places], known: Sequence[Expr]) -> bool:
+    """Whether an index lies in an axis of `extent` at all `places` at which the conditions `known` hold.
+
+    False where it depends on anything else, or on many places at once.
+    """
+    own = [axis for axis in places if mentions(index, axis)]
+    if prod(len(places[axis]) for axis in own) > MOST_PLACES:
+        return False
+    grids = np.meshgrid(*(places[axis] for axis in own), indexing="ij", sparse=True)
+    at = dict(zip(own, grids, strict=True))
+    found = integers_at(index, at)
+    if found is None:
+        return False
+    held = [one for one in (integers_at(condition, at) for condition in known) if one is not None]
+    outside = reduce(np.logical_and, held, np.logical_or(found < 0, found >= extent))
+    return not bool(np.any(outside))
+
+
+def divides_by_integer(value: Expr) -> bool:
+    """Whether a value divides by an integer that may be 0 where the value is not chosen."""
+    divisions = (tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod)
+    found = (node for node in expressions(value) if isinstance(node, divisions))
+    return any("int" in str(node.ty) and not isinstance(node.b, tirx.IntImm) for node in found)
