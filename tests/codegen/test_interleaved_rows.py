@@ -38,6 +38,44 @@ def faded(rows: int, columns: int) -> Any:
     return prim_func([x, alpha], te.compute((rows, columns, 3), value, "faded"))
 
 
+def normals(rows: int, columns: int) -> Any:
+    """A case for each element of a row, of neighbours along the rows of a picture."""
+    z = te.placeholder((rows + 1, columns + 2), name="z")
+
+    def value(r: te.Var, s: te.Var, c: te.Var) -> Any:
+        across, down = z[r, s] - z[r, s + 2], z[r, s + 1] - z[r + 1, s + 1]
+        part = tirx.Select(c == 0, across, tirx.Select(c == 1, down, tirx.const(1.0, "float32")))
+        return part / te.sqrt(across * across + down * down + 1.0)
+
+    return prim_func([z], te.compute((rows, columns, 3), value, "normals"))
+
+
+def mixed(length: int, period: int, each: int) -> Any:
+    """A signal times a carrier whose phase changes after `each` samples and returns after some more."""
+    x, carrier = te.placeholder((length,), name="x"), te.placeholder((period, 2), name="carrier")
+    return prim_func(
+        [x, carrier],
+        te.compute((length, 2), lambda i, part: x[i] * carrier[i // each % period, part], "mixed"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "turns"),
+    [(normals(3, 48), 3), (normals(2, 37), 3), (mixed(64, 16, 1), 2), (mixed(65, 48, 1), 2), (mixed(77, 3, 16), 2)],
+)
+@pytest.mark.parametrize("bits", [256, 512])
+@pytest.mark.parametrize("cc", ["gcc", "clang-19"])
+def test_neighbours_across_rows_fill_vectors(function: Any, turns: int, bits: int, cc: str, tmp_path: Path) -> None:
+    target = wide_target(bits)
+    source = emit_kernel(apply_schedule(function, default_schedule(function, target, 0, FORMS)[0]).module, target, "k")
+    assert f"take_turns_f32x{bits // 32}x{turns}(" in source.definition
+    assert " ? " not in source.definition
+    arrays = random_arguments(function)
+    compile_strictly(source, target, tmp_path, cc)
+    result = run_kernel(source, target, arrays, tmp_path, cc=cc, extra=SANITIZERS)[-1]
+    np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("function", [clipped(64), clipped(67), clipped(16), faded(5, 7), faded(1, 48)])
 @pytest.mark.parametrize("bits", [256, 512])
 @pytest.mark.parametrize("cc", ["gcc", "clang-19"])
@@ -52,7 +90,9 @@ def test_vectors_run_across_rows(function: Any, bits: int, cc: str, tmp_path: Pa
     np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("function", "bits"), [(clipped(61), 128), (clipped(61, gap=2), 512), (clipped(11), 512)])
+@pytest.mark.parametrize(
+    ("function", "bits"), [(clipped(61), 128), (clipped(61, gap=2), 512), (clipped(11), 512), (mixed(64, 7, 1), 512)]
+)
 def test_other_rows_are_left_to_compilers(function: Any, bits: int, tmp_path: Path) -> None:
     """Vectors of four lanes would need more shuffles than loads, and rows with gaps are no vectors that take turns."""
     target = wide_target(bits)

@@ -18,13 +18,14 @@ from tvm import ir, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.codegen.interleaved_rows import FEWEST_LANES
-from edgetune.graph.reduction_stage import is_branch
-from edgetune.graph.tvm_types import BufferRegion, Expr, IterVar, LoopRV, SBlock
+from edgetune.graph.reduction_stage import is_branch, with_places
+from edgetune.graph.tvm_types import BufferRegion, Expr, IterVar, LoopRV, SBlock, Var
 from edgetune.schedule.sketches.block_analysis import expressions, extent_of, known_extent, mentions, stores
 from edgetune.schedule.sketches.lane_loads import step_along
 
 _MOST_ALTERNATIVES = 8
 _MOST_IN_ROW = 4  # compilers vectorise rows of four well themselves
+_MADE_BY_HAND = (tirx.Min, tirx.Max, tirx.Select, ir.Call)
 
 
 def axis_of_choice(block: SBlock) -> int | None:
@@ -87,7 +88,7 @@ def _first_of_rows(block: SBlock) -> int:
 def pays_across(block: SBlock, native_lanes: int) -> bool:
     """Whether vectors across rows of two or three do what compilers make no good ones of, and load all of it.
 
-    That is a minimum, a maximum, a selection or a function, of float32.
+    That is a minimum, a maximum, a selection, a function or an index that wraps or divides, of float32.
     """
     extents = [extent_of(axis) for axis in block.iter_vars]
     if len(extents) == 1 or native_lanes < FEWEST_LANES.get(extents[-1], native_lanes + 1):
@@ -98,11 +99,19 @@ def pays_across(block: SBlock, native_lanes: int) -> bool:
     nodes = list(expressions(block.body.value))
     if any(str(one.source.ty.dtype) != "float32" for one in _regions(block)):
         return False
-    if not any(isinstance(node, tirx.Min | tirx.Max | tirx.Select | ir.Call) for node in nodes):
+    row = block.iter_vars[-2].var
+    if not any(isinstance(node, _MADE_BY_HAND) or _divides(node, row) for node in nodes):
         return False
-    # From one row to the next, a load stays where it is, or moves by one element or by a row.
-    steps, row = {0, 1, extents[-1]}, block.iter_vars[-2].var
-    return all(step_along(node, row) in steps for node in nodes if isinstance(node, ir.TensorLoad))
+    # From one row of a vector to the next, a load stays where it is, or moves by one element or by a row.
+    steps, lane = {0, 1, extents[-1]}, tirx.Var("lane", row.ty)
+    of_vector = {row: tirx.Var("vector", row.ty) * native_lanes + lane}
+    loads = (with_places(node, of_vector) for node in nodes if isinstance(node, ir.TensorLoad))
+    return all(step_along(load, lane, native_lanes) in steps for load in loads)
+
+
+def _divides(node: Expr, row: Var) -> bool:
+    """Whether a node is a quotient or a remainder of a place along `row`."""
+    return isinstance(node, tirx.FloorDiv | tirx.FloorMod) and mentions(node, row)
 
 
 def _regions(block: SBlock) -> list[BufferRegion]:

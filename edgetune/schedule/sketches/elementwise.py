@@ -138,7 +138,7 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         _lanes(sch, loops[-1], native_lanes, decide)
     elif stage.writes_its_axes() and reads_columns(block, native_lanes):
         _lanes_of_columns(sch, block, loops, native_lanes, decide)
-    elif (axis := _transposed(block)) is not None:
+    elif not pays_across(block, native_lanes) and (axis := _transposed(block)) is not None:
         _vectorize_across(sch, block, loops, axis, native_lanes)
     elif not _split_divided_row(sch, stage, block, loops, native_lanes, decide) and _nested(sch, loops):
         unroll_short_row(sch, block, loops, native_lanes)
