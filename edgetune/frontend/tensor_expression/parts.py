@@ -13,6 +13,7 @@ Eight reasons divide an expression:
   `x[o // 2]`: they read a copy (`copied_operands.py`).
 - Zeros between the elements that a sum reads, as in a transposed convolution: the phases of its results are dense sums
   (`stuffed_sums.py`).
+- Sums of interleaved results, as the colours of pixels: lanes run along the axis before (`interleaved_sums.py`).
 - Rows shorter than a vector, as in a softmax over 7 elements: lanes run across rows (`short_rows.py`).
 - Rows that vectors do not divide, and of which only extremes are wanted: elements are repeated (`whole_rows.py`).
 - Short rows that the lanes of several reductions cross: they are turned into columns (`turned_rows.py`).
@@ -29,6 +30,7 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.frontend.tensor_expression.channels_last import with_channels_last
 from edgetune.frontend.tensor_expression.copied_operands import with_copied_operands
+from edgetune.frontend.tensor_expression.interleaved_sums import with_interleaved_sums
 from edgetune.frontend.tensor_expression.product_lanes import with_product_lanes
 from edgetune.frontend.tensor_expression.reordered import among
 from edgetune.frontend.tensor_expression.short_rows import with_rows_as_lanes
@@ -169,6 +171,7 @@ def _reordered(
     """The kernels of a group of stages in the order of their lanes, or the group as it is."""
     return (
         with_product_lanes(stages, constants)
+        or with_interleaved_sums(stages, constants)
         or with_rows_as_lanes(stages, constants, needed)
         or with_copied_operands(stages, constants)
         or with_whole_rows(stages, needed)

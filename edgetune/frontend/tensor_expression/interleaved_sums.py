@@ -1,0 +1,190 @@
+"""Sums of interleaved results, as the parts of complex numbers or the colours of pixels: two to seven in a row.
+
+Vectors along such a row have two or four lanes, and where its place decides, as between the parts of a complex product,
+they compute both sides to keep one lane of each. So results get another order: the short axis outside, the one before
+it last. Lanes run along that, and a tile of results holds all places of the short axis, each with its own case. A
+kernel of its own interleaves the results; others copy operands in which neighbours have gaps.
+
+A short axis may be a remainder, as in `y[i] = sum(x[i // 3 + t] * w[t, i % 3])`: three results for each place of x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import tvm_ffi
+from tvm import ir, s_tir, sym, tirx
+
+from edgetune.frontend.tensor_expression.copied_operands import with_copied_operands
+from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, written_by
+from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, variable, with_places
+from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, IterVar, Node, Stmt, TvmBuffer
+from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
+from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
+from edgetune.schedule.rules.tiling import Core, loads_of
+from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stage_of, stores
+
+_CORE = Core(lanes=16, registers=32, l1_bytes=32768)
+_MOST_IN_ROW = 7
+_LEAST_WORK = 1 << 15
+"""Terms below which calls of more kernels cost more than they save."""
+
+_UNALIGNED = 1.0
+"""Cycles of a multiply-add with a vector from any place."""
+
+_MOVE = 1.0
+"""Cycles to copy one element into another order."""
+
+_GAIN = 0.7
+
+
+def with_interleaved_sums(
+    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer]
+) -> list[list[Stmt | BlockStage]]:
+    """The kernels that compute `stages`, each as its new statements and the stages that stay as they are.
+
+    Empty where no sum has short rows of results, or where other vectors serve it as well.
+    """
+    found = [stage for stage in stages if stage.reduction]
+    if len(found) != 1 or found[0].work < _LEAST_WORK or not found[0].writes_its_axes():
+        return []
+    total, place = found[0], stages.index(found[0])
+    rows = _in_rows(total)
+    orders = None if rows is None else _orders(rows)
+    if rows is None or orders is None:
+        return []
+    result = written_by(rows)
+    copied = [buffer for buffer in orders.buffers() if not buffer.same_as(result)]
+    moved = sum(map(_elements, [*copied, result]))
+    if rows.work / _CORE.lanes * _UNALIGNED + _MOVE * moved > _GAIN * _cycles_now(total, extent_of(rows.spatial[-1])):
+        return []
+    made = orders.stage(rows, rows.name, rows.reduction)
+    first = [[*stages[:place]]] if place else []
+    kernels = with_copied_operands([_stage(made)], constants) or [[made]]
+    last = _interleaved(total, orders.moved(result))
+    return [*first, *([orders.copy(buffer)] for buffer in copied), *kernels, [last, *stages[place + 1 :]]]
+
+
+def _in_rows(total: BlockStage) -> BlockStage | None:
+    """The sum with its short rows as the last axis; None where it has none."""
+    extents = total.spatial_extents
+    if len(extents) > 1 and 1 < extents[-1] <= _MOST_IN_ROW:
+        return total
+    return _divided(total) if extents else None
+
+
+def _divided(total: BlockStage) -> BlockStage | None:
+    """The sum with a last axis of the remainders by which indices divide its last axis; None where none do."""
+    axis = total.spatial[-1]
+    nodes = [node for store in stores(total.block.body) for node in expressions(store.value)]
+    by = {
+        int(node.b.value)
+        for node in nodes
+        if isinstance(node, tirx.FloorMod) and node.a.same_as(axis.var) and isinstance(node.b, tirx.IntImm)
+    }
+    factor = max(by, default=1)
+    if not 1 < factor <= _MOST_IN_ROW or extent_of(axis) % factor:
+        return None
+    dtype, name = str(axis.var.ty.dtype), str(axis.var.name)
+    row, phase = variable(name, dtype), variable(f"{name}_phase", dtype)
+    axes = [
+        *((one.var, extent_of(one)) for one in total.spatial[:-1]),
+        (row, extent_of(axis) // factor),
+        (phase, factor),
+    ]
+    summed = [(one.var, extent_of(one)) for one in total.reduction]
+    analyzer = sym.Analyzer()
+    for one, extent in (*axes, *summed):
+        analyzer.bind(one, ir.Range(0, extent))
+    out = buffer_of(f"{total.name}_rows", axes, str(written_by(total).ty.dtype))
+    at = [one for one, _ in axes]
+
+    def simplified(index: Expr) -> Expr:
+        return analyzer.simplify(with_places(index, {axis.var: row * factor + phase}))
+
+    def load(node: BufferLoad) -> BufferLoad:
+        if node.source.same_as(written_by(total)):
+            return tirx.BufferLoad(out, at)
+        return tirx.BufferLoad(node.source, [simplified(index) for index in node.indices])
+
+    def store(node: BufferStore) -> BufferStore:
+        return tirx.BufferStore(out, node.value, at)
+
+    def changed(node: Node) -> Node:
+        body = tvm_ffi.structural_map(node, [(ir.TensorLoad, load), (tirx.BufferStore, store)])
+        return with_places(body, {axis.var: row * factor + phase})
+
+    block = total.block
+    body = changed(block.body)
+    init = None if block.init is None else changed(block.init)
+    kept = [node for one in stores(body) for node in expressions(one.value) if isinstance(node, ir.TensorLoad)]
+    reads = [point_region(one.source, list(one.indices)) for one in kept if not one.source.same_as(out)]
+    made = s_tir.SBlock([], reads, [point_region(out, at)], "", body, init)
+    kinds = [*([0] * len(axes)), *(int(one.iter_type) for one in total.reduction)]
+    every = [*axes, *summed]
+    return _stage(loops_around(total.name, [one for one, _ in every], [extent for _, extent in every], kinds, made))
+
+
+def _orders(rows: BlockStage) -> Orders | None:
+    """The order of tensors with lanes along the last axis but one of a sum; None where neighbours are none there."""
+    number = len(rows.spatial) - 2
+    axis, orders = rows.spatial[number], Orders()
+    if extent_of(axis) < _CORE.lanes or rows.branches_along(axis):
+        return None
+    orders.add(written_by(rows), number)
+    for load in loads_of(rows):
+        places = [place for place, index in enumerate(load.indices) if mentions(index, axis.var)]
+        if not places or load.source.same_as(written_by(rows)):
+            continue
+        try:
+            if len(places) > 1 or not _moves_evenly(load.indices[places[0]], axis):
+                return None
+            if places[0] != len(load.indices) - 1:
+                orders.add(load.source, places[0])
+        except OrderConflict:
+            return None
+    return orders
+
+
+def _moves_evenly(index: Expr, axis: IterVar) -> bool:
+    """Whether an index moves by a few elements, always as many, from one place of an axis to the next."""
+    analyzer = sym.Analyzer()
+    analyzer.bind(axis.var, axis.dom)
+    step = analyzer.simplify(with_places(index, {axis.var: axis.var + 1}) - index)
+    return isinstance(step, tirx.IntImm) and 1 <= int(step.value) <= _MOST_IN_ROW
+
+
+def _cycles_now(total: BlockStage, extent: int) -> float:
+    """Predicted cycles with vectors along rows of `extent` results, or with lanes along the terms."""
+    along = [
+        factored_sizes(FactoredReduction(total, axis, _CORE.lanes), _CORE)[0] * total.work / _CORE.lanes
+        for axis in contiguous_axes(total)
+        if total.reduction_extents[axis] >= 2 * _CORE.lanes
+    ]
+    return min([total.work / (1 << extent.bit_length() - 1), *along])
+
+
+def _interleaved(total: BlockStage, apart: TvmBuffer) -> Stmt:
+    """The stage that writes the results of a sum from those whose short axis comes before the last."""
+    axes: list[Axis] = [(variable(str(one.var.name), str(one.var.ty.dtype)), extent_of(one)) for one in total.spatial]
+    at = [one for one, _ in axes]
+    factor = int(apart.ty.shape[-2])
+    if len(apart.ty.shape) == len(axes):
+        places = [*at[:-2], at[-1], at[-2]]
+    else:
+        places = [*at[:-1], tirx.floormod(at[-1], factor), tirx.floordiv(at[-1], factor)]
+    name = f"{total.name}_interleaved"
+    return ReductionStage(
+        name, written_by(total), tuple(at), tuple(axes), (), tirx.BufferLoad(apart, places)
+    ).statement()
+
+
+def _stage(statement: Stmt) -> BlockStage:
+    stage = stage_of(statement)
+    assert stage is not None, "a sum in another order is a stage"  # noqa: S101
+    return stage
+
+
+def _elements(buffer: TvmBuffer) -> int:
+    return prod(int(extent) for extent in buffer.ty.shape)
