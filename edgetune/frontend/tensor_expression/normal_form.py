@@ -1,11 +1,12 @@
 """Normal form of a tensor expression's function: what schedules and printer treat best, with the same results.
 
-Five rewrites. A reduction over no axis, or over axes of one step, is its only term. A reduction axis that runs
-backwards through a constant, as in `w[2 - k]`, runs forwards: then the constant can be packed. In a reduction, a
-condition (`if_then_else`) on the last axis of the results, or on both a result and a term, becomes a selection where no
-element outside a tensor is read, and no integer divides: vectors compute both sides and select by lane, and whole tiles
-are skipped (`schedule/sketches/idle_steps.py`). Other conditions stay, for a branch saves work. A stage called "root"
-gets another name: TVM's schedules have a block of that name.
+Six rewrites. A reduction over no axis, or over axes of one step, is its only term. Terms of a sum are multiplied by the
+reciprocal of a constant that divides them, as in a mean: that is part of a multiply-add, and rounds a term by 1 ULP, as
+another order of the sum does. A reduction axis that runs backwards through a constant, as in `w[2 - k]`, runs forwards:
+then the constant can be packed. In a reduction, a condition (`if_then_else`) on the last axis of the results, or on
+both a result and a term, becomes a selection where no element outside a tensor is read, and no integer divides: vectors
+compute both sides and select by lane, and whole tiles are skipped (`schedule/sketches/idle_steps.py`). Other conditions
+stay, for a branch saves work. A stage called "root" gets another name: TVM's schedules have a block of that name.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from tvm import ir, s_tir, sym, tirx
 
 from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import BufferLoad, Expr, For, IterVar, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
-from edgetune.schedule.sketches.block_analysis import extent_of, mentions
+from edgetune.schedule.sketches.block_analysis import expressions, extent_of, mentions
 from edgetune.schedule.sketches.idle_steps import substituted
 from edgetune.schedule.sketches.places import divides_by_integer
 
 _REDUCTION = 2  # tirx.IterVar.CommReduce
+_FLOATS = ("float32", "float64")
+_FAR = 100
+"""The exponent from which on the reciprocal of a constant may not be a normal number."""
 
 
 def normal_form(function: PrimFunc, constants: Collection[int]) -> PrimFunc:
@@ -29,7 +33,7 @@ def normal_form(function: PrimFunc, constants: Collection[int]) -> PrimFunc:
     weights = [function.params[number] for number in constants]
 
     def rewrite(block: SBlock) -> SBlock:
-        return _with_selections(_forwards(_without_sum(block), weights))
+        return _with_selections(_forwards(_without_divisors(_without_sum(block)), weights))
 
     plain = tvm_ffi.structural_map(function, [(s_tir.SBlockRealize, _without_single_terms), (tirx.For, _without_step)])
     return tvm_ffi.structural_map(plain, (s_tir.SBlock, rewrite))
@@ -97,6 +101,37 @@ def _without_sum(block: SBlock) -> SBlock:
         block.match_buffers,
         block.annotations,
     )
+
+
+def _without_divisors(block: SBlock) -> SBlock:
+    """`block` whose terms, if it is a sum of floats, are multiplied where they are divided by a constant."""
+    store = block.body
+    if block.init is None or not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tirx.Add):
+        return block
+    total, term = store.value.a, store.value.b
+    if str(term.ty.dtype) not in _FLOATS or not any(isinstance(node, tirx.Div) for node in expressions(term)):
+        return block
+    return _remade(block, block.reads, tirx.BufferStore(store.buffer, total + _multiplied(term), store.indices))
+
+
+def _multiplied(term: Expr, *, factor: bool = False) -> Expr:
+    """A summand, or a `factor` of one, that is multiplied by a reciprocal instead of divided by a constant.
+
+    What is inside a function or a condition, or in a difference that is a factor, keeps each bit.
+    """
+    if isinstance(term, tirx.Add | tirx.Sub) and not factor:
+        return type(term)(_multiplied(term.a), _multiplied(term.b))
+    if isinstance(term, tirx.Mul):
+        return type(term)(_multiplied(term.a, factor=True), _multiplied(term.b, factor=True))
+    if isinstance(term, tirx.Select):
+        sides = (_multiplied(side, factor=factor) for side in (term.true_value, term.false_value))
+        return tirx.Select(term.condition, *sides)
+    if isinstance(term, tirx.Div):
+        above = _multiplied(term.a, factor=True)
+        divisor = float(term.b.value) if isinstance(term.b, tirx.FloatImm) else 0.0
+        normal = 2.0**-_FAR < abs(divisor) < 2.0**_FAR
+        return above * tirx.const(1.0 / divisor, str(term.ty.dtype)) if normal else tirx.Div(above, term.b)
+    return term
 
 
 def _forwards(block: SBlock, weights: Sequence[TvmBuffer]) -> SBlock:

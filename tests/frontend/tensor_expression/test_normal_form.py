@@ -122,3 +122,44 @@ def test_a_condition_that_guards_a_division_stays() -> None:
 
     kernel = kernel_from_te([x, te.compute((8, 8), term, "y")], "guarded")
     assert "if_then_else" in kernel.function.script()
+
+
+def mean(term: Any, dtype: str = "float32") -> Any:
+    """The sum of terms of two rows."""
+    x, w = te.placeholder((5, 48), dtype, name="x"), te.placeholder((48,), dtype, name="w")
+    k = te.reduce_axis((0, 48), "k")
+    return prim_func([x, w], te.compute((5,), lambda i: te.sum(term(x[i, k], w[k], k), axis=k), "mean"))
+
+
+@pytest.mark.parametrize(
+    ("term", "divisions"),
+    [
+        (lambda x, _, __: x / 48.0, 0),
+        (lambda x, w, _: x * w / 48.0 - (w / 3.0) * (x / -5.0), 0),
+        (lambda x, w, k: tirx.Select(k < 7, x / 7.0, x / w), 1),
+        (lambda x, w, _: (x / 3.0) / (w + 9.0), 1),
+        (lambda x, w, _: (x / 3.0 - w) * w, 1),  # a difference may be much smaller than both
+        (lambda x, _, __: te.floor(x / 0.3), 1),
+        (lambda x, _, __: te.exp(x / 3.0), 1),
+        (lambda x, w, _: tirx.Select(x / 3.0 > 0.5, x, w), 1),
+        (lambda x, _, __: x / 1e-35, 1),  # its reciprocal is close to the largest number
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_terms_are_multiplied_instead_of_divided_by_a_constant(term: Any, divisions: int, dtype: str) -> None:
+    function = mean(term, dtype)
+    arrays = random_arguments(function)
+    turned = normal_form(function, [])
+    count = sum("/" in part for part in turned.script().split("T.init")[1].split(" "))
+    assert count == divisions
+    close = 1e-6 if dtype == "float32" else 1e-14
+    np.testing.assert_allclose(run_plain(turned, arrays), run_plain(function, arrays), rtol=close, atol=close)
+
+
+def test_integers_and_extremes_are_divided() -> None:
+    x = te.placeholder((5, 48), name="x")
+    k = te.reduce_axis((0, 48), "k")
+    function = prim_func([x], te.compute((5,), lambda i: te.max(x[i, k] / 3.0, axis=k), "most"))
+    assert normal_form(function, []).script() == function.script()
+    function = mean(lambda x, _, __: tirx.truncdiv(x, 3), "int32")
+    assert normal_form(function, []).script() == function.script()
