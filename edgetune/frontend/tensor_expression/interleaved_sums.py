@@ -5,13 +5,17 @@ they compute both sides to keep one lane of each. So results get another order: 
 it last. Lanes run along that, and a tile of results holds all places of the short axis, each with its own case. A
 kernel of its own interleaves the results; others copy operands in which neighbours have gaps.
 
+Where its terms are the longer axis, as in a few products of complex vectors, lanes may run along them: then operands
+alone are copied, in which the parts of neighbours lie between.
+
 A short axis may be a remainder, as in `y[i] = sum(x[i // 3 + t] * w[t, i % 3])`: three results for each place of x.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from dataclasses import dataclass
+from math import inf, prod
 
 import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
@@ -33,10 +37,22 @@ _LEAST_WORK = 1 << 15
 _UNALIGNED = 1.0
 """Cycles of a multiply-add with a vector from any place."""
 
-_MOVE = 1.0
-"""Cycles to copy one element into another order."""
+_MOVE = 0.5
+"""Cycles to copy one element into another order, by shuffles of vectors."""
+
+_OF_CASES = 2
+"""Time of vectors that compute two cases to keep some lanes of each, as a multiple of that of others."""
 
 _GAIN = 0.7
+
+
+@dataclass(frozen=True)
+class _Way:
+    """The kernels of a sum in another order, with predicted cycles; its rows have `in_row` results."""
+
+    cycles: float
+    in_row: int
+    kernels: list[list[Stmt | BlockStage]]
 
 
 def with_interleaved_sums(
@@ -50,20 +66,44 @@ def with_interleaved_sums(
     if len(found) != 1 or found[0].work < _LEAST_WORK or not found[0].writes_its_axes():
         return []
     total, place = found[0], stages.index(found[0])
+    ways = [way for way in (_apart(total, constants), _along_terms(total)) if way is not None]
+    best = min(ways, key=lambda way: way.cycles, default=None)
+    if best is None or best.cycles > _GAIN * _cycles_now(total, best.in_row):
+        return []
+    first = [[*stages[:place]]] if place else []
+    *others, last = best.kernels
+    return [*first, *others, [*last, *stages[place + 1 :]]]
+
+
+def _apart(total: BlockStage, constants: Sequence[TvmBuffer]) -> _Way | None:
+    """The sum with its short rows outside, and lanes along the axis before; None where neighbours are none there."""
     rows = _in_rows(total)
     orders = None if rows is None else _orders(rows)
     if rows is None or orders is None:
-        return []
+        return None
     result = written_by(rows)
     copied = [buffer for buffer in orders.buffers() if not buffer.same_as(result)]
-    moved = sum(map(_elements, [*copied, result]))
-    if rows.work / _CORE.lanes * _UNALIGNED + _MOVE * moved > _GAIN * _cycles_now(total, extent_of(rows.spatial[-1])):
-        return []
+    cycles = rows.work / _CORE.lanes * _UNALIGNED + _MOVE * sum(map(_elements, [*copied, result]))
     made = orders.stage(rows, rows.name, rows.reduction)
-    first = [[*stages[:place]]] if place else []
     kernels = with_copied_operands([_stage(made)], constants) or [[made]]
     last = _interleaved(total, orders.moved(result))
-    return [*first, *([orders.copy(buffer)] for buffer in copied), *kernels, [last, *stages[place + 1 :]]]
+    return _Way(cycles, extent_of(rows.spatial[-1]), [*([orders.copy(one)] for one in copied), *kernels, [last]])
+
+
+def _along_terms(total: BlockStage) -> _Way | None:
+    """The sum with lanes along its terms, of which operands are copied whose elements have other ones between them."""
+    in_row = total.spatial_extents[-1] if total.spatial else 1
+    ways = []
+    for number, axis in enumerate(total.reduction):
+        orders = Orders()
+        if not 1 < in_row <= _MOST_IN_ROW or extent_of(axis) < 2 * _CORE.lanes or not _ordered(total, axis, orders):
+            continue
+        made = orders.stage(total, total.name, total.reduction)
+        stage = _stage(made)
+        if orders.buffers() and number in contiguous_axes(stage):
+            cycles = _factored(stage, number) + _MOVE * sum(map(_elements, orders.buffers()))
+            ways.append(_Way(cycles, in_row, [*([orders.copy(one)] for one in orders.buffers()), [made]]))
+    return min(ways, key=lambda way: way.cycles, default=None)
 
 
 def _in_rows(total: BlockStage) -> BlockStage | None:
@@ -133,18 +173,23 @@ def _orders(rows: BlockStage) -> Orders | None:
     if extent_of(axis) < _CORE.lanes or rows.branches_along(axis):
         return None
     orders.add(written_by(rows), number)
-    for load in loads_of(rows):
+    return orders if _ordered(rows, axis, orders) else None
+
+
+def _ordered(total: BlockStage, axis: IterVar, orders: Orders) -> bool:
+    """Whether each operand that mentions an axis can have it last: these are added to `orders`."""
+    for load in loads_of(total):
         places = [place for place, index in enumerate(load.indices) if mentions(index, axis.var)]
-        if not places or load.source.same_as(written_by(rows)):
+        if not places:
             continue
+        if len(places) > 1 or not _moves_evenly(load.indices[places[0]], axis):
+            return False
         try:
-            if len(places) > 1 or not _moves_evenly(load.indices[places[0]], axis):
-                return None
             if places[0] != len(load.indices) - 1:
                 orders.add(load.source, places[0])
         except OrderConflict:
-            return None
-    return orders
+            return False
+    return True
 
 
 def _moves_evenly(index: Expr, axis: IterVar) -> bool:
@@ -155,14 +200,21 @@ def _moves_evenly(index: Expr, axis: IterVar) -> bool:
     return isinstance(step, tirx.IntImm) and 1 <= int(step.value) <= _MOST_IN_ROW
 
 
-def _cycles_now(total: BlockStage, extent: int) -> float:
-    """Predicted cycles with vectors along rows of `extent` results, or with lanes along the terms."""
-    along = [
-        factored_sizes(FactoredReduction(total, axis, _CORE.lanes), _CORE)[0] * total.work / _CORE.lanes
-        for axis in contiguous_axes(total)
-        if total.reduction_extents[axis] >= 2 * _CORE.lanes
-    ]
-    return min([total.work / (1 << extent.bit_length() - 1), *along])
+def _cycles_now(total: BlockStage, in_row: int) -> float:
+    """Predicted cycles with vectors along rows of `in_row` results, or with lanes along the terms."""
+    along = [_factored(total, axis) for axis in contiguous_axes(total)]
+    row = total.spatial[-1]
+    values = [node for store in stores(total.block.body) for node in expressions(store.value)]
+    cases = any(isinstance(node, tirx.Select) and mentions(node.condition, row.var) for node in values)
+    across = total.work / (1 << in_row.bit_length() - 1)
+    return min([across * _OF_CASES if cases else across, *along])
+
+
+def _factored(total: BlockStage, axis: int) -> float:
+    """Predicted cycles with lanes along a reduction axis."""
+    if total.reduction_extents[axis] < 2 * _CORE.lanes:
+        return inf
+    return factored_sizes(FactoredReduction(total, axis, _CORE.lanes), _CORE)[0] * total.work / _CORE.lanes
 
 
 def _interleaved(total: BlockStage, apart: TvmBuffer) -> Stmt:

@@ -69,6 +69,17 @@ def blurred(step: int, *, least: bool = False, padded: bool = False) -> Expressi
     return compute
 
 
+def complex_products(a: te.Tensor, x: te.Tensor) -> te.Tensor:
+    """Products of complex vectors, whose parts are neighbours."""
+    k = te.reduce_axis((0, a.shape[1]), "k")
+
+    def value(i: te.Var, part: te.Var) -> te.Tensor:
+        real = a[i, k, 0] * x[k, 0] - a[i, k, 1] * x[k, 1]
+        return te.sum(tirx.Select(part == 0, real, a[i, k, 0] * x[k, 1] + a[i, k, 1] * x[k, 0]), axis=k)
+
+    return te.compute((a.shape[0], 2), value, "products")
+
+
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every sum of interleaved results gets another order, also where that takes longer."""
@@ -84,11 +95,13 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
         (raised(3, scaled=True), ((3, 2008), (8, 3)), ["raised", "scaled"]),
         (blurred(1), ((44, 97, 3), (5, 5, 3)), ["x0_last", "blurred", "blurred_interleaved"]),
         (blurred(1, padded=True), ((44, 97, 3), (5, 5, 3)), ["sizes", "sizes_last", "blurred", "blurred_interleaved"]),
+        (complex_products, ((127, 256, 2), (256, 2)), ["x0_last", "products", "products_interleaved"]),
+        (complex_products, ((7, 2560, 2), (2560, 2)), ["x0_last", "x1_last", "products"]),
         (complex_filter, ((61, 2), (32, 2)), ["made"]),  # little work
         (blurred(1), ((44, 97, 8), (5, 5, 8)), ["made"]),  # rows that fill a vector
         (blurred(1), ((440, 19, 3), (5, 5, 3)), ["made"]),  # no neighbours that fill one
         (raised(8), ((3, 2008), (8, 8)), ["made"]),
-        (raised(3), ((3, 2002), (2, 3)), ["made"]),  # to interleave results takes longer
+        (raised(3), ((9, 2000), (1, 3)), ["made"]),  # to interleave results takes longer
     ],
 )
 def test_sums_for_short_rows_have_another_order_where_that_is_faster(
@@ -108,6 +121,16 @@ def test_a_complex_filter_is_right(*, length: int, taps: int) -> None:
     wanted = (seen[:, 0] + 1j * seen[:, 1]) @ (h[:, 0] + 1j * h[:, 1])
     np.testing.assert_allclose(answer, np.stack([wanted.real, wanted.imag], 1), rtol=1e-4, atol=1e-5)
     assert "filtered_interleaved" in names(program) or taps <= FEW
+
+
+@pytest.mark.usefixtures("always")
+@settings(max_examples=8, deadline=None)
+@given(rows=st.integers(1, 20), terms=st.integers(32, 90))
+def test_products_of_complex_vectors_are_right(*, rows: int, terms: int) -> None:
+    program, (a, x), answer = made(complex_products, (rows, terms, 2), (terms, 2))
+    wanted = (a[..., 0].astype(np.float64) + 1j * a[..., 1]) @ (x[:, 0] + 1j * x[:, 1])
+    np.testing.assert_allclose(answer, np.stack([wanted.real, wanted.imag], 1), rtol=1e-4, atol=1e-4)
+    assert "x0_last" in names(program)
 
 
 @pytest.mark.usefixtures("always")
