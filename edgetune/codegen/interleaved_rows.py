@@ -1,8 +1,8 @@
-"""Interleaved rows: two or three vectors whose elements take turns in memory are stored by one call.
+"""Interleaved rows: two to four vectors whose elements take turns in memory are stored by one call.
 
 With lanes across rows of three, as the colours of pixels, each store of a vector would be one of every third element.
 Three of them fill the memory of three vectors, which need three permutations and six blends. Two, as the parts of
-complex numbers, need two shuffles, and two more for eight lanes.
+complex numbers, need two shuffles, and two more for eight lanes. Four, as the corners of boxes, need eight, or twelve.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from edgetune.graph.tvm_types import BufferStore, Expr, Stmt
 if TYPE_CHECKING:
     from edgetune.codegen.statements import StatementPrinter
 
-FEWEST_LANES = {2: 4, 3: 8}
+FEWEST_LANES = {2: 4, 3: 8, 4: 8}
 """Lanes from which on vectors across rows pay, by the elements of a row."""
 
 

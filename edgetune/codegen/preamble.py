@@ -89,6 +89,7 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "pairs": (_loads_need, vector_snippets.pairs),
     "backwards": (_loads_need, vector_snippets.backwards),
     "every_third": (_loads_need, vector_snippets.every_third),
+    "every_fourth": (_loads_need, vector_snippets.every_fourth),
     "take_turns": (_turns_need, vector_snippets.take_turns),
     **{
         kind: (partial(transposition_snippets.needed, kind), partial(transposition_snippets.function, kind))

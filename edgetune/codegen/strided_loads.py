@@ -1,4 +1,4 @@
-"""Strided loads: vectors of every second or third float32, or of floats in reverse, are whole vectors and shuffles.
+"""Strided loads: vectors of every second to fourth float32, or of floats in reverse, are whole vectors and shuffles.
 
 Complex numbers have `x[2 * i]` and `x[2 * i + 1]` side by side: two loads and two shuffles make a vector of each. A row
 that is read from its end is one load and a shuffle. No load passes the last element that is wanted.
@@ -23,9 +23,9 @@ from edgetune.graph.tvm_types import Expr
 if TYPE_CHECKING:
     from edgetune.codegen.vectors import VectorPrinter
 
-_SNIPPETS = {2: "every_second", 3: "every_third", -1: "backwards"}
-"""Snippets that load every second or third float, or floats in reverse, by the step."""
-_FEWEST_LANES = {2: 4, 3: 8, -1: 4}
+_SNIPPETS = {2: "every_second", 3: "every_third", 4: "every_fourth", -1: "backwards"}
+"""Snippets that load every second, third or fourth float, or floats in reverse, by the step."""
+_FEWEST_LANES = {2: 4, 3: 8, 4: 8, -1: 4}
 """Lanes from which on they take fewer instructions than loads one by one."""
 
 _numbers = count()
@@ -103,7 +103,7 @@ def printed_strided(printer: VectorPrinter, load: Expr, start: tuple[Expr, int],
             printer.context.emit(f"{call}({pointer}, &{names[0]}, &{names[1]});")
             shared[key(begin)], shared[key(begin + 1)] = names
             return Text(shared[key(base)])
-    value = printer.context.local(plain_name(str(load.source.name)) if step == 3 else kind, load)
+    value = printer.context.local(plain_name(str(load.source.name)) if step > 2 else kind, load)
     pointer = pointer_to(base, step * first) if step > 0 else pointer_to(base - (width - 1), step * first)
     printer.context.emit(f"{c_type} {value};")
     printer.context.emit(f"{printer.context.need(f'{kind}:{c_type}')}({pointer}, &{value});")

@@ -185,6 +185,23 @@ def every_third(rest: str) -> str:
     return f"{comment}{_HEAD}@every_third_{rest}(const float *p, {rest} *r)\n{{\n{text}}}\n"
 
 
+def every_fourth(rest: str) -> str:
+    """`void @every_fourth_f32x16(const float *p, f32x16 *r)`: *r = p[0], p[4], .. p[60], from four loads of 16 lanes.
+
+    The last load ends with the last element that is wanted, so that no load passes it.
+    """
+    lanes = lanes_of(rest)
+    text = f"    const {rest} a = *(const {rest}u *)p, b = *(const {rest}u *)(p + {lanes});\n"
+    text += f"    const {rest} c = *(const {rest}u *)(p + {2 * lanes}), d = *(const {rest}u *)(p + {3 * lanes - 3});\n"
+    low = [4 * (lane % (lanes // 2)) for lane in range(lanes)]
+    high = [at if at < lanes else at + 3 for at in low]
+    text += _shuffled(f"const {rest} t", rest, "a, b", low) + _shuffled(f"const {rest} u", rest, "c, d", high)
+    halves = [*range(lanes // 2), *range(lanes, lanes + lanes // 2)]
+    text += _shuffled("*r", rest, "t, u", halves)
+    comment = f"/* *r = p[0], p[4], .. p[{4 * lanes - 4}] */\n"
+    return f"{comment}{_HEAD}@every_fourth_{rest}(const float *p, {rest} *r)\n{{\n{text}}}\n"
+
+
 def take_turns(rest: str) -> str:
     """`void @take_turns_f32x16x3(float *p, const f32x16 *x, ..)`: x[0], y[0], z[0], x[1], .. go to p.
 
@@ -194,6 +211,8 @@ def take_turns(rest: str) -> str:
     lanes = lanes_of(vector)
     if count == "2":
         return _take_turns_of_two(vector, lanes)
+    if count == "4":
+        return _take_turns_of_four(vector, lanes)
     text = ""
     for number, name in enumerate("xyz"):
         places = [0] * lanes
@@ -224,6 +243,40 @@ def _take_turns_of_two(vector: str, lanes: int) -> str:
     text += _shuffled(f"*({vector}u *)(p + {lanes})", vector, names, turns[lanes:])
     comment = "/* p[0] = x[0], p[1] = y[0], p[2] = x[1], p[3] = y[1], .. */\n"
     return f"{comment}{_HEAD}@take_turns_{vector}x2(float *p, const {vector} *x, const {vector} *y)\n{{\n{text}}}\n"
+
+
+def _take_turns_of_four(vector: str, lanes: int) -> str:
+    """Vectors of eight lanes are shuffled within each four first; those of 16 lanes take turns by twos, and again."""
+    text = ""
+    if lanes == 8:
+        for name, pair, first in (("a", "x, *y", 0), ("b", "x, *y", 2), ("c", "z, *w", 0), ("d", "z, *w", 2)):
+            places = [at + first + step + other for at in (0, 4) for step in (0, 1) for other in (0, 8)]
+            text += _shuffled(f"const {vector} {name}", vector, f"*{pair}", places)
+        for name, pair, first in (("e", "a, c", 0), ("f", "a, c", 2), ("g", "b, d", 0), ("h", "b, d", 2)):
+            places = [at + first + step + other for at in (0, 4) for other in (0, 8) for step in (0, 1)]
+            text += _shuffled(f"const {vector} {name}", vector, pair, places)
+        pairs_of_rows = [
+            (pair, [at + lane for at in fours for lane in range(4)])
+            for fours in ((0, 8), (4, 12))
+            for pair in ("e, f", "g, h")
+        ]
+    else:
+        low = [at for lane in range(lanes // 2) for at in (lane, lanes + lane)]
+        high = [at + lanes // 2 for at in low]
+        for name, pair, places in (
+            ("a", "x, *z", low),
+            ("b", "x, *z", high),
+            ("c", "y, *w", low),
+            ("d", "y, *w", high),
+        ):
+            text += _shuffled(f"const {vector} {name}", vector, f"*{pair}", places)
+        pairs_of_rows = [(pair, places) for pair in ("a, c", "b, d") for places in (low, high)]
+    for part, (pair, places) in enumerate(pairs_of_rows):
+        where = f"*({vector}u *)(p + {part * lanes})" if part else f"*({vector}u *)p"
+        text += _shuffled(where, vector, pair, places)
+    operands = ", ".join(f"const {vector} *{name}" for name in "xyzw")
+    comment = "/* p[0] = x[0], p[1] = y[0], p[2] = z[0], p[3] = w[0], p[4] = x[1], .. */\n"
+    return f"{comment}{_HEAD}@take_turns_{vector}x4(float *p, {operands})\n{{\n{text}}}\n"
 
 
 def _shuffled(target: str, rest: str, pair: str, places: list[int]) -> str:

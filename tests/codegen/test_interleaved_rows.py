@@ -59,9 +59,40 @@ def mixed(length: int, period: int, each: int) -> Any:
     )
 
 
+def turned(rows: int) -> Any:
+    """Quaternions of unit length, in reverse."""
+    q = te.placeholder((rows, 4), name="q")
+
+    def value(r: te.Var, c: te.Var) -> Any:
+        squares = [q[r, n] * q[r, n] for n in range(4)]
+        return q[r, 3 - c] / te.sqrt(squares[0] + squares[1] + squares[2] + squares[3] + 0.25)
+
+    return prim_func([q], te.compute((rows, 4), value, "turned"))
+
+
+def boxes(rows: int, wide: int) -> Any:
+    """Boxes as detectors give them: another function for places than for sizes; `wide` more are read than written."""
+    x, anchor = te.placeholder((rows, 4 + wide), name="x"), te.placeholder((rows, 2), name="anchor")
+
+    def value(r: te.Var, c: te.Var) -> Any:
+        return tirx.Select(c < 2, te.sigmoid(x[r, c]) + anchor[r, 0], te.exp(x[r, c]) * anchor[r, 1])
+
+    return prim_func([x, anchor], te.compute((rows, 4), value, "boxes"))
+
+
 @pytest.mark.parametrize(
     ("function", "turns"),
-    [(normals(3, 48), 3), (normals(2, 37), 3), (mixed(64, 16, 1), 2), (mixed(65, 48, 1), 2), (mixed(77, 3, 16), 2)],
+    [
+        (turned(64), 4),
+        (turned(75), 4),
+        (boxes(64, 0), 4),
+        (boxes(77, 0), 4),
+        (normals(3, 48), 3),
+        (normals(2, 37), 3),
+        (mixed(64, 16, 1), 2),
+        (mixed(65, 48, 1), 2),
+        (mixed(77, 3, 16), 2),
+    ],
 )
 @pytest.mark.parametrize("bits", [256, 512])
 @pytest.mark.parametrize("cc", ["gcc", "clang-19"])
@@ -91,7 +122,15 @@ def test_vectors_run_across_rows(function: Any, bits: int, cc: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("function", "bits"), [(clipped(61), 128), (clipped(61, gap=2), 512), (clipped(11), 512), (mixed(64, 7, 1), 512)]
+    ("function", "bits"),
+    [
+        (clipped(61), 128),
+        (clipped(61, gap=2), 512),
+        (clipped(11), 512),
+        (mixed(64, 7, 1), 512),
+        (boxes(64, 1), 512),
+        (turned(64), 128),
+    ],
 )
 def test_other_rows_are_left_to_compilers(function: Any, bits: int, tmp_path: Path) -> None:
     """Vectors of four lanes would need more shuffles than loads, and rows with gaps are no vectors that take turns."""

@@ -4,7 +4,7 @@ In `band == 0 ? a + b : a - b`, vectors over another axis would test the place a
 one compute all alternatives to keep one lane of each. With the axis unrolled inside of all others, each alternative is
 a statement of its own without a test, and what they read is loaded once.
 
-A row of two or three elements fills no vector. Unrolled, it is a group of stores side by side, of which compilers make
+A row of two to four elements fills no vector. Unrolled, it is a group of stores side by side, of which compilers make
 vectors across rows. Where they do not, as with minima and functions of elements, the vectors are ours (see
 `codegen/interleaved_rows.py`).
 """
@@ -21,7 +21,7 @@ from edgetune.codegen.interleaved_rows import FEWEST_LANES
 from edgetune.graph.reduction_stage import is_branch, with_places
 from edgetune.graph.tvm_types import BufferRegion, Expr, IterVar, LoopRV, SBlock, Var
 from edgetune.schedule.sketches.block_analysis import expressions, extent_of, known_extent, mentions, stores
-from edgetune.schedule.sketches.lane_loads import step_along
+from edgetune.schedule.sketches.lane_loads import calls_function, step_along
 
 _MOST_ALTERNATIVES = 8
 _MOST_IN_ROW = 4  # compilers vectorise rows of four well themselves
@@ -86,9 +86,9 @@ def _first_of_rows(block: SBlock) -> int:
 
 
 def pays_across(block: SBlock, native_lanes: int) -> bool:
-    """Whether vectors across rows of two or three do what compilers make no good ones of, and load all of it.
+    """Whether vectors across rows of two to four do what compilers make no good ones of, and load all of it.
 
-    That is a minimum, a maximum, a selection, a function or an index that wraps or divides, of float32.
+    That is a function of float32, and in shorter rows a minimum, a maximum, a selection or an index that wraps.
     """
     extents = [extent_of(axis) for axis in block.iter_vars]
     if len(extents) == 1 or native_lanes < FEWEST_LANES.get(extents[-1], native_lanes + 1):
@@ -100,10 +100,14 @@ def pays_across(block: SBlock, native_lanes: int) -> bool:
     if any(str(one.source.ty.dtype) != "float32" for one in _regions(block)):
         return False
     row = block.iter_vars[-2].var
+    whole = extents[-1] == _MOST_IN_ROW
+    if whole and not calls_function(block):
+        return False
     if not any(isinstance(node, _MADE_BY_HAND) or _divides(node, row) for node in nodes):
         return False
-    # From one row of a vector to the next, a load stays where it is, or moves by one element or by a row.
-    steps, lane = {0, 1, extents[-1]}, tirx.Var("lane", row.ty)
+    # From one row of a vector to the next, a load stays where it is, or moves by one element or by a short row.
+    steps = {0, 1, *(step for step, lanes in FEWEST_LANES.items() if lanes <= native_lanes)}
+    lane = tirx.Var("lane", row.ty)
     of_vector = {row: tirx.Var("vector", row.ty) * native_lanes + lane}
     loads = (with_places(node, of_vector) for node in nodes if isinstance(node, ir.TensorLoad))
     return all(step_along(load, lane, native_lanes) in steps for load in loads)

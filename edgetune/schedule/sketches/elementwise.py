@@ -171,10 +171,10 @@ def _lanes_of_columns(
 def _fills_vectors(block: SBlock, row: int, vectors: int, native_lanes: int) -> bool:
     """Whether rows fill vectors, or take less time with a single one and a rest, by the function that they call.
 
-    Rows of two elements fill vectors of two, but where a function repays it, vectors run across them.
+    Rows of two or four elements fill vectors of so many, but where a function repays it, vectors run across them.
     """
     if vectors > 1:
-        return row >= _FEWEST_LANES or not pays_across(block, native_lanes)
+        return not pays_across(block, native_lanes)
     return calls_function(block) and row > _FEWEST_LANES
 
 
@@ -183,8 +183,8 @@ def _unroll_choice(
 ) -> bool:
     """Unroll an axis whose place chooses between alternatives inside of all others, but around the lanes of a vector.
 
-    False, and no change, where there is no such axis, or where its elements pass through functions of whole vectors.
-    Compilers make vectors of alternatives that gather.
+    False, and no change, where there is no such axis, or where its elements pass through functions of whole vectors
+    which do not run across short rows. Compilers make vectors of alternatives that gather.
     """
     block = sch.get(sch.get_sblock(stage.name))
     axis = axis_of_choice(block)
@@ -192,7 +192,11 @@ def _unroll_choice(
     if axis is None or not whole or not _nested(sch, loops):
         return False
     # Parts of a row are divided where its own places decide, too: there the choice is known.
-    if calls_function(block) if axis == len(loops) - 1 else changes_along_row(stage):
+    along = axis == len(loops) - 1
+    if along and calls_function(block) and pays_across(block, native_lanes):
+        unroll_short_row(sch, block, loops, native_lanes)
+        return True
+    if calls_function(block) if along else changes_along_row(stage):
         return False
     choice, row = loops[axis], loops[-1]
     if axis < len(loops) - 1:
