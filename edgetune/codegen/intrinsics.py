@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edgetune.codegen.scalars import ScalarPrinter
 
 # In float these are snippets of our own, in double they are libm's.
-POLYNOMIALS = frozenset(("exp", "log", "tanh", "sigmoid", "erf"))
+POLYNOMIALS = frozenset(("exp", "log", "tanh", "sigmoid", "erf", "sin", "cos"))
 _UNARY_WORDS = """
 exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf
 floor ceil trunc nearbyint fabs sqrt cbrt

@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Callable
 
+from edgetune.codegen.far_lanes import far_steps
 from edgetune.codegen.polynomials import BODIES, EXPLAINED, PARTED, RESULTS, SCALED
 from edgetune.codegen.vector_snippets import either, instructions, lanes_of
 from edgetune.target.isa.vector_instructions import Rows, VectorInstructions
@@ -45,6 +46,7 @@ def instantiated(body: str, short: str) -> str:
     body = re.sub(r"\b(SEL|K|BITS|VAL|FTOI|ITOF|SCALE|KEEP)\(", rf"ET_\1_{short}(", body)
     if not vector:
         body = re.sub(r"CALL\((\w+), (\$\w+)\)", r"\2 = @\1_f32(\2)", body)
+        body = re.sub(r"FAR\((\w+), (\$\w+), (\$\w+), (\$\w+)\)", r"if (\2 < 0) \4 = __builtin_\1f(\3)", body)
     for word in ("max", "min"):
         extreme = rf"@v{word}_{short}(&\1, &\2)" if vector else rf"\1 = @{word}_{short}(\1, \2)"
         body = re.sub(rf"\b{word.upper()}\((\$\w+), (\$?\w+)\)", extreme, body)
@@ -54,6 +56,7 @@ def instantiated(body: str, short: str) -> str:
 
 def _alone(steps: str, short: str) -> str:
     """The steps for one vector of type `short`, or one number."""
+    steps = "".join(f"{line}\n" for step in steps.splitlines() for line in far_steps(step, short) or [step])
     return re.sub(r"CALL\((\w+), (\$\w+)\)", rf"@\1_{short}(&\2)", steps).replace("$", "")
 
 
@@ -64,6 +67,8 @@ def _in_turns(steps: str, short: str, count: int) -> str:
         if called := re.match(r"( *)CALL\((\w+), \$(\w+)\);", step):
             indent, name, operand = called.groups()
             made.append(f"{indent}@{name}_each_{short}x{count}({_listed(f'&{operand}', count)});")
+        elif far := far_steps(step, short, count):
+            made += far
         elif "$" in step:
             made += [re.sub(r"\$(\w+)", rf"\g<1>{number}", step) for number in range(count)]
         else:

@@ -1,4 +1,4 @@
-"""Polynomial approximations of exp, log, tanh, sigmoid and erf of floats, as lists of steps.
+"""Polynomial approximations of exp, log, tanh, sigmoid, erf, sin and cos of floats, as lists of steps.
 
 Largest errors in units in the last place, over all results that are normal numbers, against double precision: see
 `ULP_BOUND`, which the tests measure. NaN gives NaN, infinities give their limits. If compiler flags allow reassociation
@@ -7,9 +7,10 @@ and division by reciprocals (-ffast-math -fno-finite-math-only, or parts of it),
 A polynomial is a list of steps, one a line, each in C: F and I stand for the types, SEL chooses lanes by a comparison,
 BITS and VAL reinterpret, FTOI and ITOF convert (truncating), SCALE(p, t) adds the low bits of t to the exponent of p, K
 makes a vector of a constant, CALL(f, v) replaces v by f(v), MAX(v, w) and MIN(v, w) replace v by the larger or smaller
-of both and keep a NaN in v. $p is an operand that each vector has for itself. So a list is written for one vector, or
-for several whose steps take turns: a step waits for the one before it, and a core looks ahead over two or three
-polynomials at most. Steps without such an operand, as constants, stand once.
+of both and keep a NaN in v. FAR(f, b, v, w) replaces w by libm's f(v) in lanes whose b is negative. $p is an operand
+that each vector has for itself. So a list is written for one vector, or for several whose steps take turns: a step
+waits for the one before it, and a core looks ahead over two or three polynomials at most. Steps without such an
+operand, as constants, stand once.
 
 KEEP hides a value from compilers that reassociate sums, which would undo the addition of a large constant and the
 two-part subtractions: see `barriers`.
@@ -17,7 +18,7 @@ two-part subtractions: see `barriers`.
 
 from __future__ import annotations
 
-ULP_BOUND = {"exp": 1.5, "log": 2.0, "tanh": 2.5, "sigmoid": 3.0, "erf": 2.0}
+ULP_BOUND = {"exp": 1.5, "log": 2.0, "tanh": 2.5, "sigmoid": 3.0, "erf": 2.0, "sin": 2.75, "cos": 2.75}
 
 _REDUCED = "x = n ln 2 + r with ln 2 in two parts (Cody and Waite), e^r by a polynomial of degree 6."
 EXPLAINED = {
@@ -30,6 +31,10 @@ EXPLAINED = {
     "sigmoid": f"1 / (1 + e^-x), at most {ULP_BOUND['sigmoid']} ULP from the exact value.",
     "erf": f"The error function, at most {ULP_BOUND['erf']} ULP from the exact value. An odd polynomial of degree 11 "
     "below 475/512, above it 1 - e^p(|x|) with a polynomial p of degree 7 (N. Juffa, minimax fits).",
+    "sin": f"At most {ULP_BOUND['sin']} ULP from the exact value where |x| <= 8192; beyond that it is the C library's. "
+    "x = n pi + r with pi in four parts (Cody and Waite), sin r by an odd polynomial of degree 9.",
+    "cos": f"At most {ULP_BOUND['cos']} ULP from the exact value where |x| <= 8192; beyond that it is the C library's. "
+    "x = (n + 1/2) pi - r with pi in four parts (Cody and Waite), sin r by an odd polynomial of degree 9.",
 }
 
 # exp(c) = 2^n exp(r): c = n ln 2 + r, |r| <= ln 2 / 2; polynomial p of degree 6 for exp(r), our fit, off by at most
@@ -162,7 +167,65 @@ _ERF = """
     $y = SEL($a > 0x1.db0000p-1f, $far, $p);
 """
 
-BODIES = {"exp_in_range": _EXP_IN_RANGE, "exp": _EXP, "log": _LOG, "tanh": _TANH, "sigmoid": _SIGMOID, "erf": _ERF}
+# sin r = r + r^3 p(r^2) for |r| <= pi / 2; p is our fit, off by at most 1.2e-8 of sin r. An odd n changes the sign. The
+# first three parts of pi have 12, 12 and 11 bits: up to 8192, their products with n or n + 1/2 are exact.
+_SINE = """    const F $z = $r * $r;
+    F $p = 0x1.5db8cap-19f * $z - 0x1.9f6fa6p-13f;
+    $p = $p * $z + 0x1.110ed2p-7f;
+    $p = $p * $z - 0x1.55554cp-3f;
+    $p = $p * $z * $r + $r;
+    $y = VAL(BITS($p) ^ ((BITS($t) & 1) * (-0x7fffffff - 1)));
+    const I $beyond = 0x46000000 - (BITS($x) & 0x7fffffff);
+"""
+
+_SIN = (
+    """
+    F $t = $x * 0x1.45f306p-2f + 0x1.8p+23f;
+    KEEP($t);
+    const F $k = $t - 0x1.8p+23f;
+    F $r = $x - $k * 0x1.922p+1f;
+    KEEP($r);
+    $r = $r + $k * 0x1.2aep-17f;
+    KEEP($r);
+    $r = $r + $k * 0x1.de8p-30f;
+    KEEP($r);
+    $r = $r + $k * 0x1.73dcb4p-42f;
+"""
+    + _SINE
+    + "    FAR(sin, $beyond, $x, $y);\n"
+)
+
+_COS = (
+    """
+    F $t = $x * 0x1.45f306p-2f - 0.5f;
+    KEEP($t);
+    $t = $t + 0x1.8p+23f;
+    KEEP($t);
+    F $k = $t - 0x1.8p+23f;
+    KEEP($k);
+    $k = $k + 0.5f;
+    F $r = $k * 0x1.922p+1f - $x;
+    KEEP($r);
+    $r = $r - $k * 0x1.2aep-17f;
+    KEEP($r);
+    $r = $r - $k * 0x1.de8p-30f;
+    KEEP($r);
+    $r = $r - $k * 0x1.73dcb4p-42f;
+"""
+    + _SINE
+    + "    FAR(cos, $beyond, $x, $y);\n"
+)
+
+BODIES = {
+    "exp_in_range": _EXP_IN_RANGE,
+    "exp": _EXP,
+    "log": _LOG,
+    "tanh": _TANH,
+    "sigmoid": _SIGMOID,
+    "erf": _ERF,
+    "sin": _SIN,
+    "cos": _COS,
+}
 NEEDS = {"tanh": "exp", "sigmoid": "exp", "erf": "exp_in_range"}
 RESULTS = {
     "exp_in_range": "e^x",
@@ -171,6 +234,8 @@ RESULTS = {
     "tanh": "tanh",
     "sigmoid": "1 / (1 + e^-x)",
     "erf": "The error function",
+    "sin": "Sines",
+    "cos": "Cosines",
 }
 
 
@@ -184,3 +249,8 @@ def extremes(name: str, short: str) -> list[str]:
     """Snippets of the minimum and maximum that a polynomial needs for type `short`."""
     vector = "" if short == "f32" else "v"
     return [f"{vector}{word}:{short}" for word in ("max", "min") if f" {word.upper()}(" in BODIES[name]]
+
+
+def far_lanes(name: str, short: str) -> list[str]:
+    """Snippets of the lanes of type `short` for which a polynomial does not serve."""
+    return [f"any_negative:i{short[1:]}", f"far_{name}:{short}"] if " FAR(" in BODIES[name] and short != "f32" else []

@@ -8,6 +8,7 @@ from functools import partial
 
 from edgetune.codegen import (
     barriers,
+    far_lanes,
     horizontal_snippets,
     polynomial_functions,
     polynomials,
@@ -50,7 +51,8 @@ def _kept_type(rest: str) -> list[str]:
 def _each_needs(name: str, rest: str) -> list[str]:
     short = rest.rpartition("x")[0]
     inner = [f"{polynomials.NEEDS[name]}_each:{rest}"] if name in polynomials.NEEDS else []
-    return [f"macros:{short}", f"keep:{short}", *polynomials.extremes(name, short), *inner]
+    own = [*polynomials.extremes(name, short), *polynomials.far_lanes(name, short)]
+    return [f"macros:{short}", f"keep:{short}", *own, *inner]
 
 
 def _macro_types(rest: str) -> list[str]:
@@ -79,6 +81,10 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
         f"{name}_each": (partial(_each_needs, name), partial(polynomial_functions.function_of_each, name))
         for name in polynomials.BODIES
     },
+    **{
+        f"far_{name}": (lambda rest: [f"type:{rest}"], partial(far_lanes.far_function, name)) for name in ("sin", "cos")
+    },
+    "any_negative": (lambda rest: [f"type:{rest}", f"type:f{rest[1:]}"], far_lanes.any_negative),
     "chars": (lambda _: [], lambda _: vector_snippets.CHARS),
     "widen": (vector_snippets.needed_types, vector_snippets.widen),
     "narrow": (vector_snippets.needed_types, vector_snippets.narrow),
@@ -126,7 +132,8 @@ def _requirements(snippet: str) -> list[str]:
     if kind in polynomials.BODIES and rest != "f64":
         inner = [f"{polynomials.NEEDS[kind]}:{rest}"] if kind in polynomials.NEEDS else []
         bits = polynomials.reinterpretations(kind) if rest == "f32" else []
-        return [*bits, *polynomials.extremes(kind, rest), f"macros:{rest}", f"keep:{rest}", *inner]
+        own = [*polynomials.extremes(kind, rest), *polynomials.far_lanes(kind, rest)]
+        return [*bits, *own, f"macros:{rest}", f"keep:{rest}", *inner]
     if kind in _CONVERTERS:
         return [f"macros:{rest}"]
     return _VECTOR[kind][0](rest) if kind in _VECTOR else []

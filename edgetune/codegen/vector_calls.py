@@ -124,6 +124,8 @@ _RESULTS = {
     "tanh": "tangent",
     "sigmoid": "sigmoid",
     "erf": "error",
+    "sin": "sine",
+    "cos": "cosine",
     **dict.fromkeys(_ROUNDINGS, "rounded"),
     "sqrt": "root",
 }

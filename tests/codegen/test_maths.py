@@ -39,6 +39,8 @@ def _inputs() -> np.ndarray:
     special = np.array([0, -0.0, np.inf, -np.inf, 1, -1, 88.72, 88.73, 89, -87.4, -103.9, -105, 1e-40], np.float32)
     parts: list[np.ndarray] = [everywhere[~np.isnan(everywhere)], special]
     parts += [np.linspace(-20, 20, 60001), np.linspace(0.4, 2.5, 30001), np.linspace(-1.1, 1.1, 30001)]
+    quarters = (np.arange(1, 6001) * np.pi / 2).astype(np.float32)  # where sines and cosines are small
+    parts += [np.linspace(-8192, 8192, 120001), quarters, np.nextafter(quarters, np.float32(0)), -quarters]
     values = np.concatenate([part.astype(np.float32) for part in parts])
     return values[: len(values) // 4096 * 4096]
 
@@ -52,6 +54,8 @@ def _exact(name: str, x: np.ndarray) -> np.ndarray:
             "exp": np.exp,
             "log": np.log,
             "tanh": np.tanh,
+            "sin": np.sin,
+            "cos": np.cos,
             "sigmoid": lambda v: 1 / (1 + np.exp(-v)),
         }
         return np.asarray(functions[name](wide))

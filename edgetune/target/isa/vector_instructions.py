@@ -66,6 +66,9 @@ class VectorInstructions:
     halves: Rows = field(default_factory=dict)
     """Floats of which half are loaded from the address `low`, half from `high`."""
 
+    signs: Rows = field(default_factory=dict)
+    """Returns whether a lane of the integers at `v` is negative."""
+
     clang_rounds: str = ""
     """The macro with which clang makes one instruction of `__builtin_elementwise_roundeven` and its like."""
 

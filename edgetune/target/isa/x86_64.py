@@ -139,6 +139,11 @@ _VECTORS = VectorInstructions(
         8: _gcc("__AVX__", "sqrtps256", "*v = {name}(x);"),
         16: _gcc("__AVX512F__", "sqrtps512_mask", "*v = {name}(x, x, -1, 4);"),
     },
+    signs={
+        4: (Instruction("__SSE__", "return {name}((f32x4)*v) != 0;", "__builtin_ia32_movmskps"),),
+        8: (Instruction("__AVX__", "return {name}((f32x8)*v) != 0;", "__builtin_ia32_movmskps256"),),
+        16: (Instruction("__AVX512DQ__", "return {name}(*v) != 0;", "__builtin_ia32_cvtd2mask512"),),
+    },
     halves={
         8: _gcc(
             "__AVX__",
