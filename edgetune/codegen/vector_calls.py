@@ -16,6 +16,7 @@ from edgetune.codegen.intrinsics import POLYNOMIALS, operator
 from edgetune.codegen.strided_loads import strided
 from edgetune.codegen.text import ATOM, UNARY, Text, joined
 from edgetune.codegen.traverse import operands
+from edgetune.codegen.vector_division import DIVISIONS, divides_by_constant
 from edgetune.codegen.vector_snippets import ROUNDINGS
 from edgetune.graph.tvm_types import Expr
 
@@ -218,10 +219,10 @@ def has_vector_form(printer: VectorPrinter, e: Expr) -> bool:
         return _load_has_form(printer, e, lanes)
     if isinstance(e, tirx.Not) or keeps_last_bits(e):
         return has_vector_form(printer, e.a)
-    if isinstance(e, (tirx.FloorDiv, tirx.FloorMod, tirx.Mod, tirx.Shuffle, tirx.Let, tirx.BitwiseNot)):
+    if isinstance(e, (tirx.Shuffle, tirx.Let, tirx.BitwiseNot)):
         return False
-    if isinstance(e, tirx.Div) and of.kind != "float":
-        return False
+    if isinstance(e, DIVISIONS) and of.kind != "float":
+        return divides_by_constant(e) and has_vector_form(printer, e.a)
     if isinstance(e, (tirx.LShift, tirx.RShift)):
         return isinstance(e.b, tirx.Broadcast) and isinstance(e.b.value, tirx.IntImm) and has_vector_form(printer, e.a)
     if isinstance(e, ir.Call):

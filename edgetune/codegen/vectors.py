@@ -22,8 +22,8 @@ from edgetune.codegen.multiply_add import narrow_product
 from edgetune.codegen.scalars import ScalarPrinter
 from edgetune.codegen.strided_loads import printed_strided, strided
 from edgetune.codegen.text import ADD, ATOM, MUL, TERNARY, UNARY, Text, cast, joined
-from edgetune.codegen.traverse import operands
 from edgetune.codegen.vector_calls import MaskPrinter
+from edgetune.codegen.vector_division import loads, quotient_or_remainder
 from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
 
 _ARITHMETIC = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/"}
@@ -55,6 +55,10 @@ class VectorPrinter(ScalarPrinter):
             ir.Call: lambda e, first, width: vector_calls.vector_call(self, e, first, width),
             **dict.fromkeys(_ARITHMETIC, self._arithmetic_vector),
             **dict.fromkeys(_BITS, self._arithmetic_vector),
+            **dict.fromkeys(
+                (tirx.FloorDiv, tirx.FloorMod, tirx.Mod),
+                lambda e, first, width: quotient_or_remainder(self, e, first, width),
+            ),
         }
 
     def type(self, of: Element, width: int, kind: str = "value") -> str:
@@ -116,7 +120,7 @@ class VectorPrinter(ScalarPrinter):
         of = element_and_lanes(e.ty)[0]
         sign = _ARITHMETIC.get(type(e)) or _BITS[type(e)]
         if sign == "/" and of.kind != "float":
-            return self.by_lanes(e, first, width)
+            return quotient_or_remainder(self, e, first, width)
         if isinstance(e.a, tirx.Broadcast) and isinstance(e.b, tirx.Broadcast):
             return self.splat(self.without_lane(type(e)(e.a.value, e.b.value)), of, width)
         if of.kind == "int" and sign in "+-*":
@@ -341,7 +345,7 @@ class VectorPrinter(ScalarPrinter):
                 name = self.context.names.unique(f"{self.place(e.source).name}_wide")
                 self.context.emit(f"{ints} {name};")
                 self.context.emit(f"{self.context.need(f'widen:{rest}')}({pointer}, &{name});")
-                if not self.place(e.source).written and not any(map(_loads, e.indices)):
+                if not self.place(e.source).written and not any(map(loads, e.indices)):
                     shared[f"{rest} {pointer}"] = name
             a = Text(name)
         else:
@@ -351,8 +355,3 @@ class VectorPrinter(ScalarPrinter):
         if to.kind == "float":
             return Text(f"__builtin_convertvector({a.code}, {c_type})")
         return a if c_type == ints else cast(c_type, a)
-
-
-def _loads(e: Expr) -> bool:
-    """Whether an expression reads memory."""
-    return isinstance(e, ir.TensorLoad) or any(map(_loads, operands(e)))

@@ -129,6 +129,27 @@ def test_a_quantised_convolution_is_clean_under_sanitizers(tmp_path: Path) -> No
     )
 
 
+@pytest.mark.parametrize("divisor", [1, 3, 16, 1000, 10007])
+@pytest.mark.parametrize("target", BOARDS, ids=IDS)
+def test_vectors_divide_by_constants(target: Target, divisor: int, tmp_path: Path) -> None:
+    """Rounded down or towards zero, as TVM's four divisions are."""
+    ends = [-(2**31), 2**31 - 1, -1, 0, 1, divisor, -divisor, divisor - 1]
+    x = np.resize(np.concatenate([ends, np.random.default_rng(1).integers(-(2**31), 2**31, 300)]), 512)
+    x = x.astype(np.int32)
+    wide = x.astype(np.int64)
+    whole = np.trunc(wide / divisor).astype(np.int64)
+    expected = {
+        te.floordiv: wide // divisor,
+        te.floormod: wide % divisor,
+        te.truncdiv: whole,
+        te.truncmod: wide - whole * divisor,
+    }
+    for function, value in expected.items():
+        for cc in _compilers(target):
+            result = _elementwise(x, "int32", lambda v, f=function: f(v, divisor), target, tmp_path, cc)
+            np.testing.assert_array_equal(result, value.astype(np.int32))
+
+
 def test_products_that_do_not_fit_wrap(tmp_path: Path) -> None:
     target = wide_target(512)
     x = np.array([2**31 - 1, -(2**31), 65537, 3] * 8, np.int32)
