@@ -56,7 +56,7 @@ class VectorPrinter(ScalarPrinter):
             **dict.fromkeys(_ARITHMETIC, self._arithmetic_vector),
             **dict.fromkeys(_BITS, self._arithmetic_vector),
             **dict.fromkeys(
-                (tirx.FloorDiv, tirx.FloorMod, tirx.Mod),
+                (tirx.FloorDiv, tirx.Mod),
                 lambda e, first, width: quotient_or_remainder(self, e, first, width),
             ),
         }
@@ -167,7 +167,7 @@ class VectorPrinter(ScalarPrinter):
     def _remainder_vector(self, e: Expr, first: int, width: int) -> Text:
         """The last bits are the remainder by a power of two, also of negative numbers in two's complement."""
         if not vector_calls.keeps_last_bits(e):
-            return self.by_lanes(e, first, width)
+            return quotient_or_remainder(self, e, first, width)
         return Text(f"({self.vector(e.a, first, width).at(UNARY)} & {int(e.b.value.value) - 1})")
 
     def _extreme_vector(self, e: Expr, word: str, first: int, width: int) -> Text:

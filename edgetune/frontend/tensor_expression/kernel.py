@@ -19,6 +19,7 @@ from tvm.tirx import IntImm
 from edgetune.errors import UnsupportedOperator, UsageError
 from edgetune.frontend.tensor_expression.bordered_operands import with_bordered_operands
 from edgetune.frontend.tensor_expression.bounds import check_reads
+from edgetune.frontend.tensor_expression.computed_places import with_computed_places
 from edgetune.frontend.tensor_expression.conditional_terms import with_bounded_terms
 from edgetune.frontend.tensor_expression.divided_axes import with_divided_axes
 from edgetune.frontend.tensor_expression.normal_form import normal_form
@@ -235,8 +236,8 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
     function = with_free_layouts(function, [])  # TVM's own convolutions take all weights for constants
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
     bounded = with_divided_axes(with_bounded_terms(function), weights)
-    joined = collapse_axes(normal_form(bounded, weights), weights)
-    short = with_sums_of_columns(with_sums_for_short_rows(joined))
+    placed = with_computed_places(collapse_axes(normal_form(bounded, weights), weights))
+    short = with_sums_of_columns(with_sums_for_short_rows(placed))
     once = with_repeated_values(with_row_divisors(with_reciprocals(with_shared_values(short))))
     return with_turned_operands(with_bordered_operands(with_window_values(once), weights), weights)
 

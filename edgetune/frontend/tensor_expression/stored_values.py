@@ -98,7 +98,8 @@ def stored_over(value: Expr, own: Sequence[IterVar], name: str) -> StoredValue:
     """A value over the axes `own`, which all begin at 0, in this order."""
     axes: list[Axis] = [(variable(str(axis.var.name), str(axis.var.ty.dtype)), extent_of(axis)) for axis in own]
     renamed = {axis.var: one for axis, (one, _) in zip(own, axes, strict=True)}
-    out = tirx.decl_buffer([tirx.IntImm(str(one.ty.dtype), extent) for one, extent in axes], "float32", name)
+    shape = [tirx.IntImm(str(one.ty.dtype), extent) for one, extent in axes]
+    out = tirx.decl_buffer(shape, str(value.ty.dtype), name)
     at = tuple(one for one, _ in axes)
     return StoredValue(tuple(own), ReductionStage(name, out, at, tuple(axes), (), with_places(value, renamed)))
 
@@ -148,7 +149,7 @@ def loading(statement: Stmt, changes: Sequence[tuple[Expr, Expr]]) -> Stmt:
         regions = [region for region in block.reads if among(region.source, read) and not _is_one(region, changes)]
         loads = [one for _, new in changes for one in expressions(new) if isinstance(one, ir.TensorLoad)]
         known = [region.source for region in regions]
-        added = [_region(load) for load in loads if not among(load.source, known)]
+        added = [_region(load) for load in _different(loads) if not among(load.source, known)]
         return s_tir.SBlock(
             block.iter_vars,
             [*regions, *added],
@@ -160,6 +161,14 @@ def loading(statement: Stmt, changes: Sequence[tuple[Expr, Expr]]) -> Stmt:
         )
 
     return tvm_ffi.structural_map(statement, (s_tir.SBlock, rewrite))
+
+
+def _different(loads: Sequence[BufferLoad]) -> list[BufferLoad]:
+    found: list[BufferLoad] = []
+    for load in loads:
+        if not any(tvm_ffi.structural_equal(load, one) for one in found):
+            found.append(load)
+    return found
 
 
 def _is_one(region: ir.Node, changes: Sequence[tuple[Expr, Expr]]) -> bool:

@@ -57,7 +57,7 @@ from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.elementwise import add_row, sum_rows, vectorize_stage
 from edgetune.schedule.sketches.inlining import cheap_to_repeat, inline_all
 from edgetune.schedule.sketches.lane_loads import calls_function, has_rows_of_terms
-from edgetune.schedule.sketches.tile import lanes_for
+from edgetune.schedule.sketches.tile import is_place, lanes_for
 from edgetune.schedule.tile_costs import LATENCY, divisors
 
 ROWS = "rows"
@@ -253,6 +253,9 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
         sums, factored = sums_of.get(stage.name), stages.of(stage.name)
         inside = stages.nested.get(stage.name)
         moves = stage is not last and stage.name not in stages.analysis.outputs and inside is None
+        moves = moves and not (
+            is_place(stage) and stage.spatial_extents[-1] % stages.lanes
+        )  # whole vectors, all at once
         within = depth - images_apart(stages.analysis, stage.name, images, core.l1_bytes)
         if inside is not None:
             own = blocks_of[stage.name].result if stage.name in tiles else stage.name

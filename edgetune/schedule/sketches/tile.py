@@ -14,6 +14,7 @@ from tvm import DataType, sym, tirx
 
 from edgetune.graph.tvm_types import Expr, IterVar, Var
 from edgetune.schedule.sketches.block_analysis import (
+    COMPUTED_ONCE,
     MOST_LANES,
     TILE_PIXELS,
     BlockAnalysis,
@@ -85,6 +86,8 @@ def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
         return None
     place = analysis.stages.index(anchor)
     before, after = analysis.stages[:place], analysis.stages[place + 1 :]
+    if any(is_place(stage) for stage in before):
+        return None  # inlined, a row number would be computed for each element again
     if (after and after[-1].name != analysis.outputs[0]) or not all(_aligned(anchor, stage) for stage in after):
         return None
     # Padding selects by position from a parameter; inlined, each access costs a test.
@@ -121,6 +124,11 @@ def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
         _added(analysis, anchor, after),
         *_columns(analysis, anchor, None if pixel is None else anchor.spatial[pixel]),
     )
+
+
+def is_place(stage: BlockStage) -> bool:
+    """Whether a stage computes numbers of elements once, which others read."""
+    return COMPUTED_ONCE in stage.block.annotations and _type_of(stage).startswith("int")
 
 
 def _input_bytes(anchor: BlockStage, pixel: IterVar) -> int:
