@@ -39,6 +39,7 @@ from edgetune.frontend.tensor_expression.turned_rows import with_turned_rows
 from edgetune.frontend.tensor_expression.whole_rows import with_whole_rows
 from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import PrimFunc, Stmt, TvmBuffer, Var
+from edgetune.schedule.rules.tiling import axes_of, loads_of
 from edgetune.schedule.sketches.block_analysis import (
     BlockAnalysis,
     BlockStage,
@@ -186,6 +187,7 @@ def divide(stages: Sequence[BlockStage], least_share: int = _LEAST_SHARE) -> lis
     if not reductions:
         return [list(stages)]
     product = max(reductions, key=lambda stage: stage.work)
+    stages = _independent_first(stages, product)
     place = stages.index(product)
     kept = [one for one in stages[:place] if _only_moves(one) and _readers(one, stages) == [product]]
     computed = [one for one in stages[:place] if not _only_moves(one)]
@@ -207,6 +209,36 @@ def divide(stages: Sequence[BlockStage], least_share: int = _LEAST_SHARE) -> lis
     ]
 
 
+def _independent_first(stages: Sequence[BlockStage], product: BlockStage) -> list[BlockStage]:
+    """The stages with those before a product that later ones need beside it: then these may follow it at once.
+
+    Another product stays behind it, for it is a kernel of its own anyway.
+    """
+    place = stages.index(product)
+    made, waiting = list(product.block.writes), list[BlockStage]()
+    for stage in stages[place + 1 :]:
+        if _reads_one(stage, made):
+            waiting.append(stage)
+            made += stage.block.writes
+    needed = [region for stage in waiting for region in stage.reads()]
+    moved: list[BlockStage] = []
+    for stage in reversed(stages[place + 1 :]):
+        if stage not in waiting and any(_is_source(needed, write.source) for write in stage.block.writes):
+            moved.insert(0, stage)
+            needed += stage.reads()
+    if any(map(_shares_operands, moved)):
+        return list(stages)
+    return [*stages[:place], *moved, *(stage for stage in stages[place:] if stage not in moved)]
+
+
+def _reads_one(stage: BlockStage, regions: Sequence[ir.Node]) -> bool:
+    return any(_is_source(regions, read.source) for read in stage.reads())
+
+
+def _is_source(regions: Sequence[ir.Node], buffer: TvmBuffer) -> bool:
+    return any(region.source.same_as(buffer) for region in regions)
+
+
 def _is_shared(stage: BlockStage, product: BlockStage) -> bool:
     """Whether several results of a product read a stage at the same place; windows read other places."""
     made = stage.block.writes[0].source
@@ -216,9 +248,13 @@ def _is_shared(stage: BlockStage, product: BlockStage) -> bool:
 
 
 def _shares_operands(stage: BlockStage) -> bool:
-    """Whether each element of each tensor that a reduction reads is used often, as in a product of matrices."""
+    """Whether each element of each tensor that a reduction reads is used often, as in a product of matrices.
+
+    Both operands may be one tensor, as in A^T A.
+    """
     reads = [region.source for region in stage.reads()]
-    return len(reads) > 1 and all(stage.work >= _LEAST_USES * _elements(buffer) for buffer in reads)
+    operands = {(str(load.source.name), *axes_of(stage, load)) for load in loads_of(stage)}
+    return len(operands) > 1 and all(stage.work >= _LEAST_USES * _elements(buffer) for buffer in reads)
 
 
 def _only_moves(stage: BlockStage) -> bool:

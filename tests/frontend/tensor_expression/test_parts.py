@@ -303,3 +303,36 @@ def test_kernels_and_tensors_have_names_of_their_own() -> None:
     assert sorted(buffer.name for buffer in program.buffers) == ["moved", "x", "y", "y_last", "y_last_1"]
     expected = arrays["x"].astype(np.float64) @ arrays["y"].T + arrays["y_last"]
     np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_what_a_product_does_not_need_comes_before_it() -> None:
+    """The sum of a softmax is made beside its elements, so that the quotient follows the product in its kernel."""
+    arrays = values(7, x=(127, 96), v=(96, 32))
+
+    def compute(x: te.Tensor, v: te.Tensor) -> te.Tensor:
+        j, k, n = (te.reduce_axis((0, 96), name) for name in "jkn")
+        most = te.compute((127,), lambda i: te.max(x[i, j], axis=j), "most")
+        power = te.compute((127, 96), lambda i, s: te.exp(x[i, s] - most[i]), "power")
+        total = te.compute((127,), lambda i: te.sum(power[i, k], axis=k), "total")
+        mixed = te.compute((127, 32), lambda i, d: te.sum(power[i, n] * v[n, d], axis=n), "mixed")
+        return te.compute((127, 32), lambda i, d: mixed[i, d] / total[i], "attended")
+
+    program, output = parted(compute, arrays, {})
+    assert [kernel.name for kernel in program.kernels] == ["made_most", "made_mixed"]
+    power = np.exp(arrays["x"].astype(np.float64))
+    np.testing.assert_allclose(output, power @ arrays["v"] / power.sum(1, keepdims=True), rtol=1e-4, atol=1e-5)
+
+
+def test_a_product_of_a_tensor_with_itself_is_a_kernel() -> None:
+    arrays = values(8, x=(200, 31))
+
+    def compute(x: te.Tensor) -> te.Tensor:
+        i, k = te.reduce_axis((0, 200), "i"), te.reduce_axis((0, 200), "k")
+        total = te.compute((31,), lambda c: te.sum(x[i, c], axis=i), "total")
+        gap = te.compute((200, 31), lambda r, c: x[r, c] - total[c] / 200.0, "gap")
+        return te.compute((31, 31), lambda a, b: te.sum(gap[k, a] * gap[k, b], axis=k), "gram")
+
+    program, output = parted(compute, arrays, {})
+    assert [kernel.name for kernel in program.kernels] == ["made_total", "made_gram"]
+    gap = arrays["x"] - arrays["x"].astype(np.float64).mean(0)
+    np.testing.assert_allclose(output, gap.T @ gap, rtol=1e-4, atol=1e-4)
