@@ -1,6 +1,6 @@
 """Parts: a tensor expression as several kernels of one package, where a single one would be slower.
 
-Eight reasons divide an expression:
+Ten reasons divide an expression:
 
 - A product whose operands are used many times, beside other reductions: alone, it has a register tile. What comes
   before it and what follows are kernels of their own (`divide`), unless too few products share the tensors between.
@@ -15,6 +15,7 @@ Eight reasons divide an expression:
   (`stuffed_sums.py`).
 - Sums of interleaved results, as the colours of pixels: lanes run along the axis before (`interleaved_sums.py`).
 - Rows shorter than a vector, as in a softmax over 7 elements: lanes run across rows (`short_rows.py`).
+- Small members of a batch, as running sums of 31 elements: lanes run across members (`member_lanes.py`).
 - Rows that vectors do not divide, and of which only extremes are wanted: elements are repeated (`whole_rows.py`).
 - Short rows that the lanes of several reductions cross: they are turned into columns (`turned_rows.py`).
 """
@@ -31,6 +32,7 @@ from tvm import ir, s_tir, tirx
 from edgetune.frontend.tensor_expression.channels_last import with_channels_last
 from edgetune.frontend.tensor_expression.copied_operands import with_copied_operands
 from edgetune.frontend.tensor_expression.interleaved_sums import with_interleaved_sums
+from edgetune.frontend.tensor_expression.member_lanes import with_members_as_lanes
 from edgetune.frontend.tensor_expression.product_lanes import with_product_lanes
 from edgetune.frontend.tensor_expression.reordered import among
 from edgetune.frontend.tensor_expression.short_rows import with_rows_as_lanes
@@ -174,6 +176,7 @@ def _reordered(
         with_product_lanes(stages, constants)
         or with_interleaved_sums(stages, constants)
         or with_rows_as_lanes(stages, constants, needed)
+        or with_members_as_lanes(stages, constants, needed)
         or with_copied_operands(stages, constants)
         or with_whole_rows(stages, needed)
         or with_turned_rows(stages, constants)

@@ -64,15 +64,25 @@ def with_rows_as_lanes(
     row = max(range(len(extents) - 1), key=lambda number: extents[number])
     if extents[row] < _FEWEST_ROWS:
         return []
+    return with_axis_last(stages, row, constants)
+
+
+def with_axis_last(stages: Sequence[BlockStage], number: int, constants: Sequence[TvmBuffer]) -> list[list[Stmt]]:
+    """The statements of the kernels that compute `stages` with their axis `number` last; empty where one cannot.
+
+    The tensors that have this axis are transposed by kernels of their own, the result of the last stage too.
+    """
     orders = Orders()
+    written = [written_by(stage) for stage in stages]
     try:
         for stage in stages:
-            _order(stage, row, constants, orders)
+            _order(stage, number, constants, orders)
     except OrderConflict:
         return []
     copies = [[orders.copy(buffer)] for buffer in orders.buffers() if not among(buffer, written)]
     made = [orders.stage(stage, stage.name, stage.reduction) for stage in stages]
-    return [*copies, made, [orders.copy_back(written[-1])]]
+    back = [[orders.copy_back(written[-1])]] if orders.axis(written[-1]) is not None else []
+    return [*copies, made, *back]
 
 
 def _is_short(extent: int, elements: int) -> bool:

@@ -1,0 +1,174 @@
+"""Small members of a batch: their stages are computed with lanes across members, between transpositions.
+
+A running sum of 31 elements, or the product of a 6x6 matrix and a vector, fills few lanes inside one member, and adds
+across lanes for each result. With the axis of the batch last, each step is that of as many members as a vector has
+lanes. A formula sets the cycles of a member against those of its share of the vectors, the loads from L2 and the
+copies. Rows with a function or a division have a rule of their own (`short_rows.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import ceil, prod
+
+from tvm import ir, tirx
+
+from edgetune.frontend.tensor_expression.reordered import among, mentioned, place_of, written_by
+from edgetune.frontend.tensor_expression.short_rows import with_axis_last
+from edgetune.graph.reduction_stage import is_choice
+from edgetune.graph.tvm_types import Expr, Node, Stmt, TvmBuffer
+from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stores
+from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
+
+_WIDEST = 16
+"""Lanes of the widest vectors."""
+
+_FEWEST_MEMBERS = 64
+_MOST_ELEMENTS = 1 << 9
+"""Elements of a member beyond which its own rows and loops fill vectors."""
+
+_MOST_IN_ALL = 1 << 18
+"""Elements of a tensor beyond which copies come from memory rather than from a cache."""
+
+_LEAST_GAIN = 1.5
+"""How many times more cycles the formula must give the members: what it does not know should not decide."""
+
+_PER_CYCLE = 2
+"""Vector operations in a cycle."""
+
+_JOIN = 2
+"""Operations that join the lanes of a result, where those of several are joined together."""
+
+_LOAD = 1 / 8
+_COPY = 1 / 4
+"""Cycles of an element that is loaded from L2 with its neighbours, and of one that a transposition moves."""
+
+_DIVISION = {1: 4, 4: 4, 8: 5, 16: 8}
+_FUNCTION = 20
+"""Operations that one division of so many lanes takes as long as, and one function."""
+
+_ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Max, tirx.Min)
+
+
+def with_members_as_lanes(
+    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer]
+) -> list[list[Stmt]]:
+    """The statements of the kernels that compute `stages` with the axis of a batch last; empty where none helps.
+
+    The batch is the first axis of all stages, and of all tensors that have it. Only the last stage may write a tensor
+    that is `needed` by others, because that one alone is transposed back.
+    """
+    written = [written_by(stage) for stage in stages]
+    if any(among(buffer, needed) for buffer in written[:-1]) or not any(stage.reduction for stage in stages):
+        return []
+    members = stages[0].spatial_extents[:1]
+    if not members or members[0] < _FEWEST_MEMBERS:
+        return []
+    if not all(_is_of_batch(stage, members[0], written) for stage in stages):
+        return []
+    inside = sum(_cycles_inside(stage) for stage in stages) / _PER_CYCLE
+    across = _cycles_across(stages) + _COPY * _copied(stages, written)
+    return with_axis_last(stages, 0, constants) if inside >= _LEAST_GAIN * across else []
+
+
+def _is_of_batch(stage: BlockStage, members: int, written: Sequence[TvmBuffer]) -> bool:
+    """Whether a stage computes each member of a batch, from tensors that have it first, or are shared by all."""
+    if not stage.writes_its_axes() or stage.spatial_extents[:1] != (members,):
+        return False
+    batch = stage.spatial[0]
+    tensors = [written_by(stage)]
+    for region in stage.reads():
+        if mentioned(region, batch):
+            if place_of(region, batch) != 0 or int(region.source.ty.shape[0]) != members:
+                return False
+            tensors.append(region.source)
+        elif among(region.source, written):
+            return False
+    if any(mentions(condition, batch.var) for condition in _conditions(stage)):
+        return False
+    sizes = (prod(map(int, buffer.ty.shape)) for buffer in tensors)
+    if any(size > min(_MOST_ELEMENTS * members, _MOST_IN_ALL) for size in sizes):
+        return False
+    return all(str(buffer.ty.dtype) == "float32" for buffer in tensors)
+
+
+def _nodes(stage: BlockStage) -> Iterator[Expr]:
+    return (node for store in stores(stage.block.body) for node in expressions(store.value))
+
+
+def _conditions(stage: BlockStage) -> Iterator[Expr]:
+    for node in _nodes(stage):
+        if isinstance(node, tirx.Select):
+            yield node.condition
+        elif is_choice(node):
+            yield node.args[0]
+
+
+def _loads(stage: BlockStage) -> list[Node]:
+    """The loads of tensors of the batch, except those of the sum."""
+    own, batch = written_by(stage), stage.spatial[0].var
+    loads = (node for node in _nodes(stage) if isinstance(node, ir.TensorLoad) and not node.source.same_as(own))
+    return [load for load in loads if any(mentions(index, batch) for index in load.indices)]
+
+
+def _operations(stage: BlockStage, lanes: int) -> float:
+    """Operations for one term, or for one element, of as many results as there are `lanes`."""
+    found = 0.0
+    for node in _nodes(stage):
+        if "float" not in str(node.ty):
+            continue
+        if isinstance(node, tirx.Div):
+            found += _DIVISION[lanes] if not isinstance(node.b, tirx.FloatImm) else 1
+        elif isinstance(node, ir.Call) and not is_choice(node):
+            found += _FUNCTION
+        elif isinstance(node, _ARITHMETIC) or is_choice(node):
+            found += 1
+    return found
+
+
+def _share_of_terms(stage: BlockStage) -> float:
+    """The share of its terms that a stage adds: half of a triangle, whose condition compares a result and a term."""
+    results, terms = ([axis.var for axis in axes] for axes in (stage.spatial, stage.reduction))
+    compared = (
+        any(mentions(condition, one) for one in results) and any(mentions(condition, one) for one in terms)
+        for condition in _conditions(stage)
+    )
+    return 0.5 if any(compared) else 1.0
+
+
+def _pieces(extent: int) -> list[int]:
+    """The lanes of the vectors that make a row."""
+    rest = [lanes for lanes in (8, 4, 2, 1) if extent % _WIDEST & lanes]
+    return [_WIDEST] * (extent // _WIDEST) + [max(lanes, 4) if lanes > 1 else 1 for lanes in rest]
+
+
+def _cycles_inside(stage: BlockStage) -> float:
+    """Vector operations for one member with lanes inside of it."""
+    results = prod(stage.spatial_extents[1:])
+    rows = stage.spatial_extents[1:] and stage.spatial_extents[-1] or 1
+    if not stage.reduction:
+        return results / rows * sum(_operations(stage, lanes) for lanes in _pieces(rows))
+    terms, last = prod(stage.reduction_extents), stage.reduction_extents[-1]
+    if rows > 1 and has_rows_of_terms(stage):
+        return results / rows * terms * sum(_operations(stage, lanes) for lanes in _pieces(rows))
+    steps = results * terms / last * sum(_operations(stage, lanes) for lanes in _pieces(last))
+    return steps + results * _JOIN * len(set(_pieces(last)))
+
+
+def _cycles_across(stages: Sequence[BlockStage]) -> float:
+    """Cycles for one member with lanes across members, of which a vector has its share."""
+    steps = [prod(stage.spatial_extents[1:]) * prod(stage.reduction_extents) * _share_of_terms(stage) for stage in stages]
+    pairs = list(zip(stages, steps, strict=True))
+    operations = sum(count * _operations(stage, _WIDEST) for stage, count in pairs) / _WIDEST / _PER_CYCLE
+    return max(operations, _LOAD * sum(count * len(_loads(stage)) for stage, count in pairs))
+
+
+def _copied(stages: Sequence[BlockStage], written: Sequence[TvmBuffer]) -> int:
+    """Elements of a member that are copied: those of the inputs, and of a result with more than one."""
+    members = stages[0].spatial_extents[0]
+    read: list[TvmBuffer] = []
+    for stage in stages:
+        sources = [region.source for region in stage.reads() if mentioned(region, stage.spatial[0])]
+        read += [source for source in sources if not among(source, [*written, *read])]
+    moved = [buffer for buffer in (*read, written[-1]) if len(buffer.ty.shape) > 1]
+    return sum(ceil(prod(map(int, buffer.ty.shape)) / members) for buffer in moved)
