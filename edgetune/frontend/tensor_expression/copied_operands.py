@@ -19,10 +19,9 @@ from edgetune.frontend.tensor_expression.operand_copies import (
     padded,
     reading,
     turned,
-    wrapped,
 )
 from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, among, written_by
-from edgetune.frontend.tensor_expression.repeated_operands import repeated
+from edgetune.frontend.tensor_expression.repeated_operands import repeated, wrapped
 from edgetune.graph.tvm_types import Stmt, TvmBuffer
 from edgetune.schedule.rules.tiling import loads_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions, stage_of

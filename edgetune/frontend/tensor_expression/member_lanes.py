@@ -157,7 +157,9 @@ def _cycles_inside(stage: BlockStage) -> float:
 
 def _cycles_across(stages: Sequence[BlockStage]) -> float:
     """Cycles for one member with lanes across members, of which a vector has its share."""
-    steps = [prod(stage.spatial_extents[1:]) * prod(stage.reduction_extents) * _share_of_terms(stage) for stage in stages]
+    steps = [
+        prod(stage.spatial_extents[1:]) * prod(stage.reduction_extents) * _share_of_terms(stage) for stage in stages
+    ]
     pairs = list(zip(stages, steps, strict=True))
     operations = sum(count * _operations(stage, _WIDEST) for stage, count in pairs) / _WIDEST / _PER_CYCLE
     return max(operations, _LOAD * sum(count * len(_loads(stage)) for stage, count in pairs))

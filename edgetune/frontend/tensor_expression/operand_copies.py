@@ -34,7 +34,7 @@ MOVE = 1.0
 """Cycles to copy one element."""
 
 _MOST_PHASES = 8
-_LANE = 1.0
+LANE = 1.0
 """Cycles to load one lane of a vector with gaps, or to test one."""
 
 _EVERY_SECOND = 3.0
@@ -87,7 +87,8 @@ def reading(total: BlockStage, copies: Sequence[OperandCopy], *, selecting: bool
     return loops_around(total.name, [axis.var for axis in axes], [extent_of(axis) for axis in axes], kinds, made)
 
 
-def _analyzer(stage: BlockStage) -> sym.Analyzer:
+def analyzer_of(stage: BlockStage) -> sym.Analyzer:
+    """An analyzer that knows the extents of a stage's axes."""
     analyzer = sym.Analyzer()
     for axis in (*stage.spatial, *stage.reduction):
         analyzer.bind(axis.var, axis.dom)
@@ -102,7 +103,7 @@ def all_loads(stage: BlockStage, buffer: TvmBuffer) -> list[BufferLoad]:
 
 def in_phases(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     """The copy of a tensor that the lanes read with gaps, phase after phase; None where that is no gain."""
-    lane, analyzer = total.spatial[-1].var, _analyzer(total)
+    lane, analyzer = total.spatial[-1].var, analyzer_of(total)
     loads = all_loads(total, buffer)
     found = [_stride(load, lane, analyzer) for load in loads]
     steps = {stride for stride, _ in found}
@@ -112,7 +113,7 @@ def in_phases(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     *outer, last = (int(extent) for extent in buffer.ty.shape)
     copied = [*outer, stride, -(-last // stride)]
     with_gaps = sum(_fetched(total, load) for load in loads_of(total) if load.source.same_as(buffer))
-    of_lane = _EVERY_SECOND / CORE.lanes if stride == 2 else _LANE
+    of_lane = _EVERY_SECOND / CORE.lanes if stride == 2 else LANE
     cycles = with_gaps / CORE.lanes + MOVE * prod(copied)
     if total.spatial_extents[-1] < CORE.lanes or cycles > GAIN * min(of_lane * with_gaps, _along_terms(total)):
         return None
@@ -167,7 +168,7 @@ def padded(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
 
     Loads without a condition, as one factor of an autocorrelation, read the tensor itself.
     """
-    lane, analyzer = total.spatial[-1].var, _analyzer(total)
+    lane, analyzer = total.spatial[-1].var, analyzer_of(total)
     values = [node for store in stores(total.block.body) for node in expressions(store.value)]
     branches = [node for node in values if _is_branch_around(node, buffer)]
     if not branches:
@@ -182,7 +183,7 @@ def padded(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     ahead = [max(0, *(-int(one[axis].min_value) for one in bounds)) for axis in range(len(shape))]
     behind = [max(0, *(int(one[axis].max_value) + 1 - shape[axis] for one in bounds)) for axis in range(len(shape))]
     copied = [sum(parts) for parts in zip(ahead, shape, behind, strict=True)]
-    if MOVE * prod(copied) > GAIN * _LANE * total.work:
+    if MOVE * prod(copied) > GAIN * LANE * total.work:
         return None
     written = tirx.decl_buffer(copied, str(buffer.ty.dtype), f"{buffer.name}_padded")
     replaced = []
@@ -252,43 +253,6 @@ def _with_terms_last(total: BlockStage, axis: Var, constants: Sequence[TvmBuffer
 
 def _is_same(load: BufferLoad, other: BufferLoad) -> bool:
     return bool(tvm_ffi.structural_equal(list(load.indices), list(other.indices)))
-
-
-def wrapped(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
-    """The copy of a tensor whose rows go on at their start, as `x[(t - k) % n]`; None where there is none such."""
-    analyzer, loads = _analyzer(total), all_loads(total, buffer)
-    places = [_unwrapped(total, load, analyzer) for load in loads]
-    known = [place for place in places if place is not None]
-    if not known or len(known) < len(places):
-        return None
-    bounds = [analyzer.const_int_bound(place) for place in known]
-    first, last = min(int(one.min_value) for one in bounds), max(int(one.max_value) for one in bounds)
-    *outer, extent = (int(extent) for extent in buffer.ty.shape)
-    copied = [*outer, last - first + 1]
-    if MOVE * prod(copied) > GAIN * _LANE * total.work:
-        return None
-    written = tirx.decl_buffer(copied, str(buffer.ty.dtype), f"{buffer.name}_wrapped")
-    target = [tirx.Var(f"v_ax{number}", "int32") for number in range(len(copied))]
-    at = tirx.floormod(target[-1] + first % extent, extent)
-    replaced = [
-        (load, tirx.BufferLoad(written, [*load.indices[:-1], analyzer.simplify(place - first)]))
-        for load, place in zip(loads, known, strict=True)
-    ]
-    made = copying(written, target, tirx.BufferLoad(buffer, [*target[:-1], at]), buffer)
-    return OperandCopy(buffer, made, tuple(replaced))
-
-
-def _unwrapped(total: BlockStage, load: BufferLoad, analyzer: sym.Analyzer) -> Expr | None:
-    """Where a load would be in a row that does not end, if neighbours along lanes or terms are neighbours there."""
-    last = load.indices[-1] if load.indices else None
-    if not isinstance(last, tirx.FloorMod) or not analyzer.can_prove_equal(last.b, load.source.ty.shape[-1]):
-        return None
-    axes = [axis for axis in (total.spatial[-1], *total.reduction) if mentions(last, axis.var)]
-    for axis in (one for one in axes if not any(mentions(index, one.var) for index in load.indices[:-1])):
-        moved = analyzer.simplify(substituted(last.a, {axis.var: axis.var + 1}) - last.a)
-        if isinstance(moved, tirx.IntImm) and int(moved.value) == 1:
-            return last.a
-    return None
 
 
 def _is_branch_around(node: Expr, buffer: TvmBuffer) -> bool:

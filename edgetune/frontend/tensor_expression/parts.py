@@ -17,7 +17,7 @@ Ten reasons divide an expression:
 - Rows shorter than a vector, as in a softmax over 7 elements: lanes run across rows (`short_rows.py`).
 - Small members of a batch, as running sums of 31 elements: lanes run across members (`member_lanes.py`).
 - Rows that vectors do not divide, and of which only extremes are wanted: elements are repeated (`whole_rows.py`).
-- Short rows that the lanes of several reductions cross: they are turned into columns (`turned_rows.py`).
+- Short rows that the lanes of several reductions cross: they are turned into columns (`short_rows.py`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ from edgetune.frontend.tensor_expression.interleaved_sums import with_interleave
 from edgetune.frontend.tensor_expression.member_lanes import with_members_as_lanes
 from edgetune.frontend.tensor_expression.product_lanes import with_product_lanes
 from edgetune.frontend.tensor_expression.reordered import among
-from edgetune.frontend.tensor_expression.short_rows import with_rows_as_lanes
+from edgetune.frontend.tensor_expression.short_rows import with_rows_as_lanes, with_turned_rows
 from edgetune.frontend.tensor_expression.stuffed_sums import with_phases
-from edgetune.frontend.tensor_expression.turned_rows import with_turned_rows
 from edgetune.frontend.tensor_expression.whole_rows import with_whole_rows
 from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import PrimFunc, Stmt, TvmBuffer, Var

@@ -1,8 +1,9 @@
-"""Repeated operands: a sum whose lanes read one element several times in turn reads a copy that repeats it.
+"""Repeated operands: a sum whose lanes read one element several times reads a copy that repeats it.
 
 A depthwise convolution with two results for each channel reads `x[i + a, j + b, o // 2]`, and a grouped one
 `x[i + a, j + b, o // 8 * 4 + c]`: lanes along o would be as few as the results of a channel or a group. In the copy,
-`x[i, j, o // 8 * 4 + c]` is at [i, j, c, o], and lanes read neighbours.
+`x[i, j, o // 8 * 4 + c]` is at [i, j, c, o], and lanes read neighbours. A circular convolution reads `x[(t - k) % n]`:
+in the copy the row goes on at its start.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ import numpy as np
 import tvm_ffi
 from tvm import sym, tirx
 
-from edgetune.frontend.tensor_expression.operand_copies import CORE, GAIN, MOVE, OperandCopy, all_loads, copying
+from edgetune.frontend.tensor_expression.operand_copies import (
+    CORE,
+    GAIN,
+    LANE,
+    MOVE,
+    OperandCopy,
+    all_loads,
+    analyzer_of,
+    copying,
+)
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, TvmBuffer
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions
 from edgetune.schedule.sketches.idle_steps import substituted
@@ -86,3 +96,40 @@ def _lanes_in_turn(along: np.ndarray) -> int:
         if not np.any(inside) or np.all(inside == 1):
             return lanes
     return 1
+
+
+def wrapped(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
+    """The copy of a tensor whose rows go on at their start, as `x[(t - k) % n]`; None where there is none such."""
+    analyzer, loads = analyzer_of(total), all_loads(total, buffer)
+    places = [_unwrapped(total, load, analyzer) for load in loads]
+    known = [place for place in places if place is not None]
+    if not known or len(known) < len(places):
+        return None
+    bounds = [analyzer.const_int_bound(place) for place in known]
+    first, last = min(int(one.min_value) for one in bounds), max(int(one.max_value) for one in bounds)
+    *outer, extent = (int(extent) for extent in buffer.ty.shape)
+    copied = [*outer, last - first + 1]
+    if MOVE * prod(copied) > GAIN * LANE * total.work:
+        return None
+    written = tirx.decl_buffer(copied, str(buffer.ty.dtype), f"{buffer.name}_wrapped")
+    target = [tirx.Var(f"v_ax{number}", "int32") for number in range(len(copied))]
+    at = tirx.floormod(target[-1] + first % extent, extent)
+    replaced = [
+        (load, tirx.BufferLoad(written, [*load.indices[:-1], analyzer.simplify(place - first)]))
+        for load, place in zip(loads, known, strict=True)
+    ]
+    made = copying(written, target, tirx.BufferLoad(buffer, [*target[:-1], at]), buffer)
+    return OperandCopy(buffer, made, tuple(replaced))
+
+
+def _unwrapped(total: BlockStage, load: BufferLoad, analyzer: sym.Analyzer) -> Expr | None:
+    """Where a load would be in a row that does not end, if neighbours along lanes or terms are neighbours there."""
+    last = load.indices[-1] if load.indices else None
+    if not isinstance(last, tirx.FloorMod) or not analyzer.can_prove_equal(last.b, load.source.ty.shape[-1]):
+        return None
+    axes = [axis for axis in (total.spatial[-1], *total.reduction) if mentions(last, axis.var)]
+    for axis in (one for one in axes if not any(mentions(index, one.var) for index in load.indices[:-1])):
+        moved = analyzer.simplify(substituted(last.a, {axis.var: axis.var + 1}) - last.a)
+        if isinstance(moved, tirx.IntImm) and int(moved.value) == 1:
+            return last.a
+    return None
