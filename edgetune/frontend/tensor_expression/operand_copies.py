@@ -34,7 +34,7 @@ MOVE = 1.0
 """Cycles to copy one element."""
 
 _MOST_PHASES = 8
-LANE = 1.0
+_LANE = 1.0
 """Cycles to load one lane of a vector with gaps, or to test one."""
 
 _EVERY_SECOND = 3.0
@@ -87,8 +87,7 @@ def reading(total: BlockStage, copies: Sequence[OperandCopy], *, selecting: bool
     return loops_around(total.name, [axis.var for axis in axes], [extent_of(axis) for axis in axes], kinds, made)
 
 
-def analyzer_of(stage: BlockStage) -> sym.Analyzer:
-    """An analyzer that knows the extents of a stage's axes."""
+def _analyzer(stage: BlockStage) -> sym.Analyzer:
     analyzer = sym.Analyzer()
     for axis in (*stage.spatial, *stage.reduction):
         analyzer.bind(axis.var, axis.dom)
@@ -103,7 +102,7 @@ def all_loads(stage: BlockStage, buffer: TvmBuffer) -> list[BufferLoad]:
 
 def in_phases(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     """The copy of a tensor that the lanes read with gaps, phase after phase; None where that is no gain."""
-    lane, analyzer = total.spatial[-1].var, analyzer_of(total)
+    lane, analyzer = total.spatial[-1].var, _analyzer(total)
     loads = all_loads(total, buffer)
     found = [_stride(load, lane, analyzer) for load in loads]
     steps = {stride for stride, _ in found}
@@ -113,7 +112,7 @@ def in_phases(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     *outer, last = (int(extent) for extent in buffer.ty.shape)
     copied = [*outer, stride, -(-last // stride)]
     with_gaps = sum(_fetched(total, load) for load in loads_of(total) if load.source.same_as(buffer))
-    of_lane = _EVERY_SECOND / CORE.lanes if stride == 2 else LANE
+    of_lane = _EVERY_SECOND / CORE.lanes if stride == 2 else _LANE
     cycles = with_gaps / CORE.lanes + MOVE * prod(copied)
     if total.spatial_extents[-1] < CORE.lanes or cycles > GAIN * min(of_lane * with_gaps, _along_terms(total)):
         return None
@@ -168,7 +167,7 @@ def padded(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
 
     Loads without a condition, as one factor of an autocorrelation, read the tensor itself.
     """
-    lane, analyzer = total.spatial[-1].var, analyzer_of(total)
+    lane, analyzer = total.spatial[-1].var, _analyzer(total)
     values = [node for store in stores(total.block.body) for node in expressions(store.value)]
     branches = [node for node in values if _is_branch_around(node, buffer)]
     if not branches:
@@ -183,7 +182,7 @@ def padded(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     ahead = [max(0, *(-int(one[axis].min_value) for one in bounds)) for axis in range(len(shape))]
     behind = [max(0, *(int(one[axis].max_value) + 1 - shape[axis] for one in bounds)) for axis in range(len(shape))]
     copied = [sum(parts) for parts in zip(ahead, shape, behind, strict=True)]
-    if MOVE * prod(copied) > GAIN * LANE * total.work:
+    if MOVE * prod(copied) > GAIN * _LANE * total.work:
         return None
     written = tirx.decl_buffer(copied, str(buffer.ty.dtype), f"{buffer.name}_padded")
     replaced = []
