@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgetune.codegen.dtypes import Element, element_and_lanes
+from edgetune.codegen.powers import exponent_of, product, root
 from edgetune.codegen.text import ADD, ATOM, LOOSE, UNARY, Text, cast, joined
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import Expr
@@ -50,6 +51,14 @@ def scalar_call(printer: ScalarPrinter, e: Expr) -> Text:
     to = element_and_lanes(e.ty)[0]
     if name == "undef":
         return cast(to.value, Text("0"))
+    exponent = exponent_of(e) if name == "pow" else None
+    if exponent is not None:
+        other = root(e, exponent)
+        if other is not None:
+            return scalar_call(printer, other)
+        a = printer.scalar(args[0]).code
+        base = a if a.isidentifier() else printer.temporary(to.value, a, "base")
+        return Text(f"({product(base, exponent, to.value_bits)})")
     of = element_and_lanes(args[0].ty)[0]
     values = [printer.scalar(arg) for arg in args]
     return _operation(printer, name, of, to, values)

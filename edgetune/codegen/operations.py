@@ -14,6 +14,7 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.polynomials import BODIES, NEEDS
+from edgetune.codegen.powers import exponent_of
 from edgetune.codegen.traverse import children, expressions, operands
 from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt, TvmBuffer
 
@@ -84,7 +85,7 @@ def _of_value(node: Expr) -> int:
         name = str(getattr(node.op, "name", "")).rpartition(".")[2]
         if name == _BRANCH:
             return max(_of_value(branch) for branch in node.args[1:])
-        own = polynomial_operations(name)
+        own = 1 if name == "pow" and exponent_of(node) is not None else polynomial_operations(name)
     return own + sum(_of_value(operand) for operand in operands(node))
 
 

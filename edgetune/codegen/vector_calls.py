@@ -13,6 +13,7 @@ from edgetune.codegen.column_loads import group_in_use
 from edgetune.codegen.constant_lanes import constant_lanes
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import POLYNOMIALS, operator
+from edgetune.codegen.powers import exponent_of, product, root
 from edgetune.codegen.strided_loads import strided
 from edgetune.codegen.text import ATOM, UNARY, Text, joined
 from edgetune.codegen.traverse import operands
@@ -145,6 +146,13 @@ def vector_call(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text
     if of.kind != "float" or not _has_form(name, e):
         return printer.by_lanes(e, first, width)
     c_type = printer.type(of, width)
+    exponent = exponent_of(e) if name == "pow" else None
+    if exponent is not None:
+        other = root(e, exponent)
+        if other is not None:
+            return vector_call(printer, other, first, width)
+        base = printer.named(printer.vector(e.args[0], first, width), c_type, "base")
+        return Text(f"({product(base, exponent, of.value_bits)})")
     a = printer.vector(e.args[0], first, width)
     if name in POLYNOMIALS or (name in _FUNCTIONS and of.value_bits == 32):
         name = _FUNCTIONS.get(name, name)
@@ -172,6 +180,8 @@ def _has_form(name: str, e: Expr) -> bool:
     of = element_and_lanes(e.args[0].ty)[0]
     if name in POLYNOMIALS:
         return of.value_bits == 32 and of.kind == "float"
+    if name == "pow":
+        return exponent_of(e) is not None
     return name in _LANEWISE or name in ("rsqrt", "fabs")
 
 
@@ -265,7 +275,7 @@ def _call_has_form(printer: VectorPrinter, e: Expr) -> bool:
         return scalar and has_vector_form(printer, e.args[1]) and has_vector_form(printer, e.args[2])
     if name in _PASSED or name == "isnan":
         return has_vector_form(printer, e.args[0])
-    return len(e.args) == 1 and _has_form(name, e) and has_vector_form(printer, e.args[0])
+    return (len(e.args) == 1 or name == "pow") and _has_form(name, e) and has_vector_form(printer, e.args[0])
 
 
 def _cast_has_form(to: Element, of: Element) -> bool:

@@ -43,6 +43,7 @@ def test_functions_count_as_our_polynomials() -> None:
     assert elementwise(lambda x, i: tirx.exp(x[i])) == 20
     assert elementwise(lambda x, i: tirx.sqrt(x[i]) + 1.0) == 2
     assert polynomial_operations("sigmoid") == 22
+    assert elementwise(lambda x, i: te.power(x[i], 2.0)) == 1
 
 
 def test_of_a_lookup_table_only_the_rows_count_that_are_read() -> None:

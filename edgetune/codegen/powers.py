@@ -1,0 +1,35 @@
+"""Powers with a constant exponent as products and square roots: `pow` itself is a call of libm for each lane.
+
+As in PyTorch, x^0.5 is the square root: it is NaN for negative infinity.
+"""
+
+from __future__ import annotations
+
+from tvm import tirx
+
+from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.graph.tvm_types import Expr
+
+_PRODUCTS = {1.0: "{x}", 2.0: "{x} * {x}", 3.0: "{x} * {x} * {x}", 4.0: "({x} * {x}) * ({x} * {x})"}
+_QUOTIENTS = {-1.0: "1.0{f} / {x}", -2.0: "1.0{f} / ({x} * {x})"}
+_FORMS = {**_PRODUCTS, **_QUOTIENTS}
+_ROOTS = {0.5: tirx.sqrt, -0.5: tirx.rsqrt}
+
+
+def exponent_of(e: Expr) -> float | None:
+    """The exponent of a call of `pow` for floats that has another form; None for any other."""
+    exponent = e.args[1].value if isinstance(e.args[1], tirx.Broadcast) else e.args[1]
+    if element_and_lanes(e.ty)[0].kind != "float" or not isinstance(exponent, tirx.FloatImm):
+        return None
+    value = float(exponent.value)
+    return value if value in _FORMS or value in _ROOTS else None
+
+
+def root(e: Expr, exponent: float) -> Expr:
+    """The call of `sqrt` or `rsqrt` that a power is; None where it is a product."""
+    return _ROOTS[exponent](e.args[0]) if exponent in _ROOTS else None
+
+
+def product(name: str, exponent: float, bits: int) -> str:
+    """A power of the variable `name`, a float of `bits` bits or a vector of these, in C; not for a root."""
+    return _FORMS[exponent].format(x=name, f="" if bits == 64 else "f")
