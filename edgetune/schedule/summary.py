@@ -18,6 +18,7 @@ from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.catalogue import algorithm_named
 from edgetune.schedule.algorithms.schedule_text import DIRECT, algorithm_and_trace
 from edgetune.schedule.sketches.index_sets import LANES
+from edgetune.schedule.sketches.row_phases import PHASES
 
 _PREFETCHES = {
     WEIGHTS_L1: "prefetch weights into L1",
@@ -125,6 +126,8 @@ class _Steps:
             self.others.append(f"copy {_steps(self.drawn[inputs[1]] - 1)} ahead")
         elif kind == "Annotate" and attributes[0] == LANES:
             self.others.append(f"divide {self.loops.get(inputs[0], '')} by its conditions")
+        elif kind == "Annotate" and attributes[0] == PHASES:
+            self.others.append(f"store {inputs[1]} phases of {self.loops.get(inputs[0], '')} in turns")
         elif kind == "Annotate" and attributes[0] == PARTS:
             self.others.append(f"sum in {inputs[1]} parts")
 

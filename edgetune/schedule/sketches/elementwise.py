@@ -30,6 +30,7 @@ from edgetune.schedule.sketches.index_sets import changes_along_row, divide_row,
 from edgetune.schedule.sketches.inlining import inline_all
 from edgetune.schedule.sketches.lane_loads import calls_function, contiguous, copies_every_second, in_vectors, uniform
 from edgetune.schedule.sketches.padded_vectors import has_padded_vectors
+from edgetune.schedule.sketches.row_phases import divide_phases
 from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
 from edgetune.schedule.sketches.runs import longest_run, split_run
 from edgetune.schedule.sketches.tile import lanes_for
@@ -248,6 +249,8 @@ def _split_divided_row(
 ) -> bool:
     """Vectors along the runs of a whole row whose indices divide it; short runs are phases if they can be."""
     whole = stage.writes_its_axes() and known_extent(sch, loops[-1]) == extent_of(block.iter_vars[-1])
+    if whole and divide_phases(sch, stage, loops[-1], _factor(stage, stage.spatial[-1]), native_lanes):
+        return True
     run = longest_run(block) if whole else 1
     if run <= _MOST_PHASES and _split_phases(sch, stage, loops):
         return True

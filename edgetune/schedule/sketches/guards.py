@@ -18,6 +18,7 @@ from edgetune.schedule.sketches.divided_rows import parts_of_row
 from edgetune.schedule.sketches.idle_steps import skip_idle_steps
 from edgetune.schedule.sketches.padded_vectors import whole_or_by_element
 from edgetune.schedule.sketches.remainders import overlap_end, peel_remainder
+from edgetune.schedule.sketches.row_phases import phases_of_row
 
 
 def guard_accumulations(mod: IRModule) -> IRModule:
@@ -53,6 +54,7 @@ def _rebuilt(node: Stmt, parameters: Sequence[TvmBuffer] | None) -> Stmt:
     if isinstance(node, tirx.For):
         clipped = clipped_row(node)
         divided = parts_of_row(node, parameters) if clipped is node else clipped
+        divided = phases_of_row(node) if divided is node else divided
         if divided is not node:
             return divided
         peeled = peel_remainder(node, parameters)

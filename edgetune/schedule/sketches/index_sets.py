@@ -45,7 +45,7 @@ _MOST_CASES = 4
 """Values of a place on other axes: each has its own parts."""
 MOST_CONDITIONS = 3
 FEWEST_LANES = 4
-_LEAST_SHARE = 0.75
+LEAST_SHARE = 0.75
 """The least share of a row that lies in parts that are vectors."""
 
 _DIVIDING = (*COMPARISONS, *DIVISIONS, tirx.Min, tirx.Max)
@@ -88,7 +88,7 @@ def changes_along_row(stage: BlockStage) -> bool:
     store = stage.block.body
     if not stage.spatial or not isinstance(store, tirx.BufferStore):
         return False
-    ends = _ends(store, stage.spatial[-1].var, extent_of(stage.spatial[-1]))
+    ends = ends_of(store, stage.spatial[-1].var, extent_of(stage.spatial[-1]))
     return ends is not None and len(ends) > 1
 
 
@@ -98,11 +98,11 @@ def _is_divided(stage: BlockStage) -> bool:
     if not stage.spatial or not stage.writes_its_axes() or not isinstance(store, tirx.BufferStore):
         return False
     lane, extent = stage.spatial[-1].var, extent_of(stage.spatial[-1])
-    ends = _ends(store, lane, extent)
+    ends = ends_of(store, lane, extent)
     if ends is None or (len(ends) == 1 and not cases_of(store, stage.spatial) and not _branches(store.value)):
         return False
     return any(
-        sum(part.extent for part in parts or () if part.neighbours) >= _LEAST_SHARE * extent
+        sum(part.extent for part in parts or () if part.neighbours) >= LEAST_SHARE * extent
         for parts in _parts_in_all_cases(store, stage.spatial, ())
     )
 
@@ -133,19 +133,20 @@ def parts_of(store: BufferStore, axes: Sequence[IterVar], known: Sequence[Expr])
 
     A branch that is left becomes a selection by lane, where both its sides read inside their tensors.
     """
-    lane, extent = axes[-1].var, extent_of(axes[-1])
-    ends = _ends(store, lane, extent)
+    ends = ends_of(store, axes[-1].var, extent_of(axes[-1]))
     if ends is None:
         return None
-    found, first = [], 0
-    for end in ends:
-        there = _resolved(store, lane, np.arange(first, end))
-        if end - first >= FEWEST_LANES and _branches(there.value):
-            places = {axis.var: np.arange(extent_of(axis)) for axis in axes[:-1]} | {lane: np.arange(first, end)}
-            there = _selecting(there, places, known)
-        found.append(RowPart(first, end - first, there, end - first >= FEWEST_LANES and _in_vectors(there, lane)))
-        first = end
-    return found
+    return [part_of(store, axes, known, places) for places in zip([0, *ends], ends, strict=False)]
+
+
+def part_of(store: BufferStore, axes: Sequence[IterVar], known: Sequence[Expr], places: tuple[int, int]) -> RowPart:
+    """The part of a row from the first of two `places` to the one before the second; see `parts_of`."""
+    (first, end), lane = places, axes[-1].var
+    there = _resolved(store, lane, np.arange(first, end))
+    if end - first >= FEWEST_LANES and _branches(there.value):
+        ranges = {axis.var: np.arange(extent_of(axis)) for axis in axes[:-1]} | {lane: np.arange(first, end)}
+        there = _selecting(there, ranges, known)
+    return RowPart(first, end - first, there, end - first >= FEWEST_LANES and _in_vectors(there, lane))
 
 
 def cases_of(store: BufferStore, axes: Sequence[IterVar]) -> list[tuple[Expr, BufferStore]]:
@@ -223,7 +224,7 @@ def _assumed(store: BufferStore, condition: Expr, *, holds: bool) -> BufferStore
     return tvm_ffi.structural_map(store, [*((kind, known) for kind in {type(one) for one in sure}), *_CHOICES])
 
 
-def _ends(store: BufferStore, lane: Var, extent: int) -> list[int] | None:
+def ends_of(store: BufferStore, lane: Var, extent: int) -> list[int] | None:
     """Where the parts of a row end: the places before which something that depends on `lane` alone changes."""
     if extent > MOST_PLACES:
         return None
