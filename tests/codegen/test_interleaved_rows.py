@@ -80,6 +80,12 @@ def boxes(rows: int, wide: int) -> Any:
     return prim_func([x, anchor], te.compute((rows, 4), value, "boxes"))
 
 
+def sizes(rows: int) -> Any:
+    """Rows of four by a cheap function: they fill vectors of four lanes well."""
+    x, s = te.placeholder((rows, 4), name="x"), te.placeholder((rows,), name="s")
+    return prim_func([x, s], te.compute((rows, 4), lambda r, c: te.abs(x[r, c]) * s[r], "sizes"))
+
+
 @pytest.mark.parametrize(
     ("function", "turns"),
     [
@@ -130,6 +136,7 @@ def test_vectors_run_across_rows(function: Any, bits: int, cc: str, tmp_path: Pa
         (mixed(64, 7, 1), 512),
         (boxes(64, 1), 512),
         (turned(64), 128),
+        (sizes(64), 512),
     ],
 )
 def test_other_rows_are_left_to_compilers(function: Any, bits: int, tmp_path: Path) -> None:

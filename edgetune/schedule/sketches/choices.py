@@ -21,7 +21,8 @@ from edgetune.codegen.interleaved_rows import FEWEST_LANES
 from edgetune.graph.reduction_stage import is_branch, with_places
 from edgetune.graph.tvm_types import BufferRegion, Expr, IterVar, LoopRV, SBlock, Var
 from edgetune.schedule.sketches.block_analysis import expressions, extent_of, known_extent, mentions, stores
-from edgetune.schedule.sketches.lane_loads import calls_function, step_along
+from edgetune.schedule.sketches.inlining import is_costly
+from edgetune.schedule.sketches.lane_loads import step_along
 
 _MOST_ALTERNATIVES = 8
 _MOST_IN_ROW = 4  # compilers vectorise rows of four well themselves
@@ -88,7 +89,8 @@ def _first_of_rows(block: SBlock) -> int:
 def pays_across(block: SBlock, native_lanes: int) -> bool:
     """Whether vectors across rows of two to four do what compilers make no good ones of, and load all of it.
 
-    That is a function of float32, and in shorter rows a minimum, a maximum, a selection or an index that wraps.
+    That is a costly function of float32, and in shorter rows any, a minimum, a maximum, a selection or an index that
+    wraps or divides.
     """
     extents = [extent_of(axis) for axis in block.iter_vars]
     if len(extents) == 1 or native_lanes < FEWEST_LANES.get(extents[-1], native_lanes + 1):
@@ -100,8 +102,7 @@ def pays_across(block: SBlock, native_lanes: int) -> bool:
     if any(str(one.source.ty.dtype) != "float32" for one in _regions(block)):
         return False
     row = block.iter_vars[-2].var
-    whole = extents[-1] == _MOST_IN_ROW
-    if whole and not calls_function(block):
+    if extents[-1] == _MOST_IN_ROW and not any(map(is_costly, nodes)):
         return False
     if not any(isinstance(node, _MADE_BY_HAND) or _divides(node, row) for node in nodes):
         return False
