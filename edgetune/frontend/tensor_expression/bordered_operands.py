@@ -3,7 +3,8 @@
 In `sum(x[i, min(max(j + u - 2, 0), n - 1)] * w[u])` neighbours along j do not always read neighbours, so that lanes
 would be loaded one by one. A stage before the sum writes rows of n + 4 elements, in which the first and the last
 element of x are repeated. The place in such a row is j + u, and its loops are divided where the border begins
-(`schedule/sketches/index_sets.py`). The same holds for a place that wraps or is reflected.
+(`schedule/sketches/index_sets.py`). The same holds for a place that wraps or is reflected. A few results that take
+turns, as in `sum(x[i // 3 + t] * w[t, i % 3])`, have an axis of their own (`interleaved_sums.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import tvm_ffi
 from tvm import ir, sym, tirx
 
+from edgetune.frontend.tensor_expression.interleaved_sums import results_in_turns
 from edgetune.frontend.tensor_expression.reordered import among
 from edgetune.frontend.tensor_expression.stored_values import (
     StoredValue,
@@ -78,7 +80,7 @@ def _bordered(stage: BlockStage, left: Sequence[TvmBuffer]) -> Iterator[tuple[Bu
     if block.init is None or not stage.spatial or not isinstance(store, tirx.BufferStore):
         return
     lane = stage.spatial[-1]
-    if extent_of(lane) < _FEWEST_LANES:
+    if extent_of(lane) < _FEWEST_LANES or results_in_turns(stage) > 1:
         return
     for load in expressions(store.value):
         if not isinstance(load, ir.TensorLoad) or not load.indices or among(load.source, [*left, store.buffer]):

@@ -114,8 +114,8 @@ def _in_rows(total: BlockStage) -> BlockStage | None:
     return _divided(total) if extents else None
 
 
-def _divided(total: BlockStage) -> BlockStage | None:
-    """The sum with a last axis of the remainders by which indices divide its last axis; None where none do."""
+def results_in_turns(total: BlockStage) -> int:
+    """How many results side by side a remainder of the place along the last axis distinguishes; 1 if none does."""
     axis = total.spatial[-1]
     nodes = [node for store in stores(total.block.body) for node in expressions(store.value)]
     by = {
@@ -124,7 +124,13 @@ def _divided(total: BlockStage) -> BlockStage | None:
         if isinstance(node, tirx.FloorMod) and node.a.same_as(axis.var) and isinstance(node.b, tirx.IntImm)
     }
     factor = max(by, default=1)
-    if not 1 < factor <= _MOST_IN_ROW or extent_of(axis) % factor:
+    return factor if factor <= _CORE.lanes and extent_of(axis) % factor == 0 else 1
+
+
+def _divided(total: BlockStage) -> BlockStage | None:
+    """The sum with a last axis of the remainders by which indices divide its last axis; None where none do."""
+    axis, factor = total.spatial[-1], results_in_turns(total)
+    if not 1 < factor <= _MOST_IN_ROW:
         return None
     dtype, name = str(axis.var.ty.dtype), str(axis.var.name)
     row, phase = variable(name, dtype), variable(f"{name}_phase", dtype)

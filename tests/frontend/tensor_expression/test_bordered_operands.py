@@ -106,3 +106,14 @@ def test_other_places_stay() -> None:
     for term in terms:
         function = prim_func([x], te.compute((ROWS, COLUMNS), term, "total"))
         assert with_bordered_operands(function, []).same_as(function)
+
+
+@pytest.mark.parametrize("turns", [3, 16])
+def test_results_that_take_turns_read_no_row_of_their_length(turns: int) -> None:
+    """Such a row would repeat a few elements hundreds of times."""
+    x, w = te.placeholder((5, 64), name="x"), te.placeholder((TAPS, turns), name="w")
+    u = te.reduce_axis((0, TAPS), "u")
+    shape = (5, 48 * turns)
+    total = te.compute(shape, lambda i, j: te.sum(x[i, j // turns + u] * w[u, j % turns], axis=u), "total")
+    function = prim_func([x, w], total)
+    assert with_bordered_operands(function, []).same_as(function)
