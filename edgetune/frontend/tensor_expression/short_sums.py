@@ -124,11 +124,12 @@ def term_of_sum(stage: BlockStage) -> Expr | None:
 
 
 def _regions(stage: BlockStage, places: Sequence[dict[Node, Node]]) -> list[Node]:
-    """The regions that all terms read."""
+    """The regions that all terms read. Structural equality takes different tensors of one shape for equal."""
     found: list[Node] = []
     for region in stage.reads():
         for place in places:
             one = with_places(region, place)
-            if not any(tvm_ffi.structural_equal(one, other) for other in found):
+            same = (other for other in found if other.source.same_as(one.source))
+            if not any(tvm_ffi.structural_equal(one, other) for other in same):
                 found.append(one)
     return found

@@ -184,3 +184,16 @@ def test_a_constant_that_is_read_at_several_places_is_not_packed() -> None:
     x = random_arguments(kernel.function)[0]
     (answer,) = evaluate_program(program, [{"x": x}])
     np.testing.assert_allclose(answer["mixed"], x @ weights.T, rtol=1e-5, atol=1e-5)
+
+
+def test_a_sum_that_is_written_out_reads_all_of_its_tensors() -> None:
+    """Of two tensors of one shape that are read at equal places, both are regions of the block."""
+    x, w = (te.placeholder((64, 3), name=name) for name in "xw")
+    k = te.reduce_axis((0, 3), "k")
+    zero = tirx.const(0.0, "float32")
+    y = te.compute((64, 3), lambda p, i: te.sum(tirx.Select(k <= i, x[p, k] * w[p, k], zero), axis=k), "y")
+    analysis = analyse_blocks(with_sums_for_short_rows(prim_func([x, w], y)))
+    assert analysis is not None
+    (stage,) = analysis.stages
+    assert not stage.reduction
+    assert {str(region.source.name) for region in stage.reads()} == {"x", "w"}
