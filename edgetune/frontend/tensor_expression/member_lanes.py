@@ -13,15 +13,16 @@ from math import ceil, prod
 
 from tvm import ir, tirx
 
+from edgetune.codegen.polynomials import BODIES
 from edgetune.frontend.tensor_expression.reordered import among, mentioned, place_of, written_by
 from edgetune.frontend.tensor_expression.short_rows import with_axis_last
-from edgetune.graph.reduction_stage import is_choice
+from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import Expr, Node, Stmt, TvmBuffer
-from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stores
+from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, mentions, stores
 from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
 
-_WIDEST = 16
-"""Lanes of the widest vectors."""
+_WIDTHS = (8, 16)
+"""Lanes of the vectors that the formula compares: an expression is divided alike for all targets."""
 
 _FEWEST_MEMBERS = 64
 _MOST_ELEMENTS = 1 << 9
@@ -30,8 +31,11 @@ _MOST_ELEMENTS = 1 << 9
 _MOST_IN_ALL = 1 << 18
 """Elements of a tensor beyond which copies come from memory rather than from a cache."""
 
-_LEAST_GAIN = 1.5
+_LEAST_GAIN = 1.4
 """How many times more cycles the formula must give the members: what it does not know should not decide."""
+
+_LEAST_SAVED = 1 << 12
+"""Cycles that all members must save: calls of more kernels take some."""
 
 _PER_CYCLE = 2
 """Vector operations in a cycle."""
@@ -44,10 +48,14 @@ _COPY = 1 / 4
 """Cycles of an element that is loaded from L2 with its neighbours, and of one that a transposition moves."""
 
 _DIVISION = {1: 4, 4: 4, 8: 5, 16: 8}
+"""Operations that a division or a root of so many lanes takes as long as."""
+
 _FUNCTION = 20
-"""Operations that one division of so many lanes takes as long as, and one function."""
+"""Operations of a function by a polynomial."""
 
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Max, tirx.Min)
+_ROOTS = ("tirx.sqrt", "tirx.rsqrt")
+_ROUNDINGS = ("tirx.fabs", "tirx.floor", "tirx.ceil", "tirx.trunc", "tirx.round", "tirx.nearbyint")
 
 
 def with_members_as_lanes(
@@ -59,16 +67,22 @@ def with_members_as_lanes(
     that is `needed` by others, because that one alone is transposed back.
     """
     written = [written_by(stage) for stage in stages]
-    if any(among(buffer, needed) for buffer in written[:-1]) or not any(stage.reduction for stage in stages):
+    if len(stages) == 1 or not any(stage.reduction for stage in stages):
+        return []  # one sum alone has a tile of its own
+    if any(among(buffer, needed) for buffer in written[:-1]):
         return []
     members = stages[0].spatial_extents[:1]
     if not members or members[0] < _FEWEST_MEMBERS:
         return []
     if not all(_is_of_batch(stage, members[0], written) for stage in stages):
         return []
-    inside = sum(_cycles_inside(stage) for stage in stages) / _PER_CYCLE
-    across = _cycles_across(stages) + _COPY * _copied(stages, written)
-    return with_axis_last(stages, 0, constants) if inside >= _LEAST_GAIN * across else []
+    copies = _COPY * _copied(stages, written)
+    for lanes in _WIDTHS:
+        inside = sum(_operations_inside(stage, lanes) for stage in stages) / _PER_CYCLE
+        across = _cycles_across(stages, lanes) + copies
+        if inside < _LEAST_GAIN * across or members[0] * (inside - across) < _LEAST_SAVED:
+            return []
+    return with_axis_last(stages, 0, constants)
 
 
 def _is_of_batch(stage: BlockStage, members: int, written: Sequence[TvmBuffer]) -> bool:
@@ -77,6 +91,8 @@ def _is_of_batch(stage: BlockStage, members: int, written: Sequence[TvmBuffer]) 
         return False
     batch = stage.spatial[0]
     tensors = [written_by(stage)]
+    if _has_matrix(stage) or not all(map(_has_lanes, _nodes(stage))):
+        return False
     for region in stage.reads():
         if mentioned(region, batch):
             if place_of(region, batch) != 0 or int(region.source.ty.shape[0]) != members:
@@ -84,7 +100,8 @@ def _is_of_batch(stage: BlockStage, members: int, written: Sequence[TvmBuffer]) 
             tensors.append(region.source)
         elif among(region.source, written):
             return False
-    if any(mentions(condition, batch.var) for condition in _conditions(stage)):
+    conditions = (node.condition for node in _nodes(stage) if isinstance(node, tirx.Select))
+    if any(mentions(condition, batch.var) for condition in conditions):
         return False
     sizes = (prod(map(int, buffer.ty.shape)) for buffer in tensors)
     if any(size > min(_MOST_ELEMENTS * members, _MOST_IN_ALL) for size in sizes):
@@ -96,12 +113,30 @@ def _nodes(stage: BlockStage) -> Iterator[Expr]:
     return (node for store in stores(stage.block.body) for node in expressions(store.value))
 
 
-def _conditions(stage: BlockStage) -> Iterator[Expr]:
-    for node in _nodes(stage):
-        if isinstance(node, tirx.Select):
-            yield node.condition
-        elif is_choice(node):
-            yield node.args[0]
+def _has_lanes(node: Expr) -> bool:
+    """Whether vectors compute a value: neither a branch nor a function that is called for each lane."""
+    if not isinstance(node, ir.Call):
+        return True
+    name = str(node.op.name)
+    return not is_branch(node) and (name in (*_ROOTS, *_ROUNDINGS) or name.removeprefix("tirx.") in BODIES)
+
+
+def _has_matrix(stage: BlockStage) -> bool:
+    """Whether all members share a tensor of results and terms, as in a product, or look an element up.
+
+    A tile of several members serves a product.
+    """
+    batch = stage.spatial[0]
+    for load in (node for node in _nodes(stage) if isinstance(node, ir.TensorLoad)):
+        if any(isinstance(node, ir.TensorLoad) for index in load.indices for node in expressions(index)):
+            return True
+        of_results, of_terms = (
+            [axis for axis in axes if any(mentions(index, axis.var) for index in load.indices)]
+            for axes in (stage.spatial, stage.reduction)
+        )
+        if of_results and of_terms and not any(axis.same_as(batch) for axis in of_results):
+            return True
+    return False
 
 
 def _loads(stage: BlockStage) -> list[Node]:
@@ -113,55 +148,54 @@ def _loads(stage: BlockStage) -> list[Node]:
 
 def _operations(stage: BlockStage, lanes: int) -> float:
     """Operations for one term, or for one element, of as many results as there are `lanes`."""
-    found = 0.0
-    for node in _nodes(stage):
-        if "float" not in str(node.ty):
-            continue
-        if isinstance(node, tirx.Div):
-            found += _DIVISION[lanes] if not isinstance(node.b, tirx.FloatImm) else 1
-        elif isinstance(node, ir.Call) and not is_choice(node):
-            found += _FUNCTION
-        elif isinstance(node, _ARITHMETIC) or is_choice(node):
-            found += 1
-    return found
+    return sum(_weight(node, lanes) for node in _nodes(stage) if "float" in str(node.ty))
+
+
+def _weight(node: Expr, lanes: int) -> float:
+    if isinstance(node, ir.Call):
+        name = str(node.op.name)
+        if name in _ROOTS:
+            return _DIVISION[lanes]
+        return 1 if name in _ROUNDINGS else _FUNCTION
+    if isinstance(node, tirx.Div) and not isinstance(node.b, tirx.FloatImm):
+        return _DIVISION[lanes]
+    if isinstance(node, tirx.Add) and any(isinstance(side, tirx.Mul) for side in (node.a, node.b)):
+        return 0  # a multiply-add
+    return 1 if isinstance(node, (*_ARITHMETIC, tirx.Div, tirx.Select)) else 0
 
 
 def _share_of_terms(stage: BlockStage) -> float:
     """The share of its terms that a stage adds: half of a triangle, whose condition compares a result and a term."""
     results, terms = ([axis.var for axis in axes] for axes in (stage.spatial, stage.reduction))
-    compared = (
-        any(mentions(condition, one) for one in results) and any(mentions(condition, one) for one in terms)
-        for condition in _conditions(stage)
-    )
+    selections = (node for node in _nodes(stage) if isinstance(node, tirx.Select))
+    compared = (all(any(mentions(one.condition, v) for v in axes) for axes in (results, terms)) for one in selections)
     return 0.5 if any(compared) else 1.0
 
 
-def _pieces(extent: int) -> list[int]:
-    """The lanes of the vectors that make a row."""
-    rest = [lanes for lanes in (8, 4, 2, 1) if extent % _WIDEST & lanes]
-    return [_WIDEST] * (extent // _WIDEST) + [max(lanes, 4) if lanes > 1 else 1 for lanes in rest]
+def _pieces(extent: int, widest: int) -> list[int]:
+    """The lanes of the vectors that make a row, at least 4, or 1 for a single element."""
+    rest = [lanes for lanes in (8, 4, 2, 1) if extent % widest & lanes]
+    return [widest] * (extent // widest) + [max(lanes, 4) if lanes > 1 else 1 for lanes in rest]
 
 
-def _cycles_inside(stage: BlockStage) -> float:
+def _operations_inside(stage: BlockStage, widest: int) -> float:
     """Vector operations for one member with lanes inside of it."""
     results = prod(stage.spatial_extents[1:])
-    rows = stage.spatial_extents[1:] and stage.spatial_extents[-1] or 1
-    if not stage.reduction:
-        return results / rows * sum(_operations(stage, lanes) for lanes in _pieces(rows))
-    terms, last = prod(stage.reduction_extents), stage.reduction_extents[-1]
-    if rows > 1 and has_rows_of_terms(stage):
-        return results / rows * terms * sum(_operations(stage, lanes) for lanes in _pieces(rows))
-    steps = results * terms / last * sum(_operations(stage, lanes) for lanes in _pieces(last))
-    return steps + results * _JOIN * len(set(_pieces(last)))
+    row = stage.spatial_extents[-1] if len(stage.spatial) > 1 else 1
+    terms = prod(stage.reduction_extents)
+    if not stage.reduction or (row > 1 and has_rows_of_terms(stage)):
+        return results / row * terms * sum(_operations(stage, lanes) for lanes in _pieces(row, widest))
+    last = stage.reduction_extents[-1]
+    pieces = _pieces(last, widest)
+    steps = terms / last * sum(_operations(stage, lanes) for lanes in pieces)
+    return results * min(steps + _JOIN * len(set(pieces)), terms * _operations(stage, 1))
 
 
-def _cycles_across(stages: Sequence[BlockStage]) -> float:
+def _cycles_across(stages: Sequence[BlockStage], widest: int) -> float:
     """Cycles for one member with lanes across members, of which a vector has its share."""
-    steps = [
-        prod(stage.spatial_extents[1:]) * prod(stage.reduction_extents) * _share_of_terms(stage) for stage in stages
-    ]
+    steps = [prod(one.spatial_extents[1:]) * prod(one.reduction_extents) * _share_of_terms(one) for one in stages]
     pairs = list(zip(stages, steps, strict=True))
-    operations = sum(count * _operations(stage, _WIDEST) for stage, count in pairs) / _WIDEST / _PER_CYCLE
+    operations = sum(count * _operations(stage, widest) for stage, count in pairs) / widest / _PER_CYCLE
     return max(operations, _LOAD * sum(count * len(_loads(stage)) for stage, count in pairs))
 
 

@@ -175,10 +175,10 @@ def _reordered(
         with_product_lanes(stages, constants)
         or with_interleaved_sums(stages, constants)
         or with_rows_as_lanes(stages, constants, needed)
-        or with_members_as_lanes(stages, constants, needed)
         or with_copied_operands(stages, constants)
         or with_whole_rows(stages, needed)
         or with_turned_rows(stages, constants)
+        or with_members_as_lanes(stages, constants, needed)
         or [stages]
     )
 

@@ -1,0 +1,148 @@
+"""Small members of a batch: which expressions get lanes across members, and that the kernels mean the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tvm import te, tirx
+
+from edgetune.frontend.tensor_expression.kernel import program_from_te
+from edgetune.graph.evaluate import evaluate_program
+from edgetune.graph.program import Program
+
+Expression = Callable[..., Any]
+ZERO = tirx.const(0.0, "float32")
+
+
+def mean_of_path(x: te.Tensor) -> te.Tensor:
+    """The mean of what a function makes of the running sums of each row."""
+    b, n = map(int, x.shape)
+    s, t = te.reduce_axis((0, n), "s"), te.reduce_axis((0, n), "t")
+    walk = te.compute((b, n), lambda p, i: te.sum(tirx.if_then_else(s <= i, x[p, s], ZERO), axis=s), "walk")
+    price = te.compute((b, n), lambda p, i: te.exp(walk[p, i] * 0.125), "price")
+    mean = te.compute((b,), lambda p: te.sum(price[p, t], axis=t), "mean")
+    return te.compute((b,), lambda p: mean[p] / float(n) - 1.0, "payment")
+
+
+def exact_mean(x: np.ndarray) -> np.ndarray:
+    return np.asarray(np.exp(np.cumsum(x.astype(np.float64), 1) / 8).mean(1) - 1)
+
+
+def corrected(p: te.Tensor, h: te.Tensor) -> te.Tensor:
+    """A matrix of each member, less the part that a vector shared by all explains."""
+    b, n, _ = map(int, p.shape)
+    j, k = te.reduce_axis((0, n), "j"), te.reduce_axis((0, n), "k")
+    seen = te.compute((b, n), lambda m, i: te.sum(p[m, i, j] * h[j], axis=j), "seen")
+    spread = te.compute((b,), lambda m: te.sum(h[k] * seen[m, k], axis=k), "spread")
+
+    def value(m: Any, i: Any, j: Any) -> Any:
+        return p[m, i, j] - seen[m, i] * seen[m, j] / (te.max(spread[m], ZERO) + 1.0)
+
+    return te.compute((b, n, n), value, "corrected")
+
+
+def exact_corrected(p: np.ndarray, h: np.ndarray) -> np.ndarray:
+    p, h = p.astype(np.float64), h.astype(np.float64)
+    seen = p @ h
+    return np.asarray(p - seen[:, :, None] * seen[:, None] / (np.maximum(seen @ h, 0) + 1)[:, None, None])
+
+
+def running_sums(x: te.Tensor) -> te.Tensor:
+    s = te.reduce_axis((0, x.shape[1]), "s")
+    return te.compute(x.shape, lambda p, i: te.sum(tirx.if_then_else(s <= i, x[p, s], ZERO), axis=s), "walk")
+
+
+def layer(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+    """A product with a matrix that all rows share, and a sum of its results."""
+    b, n = map(int, x.shape)
+    j, k = te.reduce_axis((0, n), "j"), te.reduce_axis((0, n), "k")
+    y = te.compute((b, n), lambda m, i: te.sum(x[m, j] * w[i, j], axis=j), "y")
+    return te.compute((b,), lambda m: te.sum(y[m, k] * y[m, k], axis=k), "squares")
+
+
+def moved_there(f: te.Tensor, p: te.Tensor) -> te.Tensor:
+    """The product F P F' of each member."""
+    j, k = te.reduce_axis((0, f.shape[1]), "j"), te.reduce_axis((0, f.shape[1]), "k")
+    moved = te.compute(f.shape, lambda m, i, n: te.sum(f[m, i, j] * p[m, j, n], axis=j), "moved")
+    return te.compute(f.shape, lambda m, i, n: te.sum(moved[m, i, k] * f[m, n, k], axis=k), "spread")
+
+
+def looked_up(x: te.Tensor, table: te.Tensor) -> te.Tensor:
+    b, n = map(int, x.shape)
+    j, k = te.reduce_axis((0, n), "j"), te.reduce_axis((0, n), "k")
+
+    def value(m: Any, i: Any) -> Any:
+        place = te.max(te.min(x[m, j] * 4.0, 6.0), 0.0).astype("int32")
+        return te.sum(table[place] * x[m, i], axis=j)
+
+    y = te.compute((b, n), value, "y")
+    return te.compute((b,), lambda m: te.sum(y[m, k], axis=k), "all")
+
+
+def outputs(expression: Expression, *shapes: tuple[int, ...]) -> tuple[Program, list[np.ndarray], list[np.ndarray]]:
+    """The program, random inputs, and what its kernels compute."""
+    arrays = [np.random.default_rng(n).standard_normal(shape).astype(np.float32) for n, shape in enumerate(shapes)]
+    named = {f"x{number}": array for number, array in enumerate(arrays)}
+    program = program_from_te(expression, {name: (x.shape, "float32") for name, x in named.items()}, {}, "made")
+    return program, arrays, list(evaluate_program(program, [named])[0].values())
+
+
+def is_copied(program: Program) -> bool:
+    return program.kernels[0].name == "made_x0_last"
+
+
+@pytest.mark.parametrize(
+    ("expression", "shapes", "copied"),
+    [
+        (mean_of_path, [(203, 31)], True),
+        (mean_of_path, [(203, 32)], False),  # whole vectors
+        (mean_of_path, [(63, 31)], False),  # few members
+        (mean_of_path, [(70, 600)], False),  # long members
+        (corrected, [(301, 6, 6), (6,)], True),
+        (corrected, [(301, 16, 16), (16,)], False),  # whole vectors
+        (corrected, [(8003, 6, 6), (6,)], False),  # beyond a cache
+        (running_sums, [(203, 31)], False),  # a single sum has a tile
+        (moved_there, [(203, 3, 3), (203, 3, 3)], False),  # nine short sums
+        (layer, [(203, 7), (7, 7)], False),  # the members share a matrix
+        (looked_up, [(203, 7), (7,)], False),
+    ],
+)
+def test_lanes_run_across_small_members(expression: Expression, shapes: list[tuple[int, ...]], copied: bool) -> None:
+    program, _, _ = outputs(expression, *shapes)
+    assert is_copied(program) == copied
+    if copied:
+        assert len(program.divisions) == 1  # a search compares them with the whole
+
+
+def test_only_inputs_and_the_result_with_the_batch_are_copied() -> None:
+    program, _, _ = outputs(corrected, (301, 6, 6), (6,))
+    assert [kernel.name for kernel in program.kernels] == ["made_x0_last", "made_seen", "made_corrected_first"]
+    program, _, _ = outputs(mean_of_path, (203, 31))
+    assert [kernel.name for kernel in program.kernels] == ["made_x0_last", "made_walk"]
+
+
+def test_a_tensor_between_that_is_an_output_keeps_its_order() -> None:
+    def sums_and_mean(x: te.Tensor) -> list[te.Tensor]:
+        walk, t = running_sums(x), te.reduce_axis((0, x.shape[1]), "t")
+        return [walk, te.compute(x.shape[:1], lambda p: te.sum(walk[p, t], axis=t), "all")]
+
+    program, (x,), (walk, total) = outputs(sums_and_mean, (203, 7))
+    exact = np.cumsum(x.astype(np.float64), 1)
+    assert not is_copied(program)
+    np.testing.assert_allclose(walk, exact, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(total, exact.sum(1), rtol=1e-4, atol=1e-4)
+
+
+@settings(max_examples=8, deadline=None)
+@given(members=st.integers(150, 300), length=st.sampled_from([7, 13, 15, 31]))
+def test_members_of_any_number_are_right(members: int, length: int) -> None:
+    program, (x,), (answer,) = outputs(mean_of_path, (members, length))
+    assert is_copied(program)
+    np.testing.assert_allclose(answer, exact_mean(x), rtol=1e-4, atol=1e-5)
+    _, (p, h), (answer,) = outputs(corrected, (members, min(length, 7), min(length, 7)), (min(length, 7),))
+    np.testing.assert_allclose(answer, exact_corrected(p, h), rtol=1e-4, atol=1e-4)
