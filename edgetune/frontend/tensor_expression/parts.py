@@ -177,7 +177,7 @@ def _reordered(
         or with_rows_as_lanes(stages, constants, needed)
         or with_copied_operands(stages, constants)
         or with_whole_rows(stages, needed)
-        or with_turned_rows(stages, constants)
+        or with_turned_rows(stages, constants, needed)
         or with_members_as_lanes(stages, constants, needed)
         or [stages]
     )

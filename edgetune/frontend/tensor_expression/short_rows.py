@@ -6,13 +6,14 @@ transposed by kernels of their own.
 
 In the gravity of bodies, `x[j, c]` are three places for each of many bodies, and every pair of bodies needs them.
 Lanes run along the bodies, also in the sums, and would gather every third element. A kernel of its own copies x to
-[c, j], a structure of arrays. Expressions with one sum have rules that know more (`product_lanes.py`,
-`copied_operands.py`).
+[c, j], a structure of arrays. So do the corners of boxes, all pairs of which are compared, if a stage computes them.
+Expressions with one sum have rules that know more (`product_lanes.py`, `copied_operands.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from math import prod
 
 from tvm import tirx
@@ -137,30 +138,45 @@ def _order(stage: BlockStage, row: int, constants: Sequence[TvmBuffer], orders: 
             orders.add(region.source, place)
 
 
-def with_turned_rows(stages: Sequence[BlockStage], constants: Sequence[TvmBuffer]) -> list[list[Stmt | BlockStage]]:
+def with_turned_rows(
+    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer]
+) -> list[list[Stmt | BlockStage]]:
     """The kernels that compute `stages`, each as its new statements and the stages that stay as they are.
 
-    Empty where there are no such rows.
+    Empty where there are no such rows. Without a reduction, the first stages may write them, if their results are used
+    often and not `needed` by others: they are computed once, by kernels of their own.
     """
-    if sum(bool(stage.reduction) for stage in stages) < 2:
+    reductions = sum(bool(stage.reduction) for stage in stages)
+    if reductions == 1:
         return []
-    others = [*constants, *(written_by(stage) for stage in stages)]
-    loads = [(stage, load) for stage in stages for load in loads_of(stage) if not among(load.source, others)]
+    before = [] if reductions else list(takewhile(lambda one: _is_used_often(one, stages, needed), stages[:-1]))
+    rest = stages[len(before) :]
+    others = [*constants, *map(written_by, rest)]
     orders = Orders()
-    for stage, load in loads:
-        if _is_crossed(load, stage) and stage.work >= max(
-            _LEAST_WORK, FEWEST_USES * prod(map(int, load.source.ty.shape))
-        ):
-            orders.add(load.source, 0)
+    for stage in rest:
+        for load in loads_of(stage):
+            often = stage.work >= max(_LEAST_WORK, FEWEST_USES * prod(map(int, load.source.ty.shape)))
+            if often and not among(load.source, others) and _is_crossed(load, stage):
+                orders.add(load.source, 0)
     if not orders.buffers():
         return []
-    made = [
-        orders.stage(stage, stage.name, stage.reduction)
-        if any(among(load.source, orders.buffers()) for load in loads_of(stage))
-        else stage
-        for stage in stages
-    ]
-    return [*([orders.copy(buffer)] for buffer in orders.buffers()), made]
+
+    def turned(stage: BlockStage) -> Stmt | BlockStage:
+        tensors = [written_by(stage), *(load.source for load in loads_of(stage))]
+        changed = any(among(tensor, orders.buffers()) for tensor in tensors)
+        return orders.stage(stage, stage.name, stage.reduction) if changed else stage
+
+    own = [written_by(stage) for stage in before]
+    copies = [[orders.copy(buffer)] for buffer in orders.buffers() if not among(buffer, own)]
+    return [*copies, *([turned(stage)] for stage in before), list(map(turned, rest))]
+
+
+def _is_used_often(stage: BlockStage, stages: Sequence[BlockStage], needed: Sequence[TvmBuffer]) -> bool:
+    """Whether all that read a stage need each of its results several times."""
+    made = written_by(stage)
+    readers = [one for one in stages if any(region.source.same_as(made) for region in one.reads())]
+    often = all(one.work >= max(_LEAST_WORK, FEWEST_USES * stage.work) for one in readers)
+    return stage.writes_its_axes() and often and not among(made, needed)
 
 
 def _is_crossed(load: BufferLoad, stage: BlockStage) -> bool:

@@ -60,3 +60,39 @@ def test_rows_that_lanes_cross_are_turned(bodies: int, places: int, masses: int,
 def test_gravity_is_right(bodies: int, places: int, masses: int) -> None:
     _, answer, wanted = gravity(bodies, places, masses=masses)
     np.testing.assert_allclose(answer, wanted, rtol=1e-4, atol=1e-3)
+
+
+def overlaps(a: te.Tensor, b: te.Tensor) -> te.Tensor:
+    """The overlaps of all pairs of intervals, whose ends are computed from their middles and lengths."""
+
+    def ends(x: te.Tensor, name: str) -> te.Tensor:
+        def end(n: tirx.Var, c: tirx.Var) -> tirx.PrimExpr:
+            half = te.abs(x[n, 1]) * 0.5
+            return x[n, 0] + tirx.Select(c < 1, half * -1.0, half)
+
+        return te.compute(x.shape, end, name)
+
+    one, other = ends(a, "one"), ends(b, "other")
+    shape = (a.shape[0], b.shape[0])
+    return te.compute(shape, lambda i, j: te.min(one[i, 1], other[j, 1]) - te.max(one[i, 0], other[j, 0]), "overlaps")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kernels"),
+    [(211, 301, ["one", "other", "overlaps"]), (7, 5001, []), (31, 32, [])],
+)
+def test_what_all_pairs_read_is_computed_once_as_columns(first: int, second: int, kernels: list[str]) -> None:
+    random = np.random.default_rng(0)
+    feed = {name: random.standard_normal((n, 2)).astype(np.float32) for name, n in (("a", first), ("b", second))}
+    program = program_from_te(overlaps, {name: (one.shape, "float32") for name, one in feed.items()}, {}, "made")
+    names = [kernel.name.removeprefix("made_") for kernel in program.kernels]
+    assert names == (kernels or ["made"])
+    if kernels:
+        shapes = [param.shape for param in program.kernels[-1].params]
+        assert shapes == [(first, 2), (2, second), (first, second)]
+    (answer,) = evaluate_program(program, [feed])[0].values()
+    (low, high), (other_low, other_high) = (
+        (x[:, 0].astype(np.float64) - np.abs(x[:, 1]) / 2, x[:, 0] + np.abs(x[:, 1]) / 2) for x in feed.values()
+    )
+    wanted = np.minimum(high[:, None], other_high) - np.maximum(low[:, None], other_low)
+    np.testing.assert_allclose(answer, wanted, rtol=1e-4, atol=1e-5)
