@@ -294,12 +294,12 @@ class VectorPrinter(ScalarPrinter):
     def _load_vector(self, e: Expr, first: int, width: int) -> Text:
         place = self.place(e.source)
         start = self.contiguous(e.source, e.indices)
-        steps = strided(self, e, width) if start is None else None
-        if steps is not None:
-            return printed_strided(self, e, steps, first, width)
         group = group_in_use(self, e) if start is None else None
         if group is not None:
             return printed_column(self, e, group, first, width)
+        steps = strided(self, e, width) if start is None else None
+        if steps is not None:
+            return printed_strided(self, e, steps, first, width)
         if start is None or place.of.half:
             return self.by_lanes(e, first, width)
         if place.registers is not None:

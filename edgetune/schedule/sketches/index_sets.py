@@ -162,7 +162,8 @@ def cases_of(store: BufferStore, axes: Sequence[IterVar]) -> list[tuple[Expr, Bu
         negated = tirx.Not(condition)
         return [(condition, _assumed(store, condition, holds=True)), (negated, _assumed(store, condition, holds=False))]
     for node in expressions(store.value):
-        place = _outer_place(node, lane) if type(node) in _DIVIDING else None
+        divides = type(node) in _DIVIDING and mentions(node, lane)
+        place = _outer_place(node, lane) if divides else None
         if place is None:
             continue
         values = _values_of(place, axes[:-1])
