@@ -86,7 +86,10 @@ def integers_at(node: Expr, places: Mapping[Var, Places]) -> Places | None:
 
 
 def moves_in_parts(stage: BlockStage) -> bool:
-    """Whether a place is kept within a row, or wraps, so that neighbours read neighbours in all but a few places."""
+    """Whether a place is kept within a row, or wraps, so that neighbours read neighbours in all but a few places.
+
+    Not where these lie between vectors, the last of which overlaps the one before it.
+    """
     store = stage.block.body
     if not stage.spatial or not isinstance(store, tirx.BufferStore) or extent_of(stage.spatial[-1]) > MOST_PLACES:
         return False
@@ -97,9 +100,17 @@ def moves_in_parts(stage: BlockStage) -> bool:
             continue
         found = integers_at(load.indices[-1], places)
         steps = None if found is None else np.diff(found) == 1
-        if steps is not None and steps.size and _NEARLY_ALL <= float(steps.mean()) < 1.0:
+        if steps is None or not steps.size or not _NEARLY_ALL <= float(steps.mean()) < 1.0:
+            continue
+        if not any(not np.any((np.flatnonzero(~steps) + 1) % width) for width in _divisors(load.indices[-1])):
             return True
     return False
+
+
+def _divisors(index: Expr) -> set[int]:
+    """The constants of remainders in an index, as 8 of `min(j // 8 * 8, 119) + j % 8`: vectors that overlap."""
+    found = (node.b for node in expressions(index) if isinstance(node, tirx.FloorMod))
+    return {int(one.value) for one in found if isinstance(one, tirx.IntImm)}
 
 
 def is_inside(index: Expr, extent: int, places: Mapping[Var, Places], known: Sequence[Expr]) -> bool:

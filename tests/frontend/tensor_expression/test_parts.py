@@ -208,7 +208,7 @@ def two_products(x: te.Tensor, y: te.Tensor, z: te.Tensor) -> te.Tensor:
     return te.compute(shape, lambda i, j: least[i, j] / most[i, j], "ratio")
 
 
-@pytest.mark.parametrize(("columns", "kernels"), [(48, ["made_bent", "made_product"]), (6, ["made"])])
+@pytest.mark.parametrize(("columns", "kernels"), [(48, ["made_bent", "made_product"]), (1, ["made"])])
 def test_arithmetic_on_an_operand_is_a_kernel_where_many_products_read_it(columns: int, kernels: list[str]) -> None:
     arrays = values(10, x=(64, 100), y=(100, columns))
 

@@ -60,7 +60,8 @@ def test_lanes_that_divide_an_index_read_a_copy(
     groups: int, terms: int, results: int, size: int, copies: list[str]
 ) -> None:
     program, answer, wanted = convolved(16, 17, groups, terms, results, size=size)
-    assert [kernel.name.removeprefix("made_") for kernel in program.kernels if kernel.macs == 0] == copies
+    names = [kernel.name.removeprefix("made_") for kernel in program.kernels]
+    assert [name for name in names if name.endswith("_repeated")] == copies
     np.testing.assert_allclose(answer, wanted, rtol=1e-4, atol=1e-4)
 
 

@@ -51,7 +51,8 @@ def gravity(bodies: int, places: int, *, masses: int = 1) -> tuple[Program, np.n
 )
 def test_rows_that_lanes_cross_are_turned(bodies: int, places: int, masses: int, copies: list[str]) -> None:
     program, answer, wanted = gravity(bodies, places, masses=masses)
-    assert [kernel.name.removeprefix("made_") for kernel in program.kernels[:-1]] == copies
+    names = [kernel.name.removeprefix("made_") for kernel in program.kernels]
+    assert [name for name in names if name.endswith("_last")] == copies
     np.testing.assert_allclose(answer, wanted, rtol=1e-4, atol=1e-3)
 
 
