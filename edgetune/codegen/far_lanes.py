@@ -51,5 +51,8 @@ def any_negative(rest: str) -> str:
         f"    return (({' | '.join(f'all.pairs[{place}]' for place in range(lanes // 2))}) "
         "& -INT64_C(0x7fffffff80000000)) != 0;\n"
     )
-    head = f"static inline __attribute__((always_inline)) int @any_negative_{rest}(const {rest} *v)\n{{\n"
+    head = (
+        "/* Whether a lane is negative. */\n"
+        f"static inline __attribute__((always_inline)) int @any_negative_{rest}(const {rest} *v)\n{{\n"
+    )
     return f"{head}{either(choices, plain)}}}\n"

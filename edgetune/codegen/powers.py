@@ -1,6 +1,6 @@
 """Powers with a constant exponent as products and square roots: `pow` itself is a call of libm for each lane.
 
-As in PyTorch, x^0.5 is the square root: it is NaN for negative infinity.
+As in PyTorch, x^0.5 is the square root: it is NaN for negative infinity, and zeros keep their sign.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ def exponent_of(e: Expr) -> float | None:
     return value if value in _FORMS or value in _ROOTS else None
 
 
-def root(e: Expr, exponent: float) -> Expr:
+def is_product(e: Expr) -> bool:
+    """Whether a call of `pow` is a few multiplications."""
+    return exponent_of(e) in _PRODUCTS
+
+
+def root(e: Expr, exponent: float) -> Expr | None:
     """The call of `sqrt` or `rsqrt` that a power is; None where it is a product."""
     return _ROOTS[exponent](e.args[0]) if exponent in _ROOTS else None
 

@@ -1,6 +1,6 @@
 """Vector division: integer vectors by a positive constant, for which compilers multiply by a reciprocal.
 
-Indices of axes alone stay lane by lane, for most of them are constants there.
+Indices of axes alone stay lane by lane, except remainders by powers of two, for most of them are constants there.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ f64_to:u64 reinterpret:f32_i32 q_multiply_shift:i32 prefetch:all sigmoid:f64 exp
 from_bf16:f32 to_bf16:f32 vmin:f32x8 vmax:f32x8 sqrt:f32x8 nearbyint:f32x8 floor:f32x8 ceil:f32x8 trunc:f32x8 exp:f32x8
 log:f32x8 tanh:f32x8 sigmoid:f32x8 erf:f32x8 exp_each:f32x8x2 every_second:f32x8 pairs:f32x8 backwards:f32x8
 every_third:f32x8 take_turns:f32x8x2 take_turns:f32x8x3 transpose:f32x8 split_rows:f32x8 join_rows:f32x8
+every_fourth:f32x8 take_turns:f32x8x4 sin:f32x8 cos:f32x8 transpose_runs:f32x8
 split_quads:f32x8 join_quads:f32x8 columns:f32x8 halves:f32x8 turn:f32x8 widen:u8x16 narrow:i8x8 whole:f32x8
 saturated_u8:f32x8 saturated_i32:f32x8 lanes_sum:f32x8 lanes_largest:f32x8 lanes_smallest_each:f32x8x4
 """

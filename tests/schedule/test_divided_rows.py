@@ -135,7 +135,7 @@ def triangle(x: Any, columns: int, r: Any, c: Any) -> Any:
 
 @pytest.mark.parametrize(("case", "columns"), [(red, 42), (triangle, 48)])
 def test_conditions_on_several_axes_select_by_lane(case: Any, columns: int, tmp_path: Path) -> None:
-    """Relaxing every second point of 255 by 257 took 40 us with a branch in each, and 8 us with selections."""
+    """Relaxing every second point of 255 by 257 selects by lane; it had a branch in each."""
     function = stage(columns, lambda x, r, c: case(x, columns, r, c))
     source, target = kernel(function, 512), wide_target(512)
     assert "f32x16u *)&made[" in source.definition
@@ -193,7 +193,7 @@ def test_threads_share_divided_rows(tmp_path: Path) -> None:
 
 
 def test_a_row_into_which_stages_are_inlined_is_divided(tmp_path: Path) -> None:
-    """Differences of fluxes, whose places are kept within a row, took 35 us with scalars, and 9 us with vectors."""
+    """Differences of fluxes, whose places are kept within a row, are computed in vectors."""
     x, speed = te.placeholder((ROWS, 39), name="x"), te.placeholder((ROWS, 40), name="speed")
     zero, last = tirx.const(0, "int32"), tirx.const(38, "int32")
 
@@ -215,7 +215,7 @@ def shifted(x: Any, columns: int, r: Any, c: Any) -> Any:
 
 
 def test_a_row_is_divided_for_each_distance_by_which_it_wraps(tmp_path: Path) -> None:
-    """A fluid on a periodic lattice took 535 us, and 30 us with rows for each of three distances."""
+    """A fluid on a periodic lattice has rows for each of three distances."""
     function = stage(39, lambda x, r, c: shifted(x, 39, r, c))
     source, target = kernel(function, 512), wide_target(512)
     assert "== 2)" in source.definition

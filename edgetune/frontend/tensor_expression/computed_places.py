@@ -1,9 +1,9 @@
 """Computed places: the numbers of the elements that a gather reads, where they are computed from other elements.
 
 In `table[int(floor(abs(id[b, k]) * 256)) % n, d]`, a loop over d would compute the row for each element again, one by
-one, for no vector reads at several places. The row becomes a stage of integers, over the axes that it depends on, and
-is computed in vectors; so do numbers that are compared with an axis, as the bins of a histogram, and the weights of
-several places, as in a picture that a flow moves. What follows are loads.
+one, for no vector reads at several places. The row becomes a stage of integers over the axes that it depends on,
+computed in vectors. So do numbers that are compared with an axis, as bins of a histogram. Weights of several places, as
+in an image that a flow moves, become a stage of floats. What follows are loads.
 """
 
 from __future__ import annotations

@@ -184,14 +184,17 @@ def _with_conditional_factors(stage: ReductionStage) -> ReductionStage:
     if inside is None or len([slacks for slacks in needed if slacks]) != 1:
         return stage
     place = next(number for number, slacks in enumerate(needed) if slacks)
+    others = [factor for number, factor in enumerate(factors) if number != place]
+    if not all(isinstance(factor, ir.TensorLoad | tirx.FloatImm | tirx.IntImm) for factor in others):
+        return stage  # a function or a quotient may be infinite where the term is left out
     slacks = [COMPARISONS[type(part)](part) for part in parts]
     asks = [any(analyzer.can_prove_equal(slack, one) for one in needed[place]) for slack in slacks]
     known = [any(analyzer.can_prove_equal(slack, one) for slack in slacks) for one in needed[place]]
     own = [part for part, asked in zip(parts, asks, strict=True) if asked] if all(known) else parts
-    others = [part for part in parts if not any(part.same_as(one) for one in own)]
+    left = [part for part in parts if not any(part.same_as(one) for one in own)]
     factors[place] = tirx.if_then_else(tirx.all(*own), factors[place], zero)
-    if others:
-        factors[inside] = tirx.if_then_else(tirx.all(*others), factors[inside], zero)
+    if left:
+        factors[inside] = tirx.if_then_else(tirx.all(*left), factors[inside], zero)
     return replace(stage, term=_product(factors))
 
 

@@ -72,8 +72,8 @@ def program_from_te(
     except InternalError as error:
         reason = str(error).strip().splitlines()[0]
         raise UsageError(
-            f"TVM refuses a stage of {name} ({reason}): //, %, << and >> are for integers, for example; write "
-            "x - y * te.floor(x / y) for the remainder of floats"
+            f"TVM refuses a stage of {name} ({reason}): give each operator the types that it has; for example, "
+            "//, %, << and >> are for integers, and the remainder of floats is x - y * te.floor(x / y)"
         ) from error
     outputs = list(computed) if isinstance(computed, Sequence) else [computed]
     others = [type(one).__name__ for one in outputs if not isinstance(one, te.Tensor)]

@@ -1,4 +1,4 @@
-"""Normal form of a tensor expression's function: what schedules and printer treat best, with the same results.
+"""Normal form of a tensor expression's function: what schedules and printer treat best; sums may round otherwise.
 
 Six rewrites. A reduction over no axis, or over axes of one step, is its only term. Terms of a sum are multiplied by the
 reciprocal of a constant that divides them, as in a mean: that is part of a multiply-add, and rounds a term by 1 ULP, as

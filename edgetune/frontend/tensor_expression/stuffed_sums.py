@@ -55,7 +55,7 @@ _MOVE_ALONG = 0.5
 """The same where vectors of rows take turns."""
 
 _SKIPPED = 3.0
-"""Time of a sum that skips the terms that are zero, as a share of that of its other terms: it tests in each step."""
+"""Time of a sum that skips the terms that are zero, as a multiple of that of its other terms: each step is tested."""
 
 _GAIN = 0.8
 

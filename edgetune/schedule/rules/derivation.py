@@ -253,9 +253,8 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
         sums, factored = sums_of.get(stage.name), stages.of(stage.name)
         inside = stages.nested.get(stage.name)
         moves = stage is not last and stage.name not in stages.analysis.outputs and inside is None
-        moves = moves and not (
-            is_place(stage) and stage.spatial_extents[-1] % stages.lanes
-        )  # whole vectors, all at once
+        # Numbers of elements are computed in whole vectors, all at once.
+        moves = moves and not (is_place(stage) and stage.spatial_extents[-1] % stages.lanes)
         within = depth - images_apart(stages.analysis, stage.name, images, core.l1_bytes)
         if inside is not None:
             own = blocks_of[stage.name].result if stage.name in tiles else stage.name

@@ -32,6 +32,7 @@ _CAUTION = 1.2  # a tile is preferred to a row of terms that is hardly cheaper
 
 _MOST_PLACES = 1 << 16
 
+_ROUNDING = 1e-9  # of the work, whose extents may be means
 _ROWS = 4
 """Rows of 57 elements took 55 us one by one, 34 by twos, 28 by fours and 27 by sevens (3x3 windows of stride 2)."""
 
@@ -108,7 +109,7 @@ def move_inwards(
     `repeated` is the number of its elements that may be computed again. `summed`: it is a reduction, or its tile, for
     which rules need loops of constant extents; rows that a window needs may be fewer at the border of an image.
     """
-    before = _work(sch) + repeated
+    most = (_work(sch) + repeated) * (1 + _ROUNDING)
     for level in range(depth, 0, -1):
         trial = sch.copy()
         loop = trial.get_loops(trial.get_sblock(reader))[level - 1]
@@ -116,7 +117,7 @@ def move_inwards(
             trial.compute_at(trial.get_sblock(name), loop, preserve_unit_loops=True)
         except (RuntimeError, ValueError):  # ScheduleError, or TVM's errors for cases that it does not handle
             continue
-        if _work(trial) <= before and not (summed and _has_open_loops(trial, name)):
+        if _work(trial) <= most and not (summed and _has_open_loops(trial, name)):
             return trial
     return sch
 

@@ -112,7 +112,7 @@ def _step(condition: Expr, lane: Var) -> int | None:
 
 def _is_along(load: BufferLoad, lane: Var) -> bool:
     """Whether neighbours along `lane` read neighbours, or the same element."""
-    *outer, last = load.indices or [lane]
+    *outer, last = load.indices or [lane]  # a scalar has none
     return not any(mentions(index, lane) for index in outer) and _moved(last, lane) in (0, 1)
 
 

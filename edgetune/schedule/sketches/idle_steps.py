@@ -2,9 +2,9 @@
 
 A sum over a triangle, `acc = acc + Select(j <= i, x[j], 0)`, adds zeros where j is beyond the largest i of a tile, and
 selects nothing where j is within the smallest. Tests around each step of the tile save half of the work, and the
-selections of most of the rest. Several conditions must hold together, as in the product of two
-triangles. Of a maximum, `acc = max(acc, Select(j <= i, x[j], c))`, the idle step that is nearest to the others is kept,
-so that each element that has an idle step still sees the constant c.
+selections of most of the rest. Several conditions must hold together, as in the product of two triangles. Of a maximum,
+`acc = max(acc, Select(j <= i, x[j], c))`, the idle step that is nearest to the others is kept, so that each element
+that has an idle step still sees the constant c.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from tvm import ir
 from tvm.s_tir import Schedule
 
+from edgetune.codegen.intrinsics import operator
+from edgetune.codegen.powers import is_product
 from edgetune.graph.tvm_types import Expr
 from edgetune.schedule.sketches.block_analysis import (
     COMPUTED_ONCE,
@@ -48,5 +50,7 @@ def _reads(reader: BlockStage, stage: BlockStage) -> bool:
 
 
 def is_costly(node: Expr) -> bool:
-    """Whether a node calls a function of many instructions, or of a slow one."""
+    """Whether a node calls a function of many instructions, or of a slow one; not a power that is a product."""
+    if isinstance(node, ir.Call) and operator(node) == "pow" and is_product(node):
+        return False
     return isinstance(node, ir.Call) and any(word in getattr(node.op, "name", "") for word in _COSTLY)

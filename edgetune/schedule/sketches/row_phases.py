@@ -1,6 +1,6 @@
-"""Row phases: rows of which every second or third element has the same formula are stored by vectors that take turns.
+"""Row phases: rows of which every second to fourth element has the same formula are stored as interleaved vectors.
 
-In a picture that is made twice as wide, `x[j // 2] * 0.75 + x[max(j // 2 - 1, 0)] * 0.25` for even j, neighbours do not
+In an image that is made twice as wide, `x[j // 2] * 0.75 + x[max(j // 2 - 1, 0)] * 0.25` for even j, neighbours do not
 read neighbours, but those of a phase do. The vectors of all phases are computed one after another, and one call stores
 them interleaved (`codegen/interleaved_rows.py`). Where a place is kept within the row, the row is divided as by
 `index_sets.py`: the elements at its ends are computed one by one.
