@@ -104,7 +104,8 @@ def _pipeline() -> tuple[Pass, Callable[[], Pass], Callable[[], Pass]]:
     """The passes of TVM's own pipeline that change a function without a schedule on a CPU.
 
     Buffers become flat as in our C: TVM's pass reads other elements where an index divides (see `flat_buffers.py`), and
-    a right kernel would be refused.
+    a right kernel would be refused. Buffers keep their size: TVM makes some smaller by axes that are unknown
+    there.
     """
     passes = tvm.transform.Sequential(
         [
@@ -112,7 +113,6 @@ def _pipeline() -> tuple[Pass, Callable[[], Pass], Callable[[], Pass]]:
             s_tir.transform.LowerInitBlock(),
             s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
             s_tir.transform.ConvertBlocksToOpaque(),
-            s_tir.transform.CompactBufferAllocation(),
             s_tir.transform.LowerMatchBuffer(),
             s_tir.transform.StmtSimplify(),
             s_tir.transform.LowerOpaqueBlock(),

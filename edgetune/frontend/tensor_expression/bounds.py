@@ -1,7 +1,8 @@
 """Bounds: a stage of an expression that reads an element outside of a tensor is refused.
 
 An index is evaluated at all places of the axes that it depends on, under the conditions of the branches around it. What
-depends on values of tensors is not checked.
+depends on values of tensors is not checked. A selection computes both sides: it becomes a branch where one of them may
+read outside.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import tvm_ffi
-from tvm import ir, s_tir, tirx
+from tvm import ir, s_tir, sym, tirx
 
 from edgetune.errors import UsageError
 from edgetune.graph.reduction_stage import is_choice
@@ -46,6 +47,61 @@ def check_reads(function: PrimFunc, name: str) -> None:
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, look))
     if found:
         raise UsageError(f"{found[0]}: limit the index, or read it in one branch of te.if_then_else")
+
+
+def with_branches(function: PrimFunc) -> PrimFunc:
+    """`function`, unscheduled, with a branch for each selection of which a side may read outside of a tensor.
+
+    A selection computes both sides. Branches inside of a side do not count, for TVM takes the condition of the
+    selection as known there, and leaves out a branch that it implies.
+    """
+
+    def rewrite(block: SBlock) -> SBlock:
+        axes = list(block.iter_vars)
+        if not isinstance(block.body, tirx.BufferStore):  # it has blocks inside
+            return block
+
+        def branch(node: Expr) -> Expr:
+            unsafe: list[BufferLoad] = []
+
+            def check(load: BufferLoad, _: Sequence[Expr]) -> None:
+                if not all(
+                    _is_inside(i, int(e), axes) for i, e in zip(load.indices, load.source.ty.shape, strict=True)
+                ):
+                    unsafe.append(load)
+
+            _loads(node.true_value, (), check)
+            _loads(node.false_value, (), check)
+            return tirx.if_then_else(node.condition, node.true_value, node.false_value) if unsafe else node
+
+        body = tvm_ffi.structural_map(block.body, (tirx.Select, branch))
+        if body.same_as(block.body):
+            return block
+        return s_tir.SBlock(
+            block.iter_vars,
+            block.reads,
+            block.writes,
+            block.name_hint,
+            body,
+            block.init,
+            block.alloc_buffers,
+            block.match_buffers,
+            block.annotations,
+        )
+
+    return tvm_ffi.structural_map(function, (s_tir.SBlock, rewrite))
+
+
+def _is_inside(index: Expr, extent: int, axes: Sequence[IterVar]) -> bool:
+    """Whether an index names an element of `extent` at all places of `axes`."""
+    analyzer = sym.Analyzer()
+    for axis in axes:
+        analyzer.bind(axis.var, axis.dom)
+    bound = analyzer.const_int_bound(index)
+    if int(bound.min_value) >= 0 and int(bound.max_value) < extent:
+        return True
+    named = integers_at(index, _places([axis for axis in axes if mentions(index, axis.var)]))
+    return named is not None and int(named.min()) >= 0 and int(named.max()) < extent
 
 
 def _statements(block: SBlock) -> list[Expr]:

@@ -18,7 +18,7 @@ from tvm.tirx import IntImm
 
 from edgetune.errors import UnsupportedOperator, UsageError
 from edgetune.frontend.tensor_expression.bordered_operands import with_bordered_operands
-from edgetune.frontend.tensor_expression.bounds import check_reads
+from edgetune.frontend.tensor_expression.bounds import check_reads, with_branches
 from edgetune.frontend.tensor_expression.computed_places import with_computed_places
 from edgetune.frontend.tensor_expression.conditional_terms import with_bounded_terms
 from edgetune.frontend.tensor_expression.divided_axes import with_divided_axes
@@ -233,6 +233,7 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
             f"an axis of {name} has an extent that depends on the element, as in an adaptive pooling: "
             "use the largest extent, and mask the rest with te.if_then_else"
         )
+    function = with_branches(function)
     function = with_free_layouts(function, [])  # TVM's own convolutions take all weights for constants
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
     bounded = with_divided_axes(with_bounded_terms(function), weights)

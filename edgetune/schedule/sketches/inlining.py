@@ -22,15 +22,39 @@ from edgetune.schedule.sketches.places import moves_in_parts
 _COSTLY = ("exp", "log", "tanh", "erf", "pow", "sqrt", "sin", "cos", "tan", "sigmoid", "asin", "acos", "atan")
 
 
+_MOST_LOADS = 64
+"""Loads of a reader that come of one inlined stage: a chain of stages of four loads each has 4^n."""
+
+
 def inline_all(sch: Schedule, names: Iterable[str]) -> list[str]:
-    """Inline the stages called `names` into their readers; returns those that TVM would not inline."""
+    """Inline the stages called `names` into their readers; returns those that TVM would not inline, or that grow."""
     left = []
     for name in names:
+        if _loads_inlined(sch, name) > _MOST_LOADS:
+            left.append(name)
+            continue
         try:
             sch.compute_inline(sch.get_sblock(name))
         except RuntimeError:  # ScheduleError, or TVM's error for a case that it does not handle
             left.append(name)
     return left
+
+
+def _loads_inlined(sch: Schedule, name: str) -> int:
+    """The most loads that a reader of stage `name` would have of what that reads."""
+    block = sch.get_sblock(name)
+    stage = sch.get(block)
+    own = sum(isinstance(node, ir.TensorLoad) for store in stores(stage.body) for node in expressions(store.value))
+    readers = [sch.get(consumer) for consumer in sch.get_consumers(block)]
+    reads = [
+        sum(
+            isinstance(node, ir.TensorLoad) and node.source.same_as(stage.writes[0].source)
+            for store in stores(reader.body)
+            for node in expressions(store.value)
+        )
+        for reader in readers
+    ]
+    return own * max(reads, default=0)
 
 
 def cheap_to_repeat(analysis: BlockAnalysis, stage: BlockStage) -> bool:

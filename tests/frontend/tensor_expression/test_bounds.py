@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from tvm import te, tirx
 
 from edgetune.errors import UsageError
 from edgetune.frontend.tensor_expression.kernel import program_from_te
+from edgetune.graph.evaluate import evaluate_program
 
 ZERO = tirx.const(0.0, "float32")
 
@@ -55,3 +57,19 @@ def test_the_ends_of_many_places_are_looked_at() -> None:
 )
 def test_others_are_built(value: Any) -> None:
     built(value, (301,))
+
+
+def test_a_selection_whose_side_reads_outside_becomes_a_branch() -> None:
+    """A selection computes both sides: the C read past the end of x, although it kept no such element."""
+
+    def expression(x: te.Tensor, z: te.Tensor) -> te.Tensor:
+        return te.compute(z.shape, lambda i: tirx.Select(i < 3, x[i], z[i]) + tirx.Select(i < 9, z[i], ZERO), "out")
+
+    program = program_from_te(expression, {"x": ((3,), "float32"), "z": ((16,), "float32")}, {}, "joined")
+    text = program.kernels[0].function.script()
+    assert "T.if_then_else(v_i < 3, x[v_i], z[v_i])" in text
+    assert "T.Select(v_i < 9" in text
+    feed = {"x": np.arange(3, dtype=np.float32), "z": np.arange(16, dtype=np.float32)}
+    (answer,) = evaluate_program(program, [feed])[0].values()
+    places = np.arange(16)
+    np.testing.assert_array_equal(answer, places + np.where(places < 9, places, 0))
