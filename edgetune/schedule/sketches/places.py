@@ -102,14 +102,14 @@ def moves_in_parts(stage: BlockStage) -> bool:
         steps = None if found is None else np.diff(found) == 1
         if steps is None or not steps.size or not _NEARLY_ALL <= float(steps.mean()) < 1.0:
             continue
-        if not any(not np.any((np.flatnonzero(~steps) + 1) % width) for width in _divisors(load.indices[-1])):
+        if not any(not np.any((np.flatnonzero(~steps) + 1) % width) for width in _widths(load.indices[-1], lane.var)):
             return True
     return False
 
 
-def _divisors(index: Expr) -> set[int]:
-    """The constants of remainders in an index, as 8 of `min(j // 8 * 8, 119) + j % 8`: vectors that overlap."""
-    found = (node.b for node in expressions(index) if isinstance(node, tirx.FloorMod))
+def _widths(index: Expr, lane: Var) -> set[int]:
+    """The constants by which an index takes the remainder of `lane`, as 8 of `min(j // 8 * 8, 119) + j % 8`."""
+    found = (node.b for node in expressions(index) if isinstance(node, tirx.FloorMod) and node.a.same_as(lane))
     return {int(one.value) for one in found if isinstance(one, tirx.IntImm)}
 
 
