@@ -16,11 +16,11 @@ from tests.sketch_samples import prim_func
 @pytest.mark.parametrize(
     ("place", "apart"),
     [
-        (lambda q, c: (c + q % 3) % 100, True),  # wraps at 99, which 3 divides
-        (lambda q, c: (c + 1) % 100, True),
-        (lambda q, c: tirx.min(c + 1, 99), True),
-        (lambda q, c: tirx.min(c // 8 * 8, 92) + c % 8, False),
-        (lambda q, c: c, False),
+        (lambda q, c: (c + q % 3 + 1) % 100, True),  # wraps at 99, which 3 divides
+        (lambda _, c: (c + 1) % 100, True),
+        (lambda _, c: tirx.min(c + 1, 99), True),
+        (lambda _, c: tirx.min(c // 8 * 8, 92) + c % 8, False),
+        (lambda _, c: c, False),
     ],
 )
 def test_places_that_wrap_or_are_clamped_move_in_parts(place: Callable[..., Any], apart: bool) -> None:
