@@ -17,6 +17,7 @@ static __device__ __forceinline__ void check__copy_async_4(void *to, const void 
 {
     __pipeline_memcpy_async(to, from, 4, holds ? 0 : 4);
 }
+/* The larger one; a where one of both is NaN. */
 static __device__ __forceinline__ float check__max_f32(float a, float b) { return b > a ? b : a; }
 /* Waits for the groups of this thread, but the last `later`; other threads see them after a barrier. */
 static __device__ __forceinline__ void check__wait_for_copies(int later)
@@ -47,7 +48,8 @@ check__k_conv2d_add_relu_25x5x64_kernel(const float *__restrict__ input, const f
             4 <= value_2 && 1 <= value_1 && value_1 < 11);
     }
     if (thread_z == 0) {
-        check__copy_async_16(&weights_shared[thread_x * 4], &weights[block_x * 8 + weights_at + weights_at_1]);
+        check__copy_async_16(&weights_shared[thread_z * 32 + thread_x * 4],
+            &weights[thread_z * 256 + block_x * 8 + weights_at + weights_at_1]);
     }
     check__commit_copies();
     for (int32_t kh = 0; kh < 10; kh++) {
@@ -62,8 +64,8 @@ check__k_conv2d_add_relu_25x5x64_kernel(const float *__restrict__ input, const f
                     3 <= value_3 && value_3 < 52 && 1 <= value_1 && value_1 < 11);
             }
             if (thread_z == 0) {
-                check__copy_async_16(&weights_shared[offset * 32 + thread_x * 4],
-                    &weights[kh * 256 + block_x * 8 + weights_at + weights_at_1 + 256]);
+                check__copy_async_16(&weights_shared[thread_z * 32 + offset * 32 + thread_x * 4],
+                    &weights[kh * 256 + thread_z * 256 + block_x * 8 + weights_at + weights_at_1 + 256]);
             }
         }
         check__commit_copies();
