@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from edgetune.graph.tvm_types import BufferLoad, Expr, Node, PrimFunc, Stmt, TvmBuffer, Var
+from edgetune.graph.tvm_types import BufferLoad, Expr, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 
 Axis = tuple[Var, int]
 """A variable, which starts at 0, and its extent."""
@@ -198,6 +199,33 @@ def conjuncts(condition: Expr) -> Iterator[Expr]:
         yield from conjuncts(condition.b)
     else:
         yield condition
+
+
+_BLOCK_FIELDS = (
+    "iter_vars",
+    "reads",
+    "writes",
+    "name_hint",
+    "body",
+    "init",
+    "alloc_buffers",
+    "match_buffers",
+    "annotations",
+)
+
+
+def factors_of(term: Expr) -> Iterator[Expr]:
+    """The factors of a product, or the term itself."""
+    if isinstance(term, tirx.Mul):
+        yield from factors_of(term.a)
+        yield from factors_of(term.b)
+    else:
+        yield term
+
+
+def with_fields(block: SBlock, **fields: Any) -> SBlock:
+    """A copy of a block in which some fields, by their names, are others."""
+    return s_tir.SBlock(*(fields.get(name, getattr(block, name)) for name in _BLOCK_FIELDS))
 
 
 def unconditional(term: Expr, *, selections: bool = True) -> tuple[list[Expr], Expr]:

@@ -1,4 +1,4 @@
-"""Rows whose places wrap or are clamped are told from vectors that overlap."""
+"""Rows that wrap or are clamped need scalar ends; vectors that overlap do not."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
 from edgetune.errors import UsageError
-from edgetune.graph.reduction_stage import is_choice
+from edgetune.graph.reduction_stage import is_choice, with_fields
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock
 from edgetune.schedule.sketches.block_analysis import mentions
 from edgetune.schedule.sketches.places import integers_at
@@ -75,19 +75,7 @@ def with_branches(function: PrimFunc) -> PrimFunc:
             return tirx.if_then_else(node.condition, node.true_value, node.false_value) if unsafe else node
 
         body = tvm_ffi.structural_map(block.body, (tirx.Select, branch))
-        if body.same_as(block.body):
-            return block
-        return s_tir.SBlock(
-            block.iter_vars,
-            block.reads,
-            block.writes,
-            block.name_hint,
-            body,
-            block.init,
-            block.alloc_buffers,
-            block.match_buffers,
-            block.annotations,
-        )
+        return block if body.same_as(block.body) else with_fields(block, body=body)
 
     return tvm_ffi.structural_map(function, (s_tir.SBlock, rewrite))
 
@@ -100,7 +88,10 @@ def _is_inside(index: Expr, extent: int, axes: Sequence[IterVar]) -> bool:
     bound = analyzer.const_int_bound(index)
     if int(bound.min_value) >= 0 and int(bound.max_value) < extent:
         return True
-    named = integers_at(index, _places([axis for axis in axes if mentions(index, axis.var)]))
+    used = [axis for axis in axes if mentions(index, axis.var)]
+    if prod(int(axis.dom.extent) for axis in used) > _MOST_PLACES:
+        return False
+    named = integers_at(index, _places(used))
     return named is not None and int(named.min()) >= 0 and int(named.max()) < extent
 
 

@@ -23,6 +23,7 @@ from edgetune.frontend.tensor_expression.stored_values import statements_in, wit
 from edgetune.graph.reduction_stage import (
     ReductionStage,
     conjuncts,
+    factors_of,
     is_branch,
     is_zero_constant,
     mentions,
@@ -64,14 +65,6 @@ def _analyzer(stage: ReductionStage) -> sym.Analyzer:
     for one, extent in (*stage.spatial, *stage.summed):
         analyzer.bind(one, ir.Range(0, extent))
     return analyzer
-
-
-def _factors(value: Expr) -> Iterator[Expr]:
-    if isinstance(value, tirx.Mul):
-        yield from _factors(value.a)
-        yield from _factors(value.b)
-    else:
-        yield value
 
 
 def _product(factors: Sequence[Expr]) -> Expr:
@@ -178,7 +171,7 @@ def _with_conditional_factors(stage: ReductionStage) -> ReductionStage:
     parts, analyzer = list(conjuncts(condition)), _analyzer(stage)
     if not mentions(condition, stage.spatial[-1][0]) or not all(type(part) in COMPARISONS for part in parts):
         return stage
-    factors = list(_factors(value))
+    factors = list(factors_of(value))
     needed = [_outside(factor, analyzer) for factor in factors]
     inside = next((number for number, slacks in enumerate(needed) if not slacks), None)
     if inside is None or len([slacks for slacks in needed if slacks]) != 1:

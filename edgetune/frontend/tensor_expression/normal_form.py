@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
-from edgetune.graph.reduction_stage import is_branch
+from edgetune.graph.reduction_stage import is_branch, with_fields
 from edgetune.graph.tvm_types import BufferLoad, Expr, For, IterVar, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 from edgetune.schedule.sketches.block_analysis import expressions, extent_of, mentions
 from edgetune.schedule.sketches.idle_steps import substituted
@@ -47,16 +47,11 @@ def _without_single_terms(realize: Stmt) -> Stmt:
         return realize
     kept = [int(axis.iter_type) != _REDUCTION for axis in block.iter_vars]
     first = {axis.var: axis.dom.min for axis in summed}
-    alone = s_tir.SBlock(
-        [axis for axis, stays in zip(block.iter_vars, kept, strict=True) if stays],
-        [substituted(region, first) for region in block.reads],
-        block.writes,
-        block.name_hint,
-        substituted(block.body, first),
-        block.init,
-        block.alloc_buffers,
-        block.match_buffers,
-        block.annotations,
+    alone = with_fields(
+        block,
+        iter_vars=[axis for axis, stays in zip(block.iter_vars, kept, strict=True) if stays],
+        reads=[substituted(region, first) for region in block.reads],
+        body=substituted(block.body, first),
     )
     values = [value for value, stays in zip(realize.iter_values, kept, strict=True) if stays]
     return s_tir.SBlockRealize(values, realize.predicate, alone)
@@ -90,17 +85,7 @@ def _without_sum(block: SBlock) -> SBlock:
             body = tirx.BufferStore(body.buffer, body.value.b, body.indices)
     body = tvm_ffi.structural_map(body, (ir.TensorLoad, value))
     reads = [region for region in block.reads if not region.source.same_as(first.buffer)]
-    return s_tir.SBlock(
-        block.iter_vars,
-        reads,
-        block.writes,
-        block.name_hint,
-        body,
-        None,
-        block.alloc_buffers,
-        block.match_buffers,
-        block.annotations,
-    )
+    return with_fields(block, reads=reads, body=body, init=None)
 
 
 def _without_divisors(block: SBlock) -> SBlock:
@@ -217,14 +202,4 @@ def _remade(block: SBlock, reads: Sequence[Node], body: Node) -> SBlock:
     taken = len(block.iter_vars) > 0 and str(block.name_hint) == "root"
     if same and not taken:
         return block
-    return s_tir.SBlock(
-        block.iter_vars,
-        reads,
-        block.writes,
-        "root_stage" if taken else block.name_hint,
-        body,
-        block.init,
-        block.alloc_buffers,
-        block.match_buffers,
-        block.annotations,
-    )
+    return with_fields(block, reads=reads, name_hint="root_stage" if taken else block.name_hint, body=body)

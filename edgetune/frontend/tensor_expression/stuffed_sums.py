@@ -12,7 +12,7 @@ interleaved results, with what follows. Lanes run along the phases and channels 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
@@ -24,7 +24,16 @@ from tvm import ir, sym, tirx
 from edgetune.frontend.tensor_expression.reordered import among, written_by
 from edgetune.frontend.tensor_expression.short_sums import term_of_sum
 from edgetune.frontend.tensor_expression.stuffed_windows import StuffedWindow, is_of_one, window_of, with_ends
-from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, conjuncts, is_choice, variable, with_places
+from edgetune.graph.reduction_stage import (
+    Axis,
+    ReductionStage,
+    buffer_of,
+    conjuncts,
+    factors_of,
+    is_choice,
+    variable,
+    with_places,
+)
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Stmt, TvmBuffer, Var
 from edgetune.schedule.sketches.block_analysis import (
     BlockStage,
@@ -325,7 +334,7 @@ def _inlined(value: Expr, stage: BlockStage) -> Expr:
 
 def _phases(total: BlockStage, term: Expr, constants: Sequence[TvmBuffer]) -> _Phases | None:
     """What a sum of `term` is in phases; None where it is not over a tensor with zeros between its elements."""
-    factors = list(_factors(term))
+    factors = list(factors_of(term))
     stuffed = [one for one in factors if is_choice(one)]
     if len(stuffed) != 1:
         return None
@@ -367,14 +376,6 @@ def _phases(total: BlockStage, term: Expr, constants: Sequence[TvmBuffer]) -> _P
         return None
     read = [node.source for one in others for node in expressions(one) if isinstance(node, ir.TensorLoad)]
     return _Phases(total, load, tuple(others), tuple(known), all(among(one, constants) for one in read))
-
-
-def _factors(term: Expr) -> Iterator[Expr]:
-    if isinstance(term, tirx.Mul):
-        yield from _factors(term.a)
-        yield from _factors(term.b)
-    else:
-        yield term
 
 
 def _elements(value: Expr) -> tuple[list[Expr], Expr]:
