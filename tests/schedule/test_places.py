@@ -17,6 +17,7 @@ from tests.sketch_samples import prim_func
     ("place", "apart"),
     [
         (lambda q, c: (c + q % 3 + 1) % 100, True),  # wraps at 99, which 3 divides
+        (lambda q, c: (c + q % 3) % 100, True),  # not in the first row
         (lambda _, c: (c + 1) % 100, True),
         (lambda _, c: tirx.min(c + 1, 99), True),
         (lambda _, c: tirx.min(c // 8 * 8, 92) + c % 8, False),

@@ -94,16 +94,20 @@ def moves_in_parts(stage: BlockStage) -> bool:
     if not stage.spatial or not isinstance(store, tirx.BufferStore) or extent_of(stage.spatial[-1]) > MOST_PLACES:
         return False
     *outer, lane = stage.spatial
-    places = {**{axis.var: np.asarray(0) for axis in outer}, lane.var: np.arange(extent_of(lane))}
-    for load in expressions(store.value):
-        if not isinstance(load, ir.TensorLoad) or not load.indices or not mentions(load.indices[-1], lane.var):
-            continue
-        found = integers_at(load.indices[-1], places)
-        steps = None if found is None else np.diff(found) == 1
-        if steps is None or not steps.size or not _NEARLY_ALL <= float(steps.mean()) < 1.0:
-            continue
-        if not any(not np.any((np.flatnonzero(~steps) + 1) % width) for width in _widths(load.indices[-1], lane.var)):
-            return True
+    for side in (0, 1):  # the first place of the other axes, and the last
+        others = {axis.var: np.asarray(side * (extent_of(axis) - 1)) for axis in outer}
+        places = {**others, lane.var: np.arange(extent_of(lane))}
+        for load in expressions(store.value):
+            if not isinstance(load, ir.TensorLoad) or not load.indices or not mentions(load.indices[-1], lane.var):
+                continue
+            found = integers_at(load.indices[-1], places)
+            steps = None if found is None else np.diff(found) == 1
+            if steps is None or not steps.size or not _NEARLY_ALL <= float(steps.mean()) < 1.0:
+                continue
+            if not any(
+                not np.any((np.flatnonzero(~steps) + 1) % width) for width in _widths(load.indices[-1], lane.var)
+            ):
+                return True
     return False
 
 
