@@ -102,9 +102,7 @@ def _place(index: Expr, stage: BlockStage) -> _Place | None:
     parts = list(_affine_parts(index))
     if not parts or parts[0].same_as(index):
         return None
-    analyzer = sym.Analyzer()
-    for axis in (*stage.spatial, *stage.reduction):
-        analyzer.bind(axis.var, axis.dom)
+    analyzer = stage.analyzer()
     core, place = parts[0], tirx.Var("place", index.ty)
     bound = analyzer.const_int_bound(core)
     first, end = int(bound.min_value), int(bound.max_value) + 1

@@ -31,10 +31,17 @@ from edgetune.frontend.tensor_expression.operand_copies import (
     reading,
     turned,
 )
-from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, among, written_by
+from edgetune.frontend.tensor_expression.reordered import (
+    OrderConflict,
+    Orders,
+    among,
+    elements_of,
+    made_stage,
+    written_by,
+)
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Stmt, TvmBuffer
 from edgetune.schedule.rules.tiling import loads_of
-from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions, stage_of
+from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions
 from edgetune.schedule.sketches.idle_steps import substituted
 from edgetune.schedule.sketches.places import integers_at
 from edgetune.schedule.sketches.row_reduction import steps_by_one
@@ -64,7 +71,7 @@ def with_copied_operands(stages: Sequence[BlockStage], constants: Sequence[TvmBu
     total, place = found[0], stages.index(found[0])
     before, after = list(stages[:place]), list(stages[place + 1 :])
     borders = _copies_of(total, constants, padded)
-    inside = _stage_of(reading(total, borders)) if borders else total
+    inside = made_stage(reading(total, borders)) if borders else total
     phases = [*_copies_of(inside, constants, in_phases), *_copies_of(inside, constants, _repeated)]
     if not borders and not phases:
         across = turned(total, constants)
@@ -73,7 +80,7 @@ def with_copied_operands(stages: Sequence[BlockStage], constants: Sequence[TvmBu
             return [*first, *([copy.made] for copy in across), [reading(total, across), *after]]
         return _with_padded_rows(before, [total, *after])
     skipped = [copy for copy in borders if copy.skipped]
-    rows = _stage_of(reading(total, skipped, selecting=True)) if skipped else total
+    rows = made_stage(reading(total, skipped, selecting=True)) if skipped else total
     orders = _lanes_elsewhere(rows, constants, [*borders, *phases])
     first = [[*before]] if before else []
     if orders is None:
@@ -112,12 +119,6 @@ def _pads_rows_of(stage: BlockStage, total: BlockStage) -> bool:
     return bool(along) and shared and not stage.reduction and stage.branches_along(stage.spatial[-1])
 
 
-def _stage_of(statement: Stmt) -> BlockStage:
-    stage = stage_of(statement)
-    assert stage is not None, "a stage that reads copies is a stage"  # noqa: S101
-    return stage
-
-
 def _copies_of(
     total: BlockStage, constants: Sequence[TvmBuffer], copy_of: Callable[[BlockStage, TvmBuffer], OperandCopy | None]
 ) -> list[OperandCopy]:
@@ -134,7 +135,7 @@ def _lanes_elsewhere(total: BlockStage, constants: Sequence[TvmBuffer], copies: 
     `copies` are those with the lanes where they are. Vectors along an axis that no window or condition mentions are
     whole and aligned, but results are copied too.
     """
-    moved = sum(_elements(new.source) for copy in copies for _, new in copy.replaced[:1])
+    moved = sum(elements_of(new.source) for copy in copies for _, new in copy.replaced[:1])
     least = total.work / CORE.lanes * _UNALIGNED + MOVE * moved
     best = None
     for number, axis in enumerate(total.spatial[:-1]):
@@ -144,7 +145,7 @@ def _lanes_elsewhere(total: BlockStage, constants: Sequence[TvmBuffer], copies: 
         orders = _last_in(total, number, constants)
         if orders is None:
             continue
-        elements = sum(map(_elements, orders.buffers()))
+        elements = sum(map(elements_of, orders.buffers()))
         cycles = total.work / extent * -(-extent // CORE.lanes) / 2 + MOVE * elements
         if cycles < least:
             least, best = cycles, orders
@@ -166,10 +167,6 @@ def _last_in(total: BlockStage, number: int, constants: Sequence[TvmBuffer]) -> 
         except OrderConflict:
             return None
     return orders
-
-
-def _elements(buffer: TvmBuffer) -> int:
-    return prod(int(extent) for extent in buffer.ty.shape)
 
 
 def _repeated(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
@@ -216,9 +213,7 @@ def _divided(total: BlockStage, load: BufferLoad, lane: IterVar) -> tuple[Expr, 
         return None
     if str(last.ty.dtype) != "int32":
         return None
-    analyzer = sym.Analyzer()
-    for axis in (*total.spatial, *total.reduction):
-        analyzer.bind(axis.var, axis.dom)
+    analyzer = total.analyzer()
     others = [axis.var for axis in (*total.spatial, *total.reduction) if not axis.same_as(lane)]
     start = {one: tirx.IntImm(str(one.ty.dtype), 0) for one in others}
     place = analyzer.simplify(substituted(last, start))

@@ -8,12 +8,13 @@ lie in memory as before. Sums whose operands all have vectors along the terms st
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from edgetune.frontend.tensor_expression.reordered import among
 from edgetune.frontend.tensor_expression.stored_values import statements_in
 from edgetune.graph.reduction_stage import mentions
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, IterVar, Node, PrimFunc, Stmt, TvmBuffer, Var
@@ -65,7 +66,7 @@ def _of_sum(stage: BlockStage, kept: Sequence[TvmBuffer]) -> list[_Divided]:
         return []
     last, written = stage.spatial[-1], stage.block.writes[0].source
     operands = [load for load in _loads(stage) if not load.source.same_as(written)]
-    kinds = {type(node) for load in operands if not _among(load.source, kept) for node in _divisions(load, last)}
+    kinds = {type(node) for load in operands if not among(load.source, kept) for node in _divisions(load, last)}
     both = {type(node) for node in _divisions(stage.block.body, last)}
     if not kinds or len(both) < len(_DIVISIONS) or all(_runs_along(load, stage.reduction) for load in operands):
         return []
@@ -107,7 +108,7 @@ def _spread(begun: Sequence[_Divided], stages: Sequence[BlockStage], kept: Seque
     done = 0
     while done < len(found):
         one, done = found[done], done + 1
-        if _among(one.buffer, kept):
+        if among(one.buffer, kept):
             raise _Conflict
         for stage in stages:
             for buffer, indices in _accesses(stage):
@@ -171,10 +172,6 @@ def _loads(stage: BlockStage) -> list[BufferLoad]:
     found: list[BufferLoad] = []
     tvm_ffi.structural_walk(stage.block.body, (ir.TensorLoad, found.append))
     return found
-
-
-def _among(buffer: TvmBuffer, others: Collection[TvmBuffer]) -> bool:
-    return any(buffer.same_as(other) for other in others)
 
 
 def _rebuilt(function: PrimFunc, stages: Sequence[BlockStage], divided: Sequence[_Divided]) -> PrimFunc:
@@ -256,7 +253,7 @@ def _statement(
     tvm_ffi.structural_walk(body, (ir.TensorLoad, loads.append))
     tvm_ffi.structural_walk(body, (tirx.BufferStore, stores.append))
     written = [one.buffer for one in stores]
-    reads = [point_region(one.source, one.indices) for one in loads if not _among(one.source, written)]
+    reads = [point_region(one.source, one.indices) for one in loads if not among(one.source, written)]
     writes = [point_region(one.buffer, one.indices) for one in stores]
     axes: list[tuple[Var, int, int]] = []
     for axis in (*stage.spatial, *stage.reduction):

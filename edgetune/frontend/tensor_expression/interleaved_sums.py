@@ -15,19 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, prod
+from math import inf
 
 import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
 from edgetune.frontend.tensor_expression.copied_operands import with_copied_operands
-from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, written_by
+from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, elements_of, made_stage, written_by
 from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, variable, with_places
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, IterVar, Node, Stmt, TvmBuffer
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
 from edgetune.schedule.rules.tiling import Core, loads_of
-from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stage_of, stores
+from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stores
 
 _CORE = Core(lanes=16, registers=32, l1_bytes=32768)
 _MOST_IN_ROW = 7
@@ -83,9 +83,9 @@ def _apart(total: BlockStage, constants: Sequence[TvmBuffer]) -> _Way | None:
         return None
     result = written_by(rows)
     copied = [buffer for buffer in orders.buffers() if not buffer.same_as(result)]
-    cycles = rows.work / _CORE.lanes * _UNALIGNED + _MOVE * sum(map(_elements, [*copied, result]))
+    cycles = rows.work / _CORE.lanes * _UNALIGNED + _MOVE * sum(map(elements_of, [*copied, result]))
     made = orders.stage(rows, rows.name, rows.reduction)
-    kernels = with_copied_operands([_stage(made)], constants) or [[made]]
+    kernels = with_copied_operands([made_stage(made)], constants) or [[made]]
     last = _interleaved(total, orders.moved(result))
     return _Way(cycles, extent_of(rows.spatial[-1]), [*([orders.copy(one)] for one in copied), *kernels, [last]])
 
@@ -99,9 +99,9 @@ def _along_terms(total: BlockStage) -> _Way | None:
         if not 1 < in_row <= _MOST_IN_ROW or extent_of(axis) < 2 * _CORE.lanes or not _ordered(total, axis, orders):
             continue
         made = orders.stage(total, total.name, total.reduction)
-        stage = _stage(made)
+        stage = made_stage(made)
         if orders.buffers() and number in contiguous_axes(stage):
-            cycles = _factored(stage, number) + _MOVE * sum(map(_elements, orders.buffers()))
+            cycles = _factored(stage, number) + _MOVE * sum(map(elements_of, orders.buffers()))
             ways.append(_Way(cycles, in_row, [*([orders.copy(one)] for one in orders.buffers()), [made]]))
     return min(ways, key=lambda way: way.cycles, default=None)
 
@@ -169,7 +169,7 @@ def _divided(total: BlockStage) -> BlockStage | None:
     made = s_tir.SBlock([], reads, [point_region(out, at)], "", body, init)
     kinds = [*([0] * len(axes)), *(int(one.iter_type) for one in total.reduction)]
     every = [*axes, *summed]
-    return _stage(loops_around(total.name, [one for one, _ in every], [extent for _, extent in every], kinds, made))
+    return made_stage(loops_around(total.name, [one for one, _ in every], [extent for _, extent in every], kinds, made))
 
 
 def _orders(rows: BlockStage) -> Orders | None:
@@ -236,13 +236,3 @@ def _interleaved(total: BlockStage, apart: TvmBuffer) -> Stmt:
     return ReductionStage(
         name, written_by(total), tuple(at), tuple(axes), (), tirx.BufferLoad(apart, places)
     ).statement()
-
-
-def _stage(statement: Stmt) -> BlockStage:
-    stage = stage_of(statement)
-    assert stage is not None, "a sum in another order is a stage"  # noqa: S101
-    return stage
-
-
-def _elements(buffer: TvmBuffer) -> int:
-    return prod(int(extent) for extent in buffer.ty.shape)

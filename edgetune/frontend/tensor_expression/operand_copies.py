@@ -86,13 +86,6 @@ def reading(total: BlockStage, copies: Sequence[OperandCopy], *, selecting: bool
     return loops_around(total.name, [axis.var for axis in axes], [extent_of(axis) for axis in axes], kinds, made)
 
 
-def _analyzer(stage: BlockStage) -> sym.Analyzer:
-    analyzer = sym.Analyzer()
-    for axis in (*stage.spatial, *stage.reduction):
-        analyzer.bind(axis.var, axis.dom)
-    return analyzer
-
-
 def all_loads(stage: BlockStage, buffer: TvmBuffer) -> list[BufferLoad]:
     """Every load of a tensor in a stage, the same place as often as it is there."""
     values = (node for store in stores(stage.block.body) for node in expressions(store.value))
@@ -101,7 +94,7 @@ def all_loads(stage: BlockStage, buffer: TvmBuffer) -> list[BufferLoad]:
 
 def in_phases(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     """The copy of a tensor that the lanes read with gaps, phase after phase; None where that is no gain."""
-    lane, analyzer = total.spatial[-1].var, _analyzer(total)
+    lane, analyzer = total.spatial[-1].var, total.analyzer()
     loads = all_loads(total, buffer)
     found = [_stride(load, lane, analyzer) for load in loads]
     steps = {stride for stride, _ in found}
@@ -166,7 +159,7 @@ def padded(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
 
     Loads without a condition, as one factor of an autocorrelation, read the tensor itself.
     """
-    lane, analyzer = total.spatial[-1].var, _analyzer(total)
+    lane, analyzer = total.spatial[-1].var, total.analyzer()
     values = [node for store in stores(total.block.body) for node in expressions(store.value)]
     branches = [node for node in values if _is_branch_around(node, buffer)]
     if not branches:

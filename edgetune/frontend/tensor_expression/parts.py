@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 import tvm_ffi
 from tvm import ir, s_tir, tirx
@@ -34,7 +33,7 @@ from edgetune.frontend.tensor_expression.copied_operands import with_copied_oper
 from edgetune.frontend.tensor_expression.interleaved_sums import with_interleaved_sums
 from edgetune.frontend.tensor_expression.member_lanes import with_members_as_lanes
 from edgetune.frontend.tensor_expression.product_lanes import with_product_lanes
-from edgetune.frontend.tensor_expression.reordered import among
+from edgetune.frontend.tensor_expression.reordered import among, elements_of
 from edgetune.frontend.tensor_expression.short_rows import with_rows_as_lanes, with_turned_rows
 from edgetune.frontend.tensor_expression.stuffed_sums import with_phases
 from edgetune.frontend.tensor_expression.whole_rows import with_whole_rows
@@ -256,7 +255,7 @@ def _shares_operands(stage: BlockStage) -> bool:
     """
     reads = [region.source for region in stage.reads()]
     operands = {(str(load.source.name), *axes_of(stage, load)) for load in loads_of(stage)}
-    return len(operands) > 1 and all(stage.work >= _LEAST_USES * _elements(buffer) for buffer in reads)
+    return len(operands) > 1 and all(stage.work >= _LEAST_USES * elements_of(buffer) for buffer in reads)
 
 
 def _only_moves(stage: BlockStage) -> bool:
@@ -291,11 +290,7 @@ def _shared_elements(writers: Sequence[BlockStage], readers: Sequence[BlockStage
     """Elements of the tensors that some of `writers` write and some of `readers` read."""
     read = [region.source for stage in readers for region in stage.reads()]
     written = [write.source for stage in writers for write in stage.block.writes]
-    return sum(_elements(buffer) for buffer in written if among(buffer, read))
-
-
-def _elements(buffer: TvmBuffer) -> int:
-    return prod(int(extent) for extent in buffer.ty.shape)
+    return sum(elements_of(buffer) for buffer in written if among(buffer, read))
 
 
 def _statement(analysis: BlockAnalysis, stage: BlockStage | Stmt) -> Stmt:

@@ -15,7 +15,7 @@ from math import inf, prod
 
 from tvm import tirx
 
-from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, among, written_by
+from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, among, elements_of, written_by
 from edgetune.graph.tvm_types import BufferLoad, IterVar, Stmt, TvmBuffer
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
 from edgetune.schedule.rules.tiling import Core, loads_of
@@ -170,7 +170,7 @@ def _cycles_in_place(product: BlockStage, constants: Sequence[TvmBuffer]) -> flo
     spatial = _vector_steps(product, extent_of(axis), lanes) / 2
     if across:
         spatial *= _PACKED if _shares_rows(product) else _LONE_ROW
-        spatial += _MOVE * sum(_elements(load.source) for load in across)
+        spatial += _MOVE * sum(elements_of(load.source) for load in across)
     if any(_place(load, axis) is None for load in across):
         spatial = inf  # what lies across the lanes cannot be packed
     terms = [_factored(product, axis) for axis in contiguous_axes(product, constants)]
@@ -231,7 +231,3 @@ def _is_contiguous(load: BufferLoad, axis: IterVar) -> bool:
     """Whether a step along an axis moves a load by one element."""
     *others, last = load.indices
     return steps_by_one(last, axis.var) and not any(mentions(index, axis.var) for index in others)
-
-
-def _elements(buffer: TvmBuffer) -> int:
-    return prod(int(extent) for extent in buffer.ty.shape)

@@ -5,14 +5,15 @@ Rows of whole lines of a cache begin at one, so that few vectors lie in two. Wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from math import prod
 
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, IterVar, Node, Stmt, TvmBuffer
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
-from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions
+from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions, stage_of
 
 _LINE = 16
 """Elements of float32 in a line of a cache."""
@@ -152,9 +153,21 @@ def written_by(stage: BlockStage) -> TvmBuffer:
     return stage.block.writes[0].source
 
 
-def among(buffer: TvmBuffer, buffers: Sequence[TvmBuffer]) -> bool:
+def among(buffer: TvmBuffer, buffers: Collection[TvmBuffer]) -> bool:
     """Whether `buffer` is one of `buffers`."""
     return any(buffer.same_as(one) for one in buffers)
+
+
+def elements_of(buffer: TvmBuffer) -> int:
+    """The number of elements of a tensor."""
+    return prod(int(extent) for extent in buffer.ty.shape)
+
+
+def made_stage(statement: Stmt) -> BlockStage:
+    """The stage of a statement that a rule has made."""
+    stage = stage_of(statement)
+    assert stage is not None, "what a rule makes is a stage"  # noqa: S101
+    return stage
 
 
 def mentioned(region: Node, axis: IterVar) -> bool:

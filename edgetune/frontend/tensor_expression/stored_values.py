@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from math import prod
@@ -149,7 +149,7 @@ def loading(statement: Stmt, changes: Sequence[tuple[Expr, Expr]]) -> Stmt:
         regions = [region for region in block.reads if among(region.source, read) and not _is_one(region, changes)]
         loads = [one for _, new in changes for one in expressions(new) if isinstance(one, ir.TensorLoad)]
         known = [region.source for region in regions]
-        added = [_region(load) for load in _different(loads) if not among(load.source, known)]
+        added = [_region(load) for load in different_loads(loads) if not among(load.source, known)]
         return s_tir.SBlock(
             block.iter_vars,
             [*regions, *added],
@@ -163,7 +163,8 @@ def loading(statement: Stmt, changes: Sequence[tuple[Expr, Expr]]) -> Stmt:
     return tvm_ffi.structural_map(statement, (s_tir.SBlock, rewrite))
 
 
-def _different(loads: Sequence[BufferLoad]) -> list[BufferLoad]:
+def different_loads(loads: Iterable[BufferLoad]) -> list[BufferLoad]:
+    """The loads without those of an element that an earlier one reads."""
     found: list[BufferLoad] = []
     for load in loads:
         if not any(tvm_ffi.structural_equal(load, one) for one in found):

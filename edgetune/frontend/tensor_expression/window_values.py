@@ -21,6 +21,7 @@ from tvm import ir, sym, tirx
 from edgetune.frontend.tensor_expression.stored_values import (
     StoredValue,
     axes_of,
+    different_loads,
     is_one_of,
     kept,
     loading,
@@ -179,7 +180,7 @@ def _is_worth_it(value: Expr, windows: _Windows, block: SBlock, known: _Known, *
 def _read_by_neighbours(value: Expr, known: _Known) -> list[TvmBuffer]:
     """The stages that a value reads at several places, and that take more to repeat than to store and load."""
     found = []
-    loads = _different(node for node in expressions(value) if isinstance(node, ir.TensorLoad))
+    loads = different_loads(node for node in expressions(value) if isinstance(node, ir.TensorLoad))
     for buffer, work in known.repeated:
         uses = sum(load.source.same_as(buffer) for load in loads)
         if uses > 1 and uses * work.whole > _GAIN * (work.whole + _STORE + uses):
@@ -279,7 +280,7 @@ def _work(value: Expr, known: _Known) -> _Work | None:
             operations += _DIVISION
         elif isinstance(node, _ARITHMETIC):
             operations += 1
-    for load in _different(node for node in _values(value) if isinstance(node, ir.TensorLoad)):
+    for load in different_loads(node for node in _values(value) if isinstance(node, ir.TensorLoad)):
         repeated = known.of(load.source)
         operations += 0 if repeated is None else repeated.operations
         loads += 1 if repeated is None else repeated.loads
@@ -295,14 +296,6 @@ def _values(value: Expr) -> Iterator[Expr]:
     for part in value.args if isinstance(value, ir.Call) else named:
         if isinstance(part, ir.Expr) and not isinstance(value, (tirx.IntImm, tirx.FloatImm)):
             yield from _values(part)
-
-
-def _different(loads: Iterator[BufferLoad]) -> list[BufferLoad]:
-    found: list[BufferLoad] = []
-    for load in loads:
-        if not any(tvm_ffi.structural_equal(load, one) for one in found):
-            found.append(load)
-    return found
 
 
 def _has_condition(value: Expr) -> bool:

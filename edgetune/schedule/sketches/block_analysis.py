@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from tvm import DataType, ir, s_tir, tirx
+from tvm import DataType, ir, s_tir, sym, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.graph.kernels import FREE_LAYOUTS
@@ -64,6 +64,13 @@ class BlockStage:
     def work(self) -> int:
         """Number of executions of the body."""
         return prod(self.spatial_extents) * prod(self.reduction_extents)
+
+    def analyzer(self) -> sym.Analyzer:
+        """An analyzer that knows the extents of all axes."""
+        made = sym.Analyzer()
+        for axis in (*self.spatial, *self.reduction):
+            made.bind(axis.var, axis.dom)
+        return made
 
     def writes_its_axes(self) -> bool:
         """Whether the stage writes one buffer, at exactly its spatial axes in their order."""

@@ -15,7 +15,7 @@ from functools import reduce
 import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
-from edgetune.graph.reduction_stage import conjuncts
+from edgetune.graph.reduction_stage import conjuncts, is_zero_constant
 from edgetune.graph.tvm_types import BufferStore, Expr, For, Node, Stmt, Var
 from edgetune.schedule.sketches.block_analysis import is_one
 
@@ -101,7 +101,8 @@ def _selection(store: Stmt) -> Expr | None:
             continue
         parts = list(conjuncts(one.condition))
         if (sums or len(parts) == 1) and all(type(part) in COMPARISONS for part in parts):
-            constant = _is_zero(one.false_value) if sums else isinstance(one.false_value, tirx.FloatImm | tirx.IntImm)
+            other = one.false_value
+            constant = is_zero_constant(other) if sums else isinstance(other, tirx.FloatImm | tirx.IntImm)
             return one if constant else None
     return None
 
@@ -113,10 +114,6 @@ def _accumulates(store: BufferStore) -> bool:
         and load.source.same_as(store.buffer)
         and all(a.same_as(b) for a, b in zip(load.indices, store.indices, strict=True))
     )
-
-
-def _is_zero(value: Expr) -> bool:
-    return isinstance(value, tirx.FloatImm | tirx.IntImm) and float(value.value) == 0.0
 
 
 def _extreme(value: Expr, loops: Sequence[For], sign: int) -> Expr | None:
