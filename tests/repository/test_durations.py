@@ -1,0 +1,107 @@
+"""What a run costs is counted by the kernel and shown by room; a file that costs much has a reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.durations import table
+from tests.durations.processes import accounted, program
+from tests.durations.run import DURATIONS
+
+ROOT = Path(__file__).parents[2]
+TESTS = """
+import os, subprocess, time
+
+def test_compiles(tmp_path):
+    (tmp_path / "a.c").write_text("int a(void); int a(void) { return 1; }")
+    subprocess.run(["sh", "-c", "gcc -c a.c && true"], cwd=tmp_path, check=True, env={"PATH": os.environ["PATH"]})
+
+def test_computes():
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
+        pass
+"""
+_RUN = """
+import sys
+from pathlib import Path
+from tests.durations import processes, run
+processes._accounting = lambda path: None  # there is one for the machine: it may be that of the run that this test is part of
+run.DURATIONS = Path(sys.argv[1])
+sys.exit(run.main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [("cc1", "gcc"), ("aarch64-linux-gnu-gcc-12", "gcc"), ("ld", "gcc"), ("clang-19", "clang"), ("ptxas", "nvcc"),
+     ("qemu-system-aarch64", "qemu"), ("python3.11", "python"), ("sshd", "sshd")],
+)  # fmt: skip
+def test_programs_go_by_one_name(name: str, label: str) -> None:
+    assert program(name) == label
+
+
+def test_records_of_the_kernel_are_read_as_it_writes_them() -> None:
+    """comp_t has 13 bits of number and 3 of an exponent to the base 8: 5 << 3 hundredths of a second are 0.4 s."""
+    times = (3, (1 << 13) | 5, 0, 0, 0, 0, 0, 0)
+    record = struct.pack("<BBHIIIIIIf8H16s", 0, 3, 0, 0, 0, 0, 1234, 1, 0, 0.5, *times, b"cc1")
+    assert list(accounted(record + b"half a record")) == [(1234, "cc1", pytest.approx(0.43))]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="left out, because this machine lacks root's rights")
+def test_what_a_file_costs_is_counted(tmp_path: Path) -> None:
+    """Whatever environment its programs get."""
+    (tmp_path / "test_some.py").write_text(TESTS)
+    (tmp_path / "conftest.py").write_text(
+        'def pytest_configure(config):\n    config.addinivalue_line("markers", "long")\n'
+    )
+    script, written = tmp_path / "run.py", tmp_path / "durations.json"
+    script.write_text(_RUN)
+    command = [
+        sys.executable,
+        str(script),
+        str(written),
+        "--numprocesses",
+        "2",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = json.loads(written.read_text()).values()
+    assert row["tests"] == 2
+    assert row["started"]["gcc"] >= 3  # the driver, cc1 and as
+    assert row["started"]["others"] >= 1
+    assert row["cpu_s"] >= 0.3
+    assert row["long_cpu_s"] == 0
+
+
+def test_rooms_add_up() -> None:
+    row = {
+        "tests": 2,
+        "wall_s": 3.0,
+        "cpu_s": 2.0,
+        "long_cpu_s": 1.0,
+        "started": {"gcc": 4},
+        "programs_cpu_s": {"gcc": 0.5},
+    }
+    rows = table.by_room({"tests/a/test_1.py": row, "tests/a/b/test_2.py": row, "tests/c/test_3.py": row})
+    assert [line[0] for line in rows] == ["room", "a", "c", "all"]
+    assert rows[1][1:8] == ["4", "6", "4", "2", "3", "1", "0"]
+    assert rows[-1][1] == "6"
+
+
+def test_each_dear_file_has_its_reason() -> None:
+    """`make durations` writes the file; a reason is a sentence in `tests/durations/table.py`."""
+    rows = json.loads(DURATIONS.read_text(encoding="utf-8"))
+    dear = {file for file, row in rows.items() if row["cpu_s"] > table.DEAR_S}
+    assert dear == set(table.REASONS)
+    assert all((ROOT / file).is_file() for file in dear)
