@@ -1,0 +1,103 @@
+"""Compiles C for tests and keeps the results in the user's cache folder: by text, command and compiler.
+
+A result is used again within a run and in later ones. `--no-compile-cache` compiles everything anew. What was used
+least recently is removed at the end of a run, down to `LIMIT` bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+LIMIT = 1 << 30
+_HOME = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+FOLDER = Path(_HOME) / "edgetune" / "compiled-for-tests"
+_SECONDS = 300
+
+
+class _Settings:
+    use_kept = True
+
+
+def bypass() -> None:
+    """Use nothing that was compiled earlier, and keep nothing."""
+    _Settings.use_kept = False
+
+
+@cache
+def _version(compiler: str) -> str:
+    """Return what tells a compiler from another one: its file, when that was written, and its words about itself."""
+    path = Path(shutil.which(compiler) or compiler).resolve()
+    words = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
+    return f"{path} {path.stat().st_mtime_ns if path.exists() else 0} {words}"
+
+
+def _key(command: Sequence[str], sources: Mapping[str, str], libraries: Sequence[str]) -> str:
+    parts = [_version(command[0]), *command, *libraries]
+    parts += [part for name in sources for part in (name, sources[name])]
+    return hashlib.sha256("\0".join(f"{len(part)} {part}" for part in parts).encode()).hexdigest()
+
+
+def compiled(
+    command: Sequence[str], sources: Mapping[str, str], folder: Path, *, result: str, libraries: Sequence[str] = ()
+) -> Path:
+    """Return the file that `command` makes of `sources`, texts by the names of their files.
+
+    The texts are written into `folder` in any case. The command gets their names, then `libraries`, `-o` and the
+    result's name `result`. Its texts may include only each other and what comes with the compiler.
+
+    Raises:
+        AssertionError: the compiler failed; with its words and the first text.
+    """
+    for name, text in sources.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    kept = FOLDER / f"{_key(command, sources, libraries)}{Path(result).suffix}"
+    if _Settings.use_kept and _touched(kept):
+        return kept
+    place = folder if not _Settings.use_kept else _scratch()
+    made = place / f"{os.getpid()}-{result}"
+    words = [*command, *(name for name in sources if name.endswith((".c", ".cpp"))), *libraries, "-o", str(made)]
+    done = subprocess.run(
+        words, cwd=folder, capture_output=True, text=True, errors="replace", check=False, timeout=_SECONDS
+    )
+    assert done.returncode == 0, f"{done.stderr[:4000]}\n{next(iter(sources.values()))}"
+    if not _Settings.use_kept:
+        return made
+    made.replace(kept)
+    return kept
+
+
+def _touched(kept: Path) -> bool:
+    """Note that a kept file is used now; False where there is none, which another run may have removed just now."""
+    try:
+        os.utime(kept)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _scratch() -> Path:
+    """Return a folder beside the kept files, for those that are not whole yet."""
+    place = FOLDER / "unfinished"
+    place.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def prune(limit: int = LIMIT) -> None:
+    """Remove the files that were used least recently, until the rest has at most `limit` bytes."""
+    found = []
+    for path in FOLDER.glob("*.*"):
+        try:
+            found.append((path.stat().st_mtime_ns, path.stat().st_size, path))
+        except FileNotFoundError:  # another run prunes as well
+            continue
+    total = 0
+    for _, size, path in sorted(found, reverse=True):
+        total += size
+        if total > limit:
+            path.unlink(missing_ok=True)
