@@ -1,6 +1,9 @@
 # make demo      set up, tune ds_cnn for this machine, build and verify the package, compare with ONNX Runtime
-# make test      set up, lint, type-check, run the tests
+# make test      set up, lint, type-check, run the tests: of the long ones those of changed rooms and a quarter (BASE=COMMIT)
+# make test-all  the same with all long tests and 300 new examples a property, before an issue is closed (SEED=NUMBER)
 # make system    install what the tests need from Debian (or print the line to type); no SSH server is started
+# make durations run all tests on two idle cores, as root, and write what each file costs into tests/durations.json
+# make durations-table  that file by room, by program, and the files that cost most
 # make conformance   run the ONNX backend node tests through the emitted C, write SUPPORT.md
 # make cuda-conformance  the same tests through CUDA kernels on the CPU (CUDA_CONFORMANCE=--help)
 # make cuda-check    all CUDA kernels of the small models on the CPU, against sums in double (CUDA_CHECK=paths of models)
@@ -37,24 +40,16 @@ NIGHTLY_SLICE := farm/test_two_hosts.py farm/test_engines.py farm/test_page.py r
 JOBS ?= 3
 DEMO_OUT := build/demo/ds_cnn
 
-# The version of GCC that this Debian has.
-GCC_MAJOR = $(or $(shell apt-cache depends gcc 2>/dev/null | sed -n 's/.*Depends: gcc-\([0-9]*\)$$/\1/p'),12)
-# For -m32 without gcc-multilib, which conflicts with the cross compilers: lib32gcc-12-dev (or so) libc6-dev-i386.
-SYSTEM_PACKAGES = gcc g++ make cmake pkgconf clang-19 libclang-rt-19-dev qemu-user qemu-system-arm openssh-client openssh-server locales \
-	lib32gcc-$(GCC_MAJOR)-dev libc6-dev-i386 musl-tools gcc-arm-none-eabi libnewlib-arm-none-eabi \
-	gcc-powerpc-linux-gnu libc6-dev-powerpc-cross postgresql chromium \
-	gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
-	gcc-arm-linux-gnueabihf libc6-dev-armhf-cross \
-	gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
-SYSTEM_PROGRAMS := gcc g++ make cmake pkg-config clang-19 qemu-aarch64 qemu-arm qemu-system-aarch64 \
-	aarch64-linux-gnu-gcc localedef qemu-ppc musl-gcc powerpc-linux-gnu-gcc arm-none-eabi-gcc \
-	arm-linux-gnueabihf-gcc riscv64-linux-gnu-gcc ssh-keygen ssh-agent ssh-add /usr/sbin/sshd chromium
-SYSTEM_LINE = apt-get update && sh .ci/no-new-servers.sh apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES)
+# What the rooms that changed are compared with: `make test` runs their long tests.
+BASE ?= HEAD~1
+# `make test-all` tries new examples each time, and prints the seed that repeats them.
+SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+RUN_TESTS = sh .ci/once-more.sh $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DELETE_ON_ERROR:
 # Tests and nights start hundreds of processes. Each would compile edgetune again where the environment forbids bytecode.
 export PYTHONDONTWRITEBYTECODE =
-.PHONY: all demo test lint types pytest format schemas system conformance cuda-conformance cuda-check cuda-packages cuda-proposals bundle-kills cuda-measure cuda-torch acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-copies nightly-slice nightly-page store-benchmark clean
+.PHONY: all demo test test-all try-system durations durations-table lint types pytest format schemas system conformance cuda-conformance cuda-check cuda-packages cuda-proposals bundle-kills cuda-measure cuda-torch acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-copies nightly-slice nightly-page store-benchmark clean
 
 all: test
 
@@ -89,7 +84,13 @@ demo: $(VENV)/.stamp-run
 	PATH="$(CURDIR)/$(BIN):$$PATH" DEMO_TIME=$(DEMO_TIME) bash examples/demo.sh $(DEMO_OUT)
 
 # --- checks -----------------------------------------------------------------------------------------------------
-test: lint types pytest
+# Where tools may not be installed, the tests that need them are left out by name. The environment comes after them.
+test: try-system
+	@$(MAKE) --no-print-directory lint types pytest
+
+test-all: try-system
+	@$(MAKE) --no-print-directory lint types
+	$(RUN_TESTS) --long all --hypothesis-profile all --hypothesis-seed $(SEED) $(PYTEST_FLAGS)
 
 lint: $(VENV)/.stamp-test
 	$(BIN)/ruff check .
@@ -102,7 +103,13 @@ types: $(VENV)/.stamp-test
 	$(BIN)/mypy edgetune examples tests $(wildcard benchmarks)
 
 pytest: $(VENV)/.stamp-test
-	sh .ci/once-more.sh $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_FLAGS)
+	$(RUN_TESTS) --long share --base $(BASE) $(PYTEST_FLAGS)
+
+durations: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.durations.run --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder --no-compile-cache $(PYTEST_FLAGS)
+
+durations-table: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.durations.table
 
 format: $(VENV)/.stamp-test
 	$(BIN)/ruff check --fix .
@@ -113,20 +120,10 @@ schemas: $(VENV)/.stamp-run
 	$(BIN)/python -m edgetune.farm.schema schemas
 
 system:
-	@missing=""; for program in $(SYSTEM_PROGRAMS); do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
-	for folder in /usr/lib/llvm-19/lib/clang/19/lib/linux /usr/aarch64-linux-gnu/include /usr/arm-linux-gnueabihf/include /usr/riscv64-linux-gnu/include \
-		/usr/powerpc-linux-gnu/include /usr/lib/gcc/x86_64-linux-gnu/$(GCC_MAJOR)/32 /usr/lib32 /usr/lib/arm-none-eabi/include \
-		/usr/share/i18n/locales /usr/lib/postgresql; do \
-		test -d $$folder || missing="$$missing $$folder"; done; \
-	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing python3-venv"; \
-	if test -z "$$missing"; then echo "system: all there"; exit 0; fi; \
-	echo "system: missing$$missing"; \
-	case "$$missing" in *python3-venv*) extra=" python3-venv" ;; *) extra="" ;; esac; \
-	if ! command -v apt-get >/dev/null; then echo "system: not Debian; install:$$missing"; exit 1; fi; \
-	if test "$$(id -u)" = 0; then export DEBIAN_FRONTEND=noninteractive; $(SYSTEM_LINE)$$extra; \
-	elif sudo --non-interactive true 2>/dev/null; then sudo --non-interactive sh -c "DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND; $(SYSTEM_LINE)$$extra"; \
-	else echo "system: type this, then run the same command again:"; \
-		echo "sudo sh -c '$(SYSTEM_LINE)$$extra'"; exit 1; fi
+	@sh .ci/system.sh .ci/tools.txt $(PYTHON)
+
+try-system:
+	@sh .ci/system.sh .ci/tools.txt $(PYTHON) || echo "system: the tests that need what is missing are left out"
 
 conformance: $(VENV)/.stamp-test
 	$(BIN)/python tests/conformance/run.py

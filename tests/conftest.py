@@ -1,7 +1,7 @@
 """Rules for the whole suite: a skipped test is a failed run, golden files are updated only when asked.
 
-Tests that need CUDA's compiler carry the mark `nvcc`. Where it is not installed they are skipped by name, and the run
-does not fail for that, unless --no-skips says that nothing may be missing, as in CI.
+Tests that need a tool which is not installed are left out by name, and the run does not fail for that, unless
+--no-skips says that nothing may be missing, as in CI. Those that need CUDA's compiler carry the mark `nvcc`.
 """
 
 from __future__ import annotations
@@ -10,24 +10,25 @@ import math
 import os
 import signal
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from os import sched_getaffinity, sched_setaffinity  # tests patch those of the module
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from edgetune.boards import statistics
 from edgetune.config.database_location import DatabaseLocation
 from edgetune.target.cuda_toolkit import WHEELS, find_nvcc
+from tests import compile_cache, examples
+from tests.missing_tools import LEFT_OUT, TOOLS, MissingTools
 from tests.postgresql_server import Place, PostgresqlServer
+from tests.selection import Selection
 
 GOLDEN = Path(__file__).parent / "golden"
-NO_NVCC = f"there is no nvcc: {WHEELS} installs it"
+NO_NVCC = f"{LEFT_OUT}nvcc: {WHEELS} installs it"
 
-# The machine that runs the suite may be busy: no deadline per example, and the same examples every time.
-settings.register_profile("edgetune", deadline=None, derandomize=True, max_examples=60)
-settings.load_profile("edgetune")
+examples.register_profiles()
 
 # A shell that starts the suite in its background has it ignore Ctrl-C, as would all processes that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
@@ -36,7 +37,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
-    parser.addoption("--no-skips", action="store_true", help="a test skipped for want of nvcc fails the run as well")
+    parser.addoption("--no-skips", action="store_true", help="a test left out for want of a tool fails the run")
+    parser.addoption("--no-compile-cache", action="store_true", help="use nothing that earlier tests or runs compiled")
+    share = "share: those of rooms that changed since --base, and a quarter of the others"
+    parser.addoption("--long", choices=["all", "share"], default="all", help=f"which long tests run; {share}")
+    parser.addoption("--base", metavar="COMMIT", default="HEAD~1", help="the commit that --long share compares with")
 
 
 @pytest.fixture(scope="session")
@@ -88,16 +93,16 @@ def no_sample_is_noisy(monkeypatch: pytest.MonkeyPatch) -> None:
 _SKIPPED = 9  # no code of pytest's own: tests that fail are run once more, which mends no skip
 
 
-class _NoSkips:
+class _Skips:
     """Fails the run when a test was skipped or expected to fail: it could not show what it is for.
 
-    `strict`: tests that were skipped for want of nvcc count as well.
+    What was left out for want of a tool counts only with `strict`; it is named with that tool.
     """
 
     def __init__(self, *, strict: bool) -> None:
         self.strict = strict
         self.names: list[str] = []
-        self.without_nvcc: list[str] = []
+        self.lacking: dict[str, list[str]] = defaultdict(list)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._count(report)
@@ -107,31 +112,47 @@ class _NoSkips:
 
     def _count(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         if report.skipped:
-            known = not self.strict and NO_NVCC in str(report.longrepr)
-            (self.without_nvcc if known else self.names).append(report.nodeid)
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+            tool = reason.partition(LEFT_OUT)[2]
+            (self.lacking[tool] if tool else self.names).append(report.nodeid)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self.names and session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
+        counted = self.names or (self.strict and self.lacking)
+        if counted and session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
             session.exitstatus = _SKIPPED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self.without_nvcc:
-            terminalreporter.write_sep("=", f"{len(self.without_nvcc)} skipped, because {NO_NVCC}", yellow=True)
-            for name in self.without_nvcc:
-                terminalreporter.write_line(name)
+        if self.lacking:
+            number = sum(len(names) for names in self.lacking.values())
+            verdict = ", which counts as failed" if self.strict else "; `make system` installs them"
+            terminalreporter.write_sep("=", f"{number} tests left out for want of tools{verdict}", yellow=True)
+            for tool in sorted(self.lacking, key=lambda one: -len(self.lacking[one])):
+                terminalreporter.write_line(f"{len(self.lacking[tool])} need {tool}")
         if self.names:
             terminalreporter.write_sep("=", f"{len(self.names)} skipped, which counts as failed", red=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "nvcc: needs CUDA's compiler, which the extra cuda installs")
-    config.pluginmanager.register(_NoSkips(strict=config.getoption("--no-skips")), "no-skips")
+    config.addinivalue_line(
+        "markers", "long: slow and end to end; `make test` runs a share of these (tests/selection.py)"
+    )
+    config.pluginmanager.register(_Skips(strict=config.getoption("--no-skips")), "skips")
+    config.pluginmanager.register(MissingTools(TOOLS.read_text(encoding="utf-8")), "missing-tools")
+    config.pluginmanager.register(Selection(config), "selection")
+    if config.getoption("--no-compile-cache"):
+        compile_cache.bypass()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        compile_cache.prune()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("nvcc") is not None and find_nvcc() is None:
-        pytest.skip(NO_NVCC)  # developers may lack it; with --no-skips, as in CI, a skipped test fails the run
+        pytest.skip(NO_NVCC)
 
 
 @pytest.fixture(scope="session")

@@ -249,21 +249,6 @@ def test_a_full_disk_behind_stdout() -> None:
         assert len(done.stderr.splitlines()) == 1
 
 
-def test_make_system_prints_the_line_where_it_may_not_install(folder: Path) -> None:
-    (folder / "sudo").write_text("#!/bin/sh\nexit 1\n", encoding="ascii")
-    (folder / "id").write_text("#!/bin/sh\necho 1000\n", encoding="ascii")
-    for name in ("sudo", "id"):
-        (folder / name).chmod(0o755)
-    path = f"{folder}:{os.environ['PATH']}"
-    command = ["make", "-s", "-C", str(ROOT), "system", "SYSTEM_PROGRAMS=gcc no-such-compiler"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path})
-    assert done.returncode != 0
-    assert "missing no-such-compiler" in done.stdout
-    line = done.stdout.strip().splitlines()[-1]
-    assert line.startswith("sudo sh -c 'apt-get update && sh .ci/no-new-servers.sh apt-get install --yes ")
-    assert " gcc " in line
-
-
 @pytest.mark.parametrize("before", [(), ("sshd",), ("postgresql",), ("sshd", "postgresql"), ("policy-rc.d",)])
 def test_make_system_starts_no_server(folder: Path, before: tuple[str, ...]) -> None:
     """The stand-in for apt-get asks what may be started as Debian's maintainer scripts do."""

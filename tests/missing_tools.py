@@ -1,0 +1,101 @@
+"""Leaves out, by name, the tests that need a tool which this machine lacks.
+
+`.ci/tools.txt` lists the tools. One that is missing gets a stand-in on PATH, which notes that it was called, and fails.
+A test that fails after it called a stand-in, or that looked for a missing tool at its place, is skipped: it could not
+show what it is for. So no test has to say which tools it needs, and none runs less than it can.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).parents[1] / ".ci" / "tools.txt"
+LEFT_OUT = "left out, because this machine lacks "
+_PREFIX = "edgetune-missing-tools-"
+_STAND_IN = """#!/bin/sh
+# Stands in for a tool that is not installed: .ci/tools.txt
+echo {tool} >>{calls}
+echo "{tool} is not installed" >&2
+exit 127
+"""
+
+
+def tools(listing: str) -> dict[str, str]:
+    """Return the Debian package of each tool; a folder whose name depends on GCC's version is left to `make system`."""
+    rows = [line.split() for line in listing.splitlines() if line and not line.startswith("#")]
+    return {tool: package for tool, package in rows if "GCC_MAJOR" not in tool}
+
+
+def missing(listing: str) -> dict[str, str]:
+    """Return the tools that are not there, and their packages."""
+    return {
+        tool: package
+        for tool, package in tools(listing).items()
+        if not (Path(tool).exists() if tool.startswith("/") else shutil.which(tool))
+    }
+
+
+def require(place: str) -> None:
+    """Leave the test out where `place`, a file or folder of `.ci/tools.txt`, is not there."""
+    if not Path(place).exists():
+        pytest.skip(f"{LEFT_OUT}{place}")
+
+
+class MissingTools:
+    """Plugin: puts the stand-ins on PATH, and turns failures for want of a tool into skips."""
+
+    def __init__(self, listing: str) -> None:
+        path = [entry for entry in os.environ["PATH"].split(os.pathsep) if _PREFIX not in entry]  # not a parent's
+        os.environ["PATH"] = os.pathsep.join(path)
+        self.missing = missing(listing)
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self.calls = self.folder / "calls"
+        self._causes: dict[int, tuple[BaseException, str]] = {}
+        programs = self.folder / "bin"
+        programs.mkdir()
+        for tool in self.missing:
+            if not tool.startswith("/"):
+                script = programs / tool
+                script.write_text(_STAND_IN.format(tool=tool, calls=self.calls), encoding="ascii")
+                script.chmod(0o755)
+        os.environ["PATH"] = os.pathsep.join([*path, str(programs)])
+
+    def pytest_unconfigure(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self) -> Generator[None, object, object]:
+        self.calls.unlink(missing_ok=True)
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if report.failed and call.excinfo is not None and (tool := self._cause(call.excinfo.value)):
+            report.outcome = "skipped"
+            report.longrepr = (str(item.path), item.reportinfo()[1] or 0, f"{LEFT_OUT}{tool}")
+        return report
+
+    def _cause(self, error: BaseException) -> str:
+        """Return the tool for want of which a test failed, or nothing.
+
+        A fixture that several tests share fails once and raises the same error for each of them.
+        """
+        if id(error) not in self._causes:
+            called = self.calls.read_text("utf-8").split() if self.calls.exists() else []
+            sought = [tool for tool in self.missing if tool.startswith("/") and _names(error, tool)]
+            self._causes[id(error)] = (error, next(iter([*called, *sought]), ""))
+        return self._causes[id(error)][1]
+
+
+def _names(error: BaseException, place: str) -> bool:
+    return re.search(rf"{re.escape(place)}\b", str(error)) is not None
