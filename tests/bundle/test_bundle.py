@@ -272,7 +272,7 @@ def test_an_altered_plan_or_cubin_is_not_run(bundle: Path) -> None:
 
 
 @pytest.mark.nvcc
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     place=st.integers(0, 4000),
     garbage=st.one_of(st.binary(max_size=40), st.sampled_from([b"\n", b" ", b"nan", b"inf", b"-1", b"../x", b"\0"])),

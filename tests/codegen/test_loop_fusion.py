@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te
 
@@ -22,6 +22,7 @@ from edgetune.schedule.default_algorithms import default_schedule
 from edgetune.target.target import Target
 from tests import codegen_samples as samples
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
+from tests.examples import costly
 from tests.sketch_samples import prim_func, random_arguments
 from tests.threads_sample import WORKERS, backwards
 
@@ -95,7 +96,7 @@ def test_sums_of_the_same_elements_take_one_pass(
 
 
 @given(st.data())
-@settings(max_examples=15, deadline=None)
+@costly(15)
 def test_random_sums_have_their_values(data: st.DataObject) -> None:
     terms = data.draw(st.lists(st.sampled_from(sorted(TERMS)), min_size=2, max_size=5))
     extents = [data.draw(st.integers(1, most)) for most in (70, 140, 3)]

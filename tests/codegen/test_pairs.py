@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from tvm import te, tirx
@@ -22,6 +22,7 @@ from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
 from tests import codegen_samples as samples
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
+from tests.examples import costly
 from tests.sketch_samples import prim_func, random_arguments, run_plain
 from tests.threads_sample import backwards
 
@@ -79,7 +80,7 @@ def emitted(function: Any, bits: int = 512) -> KernelSource:
 
 
 @pytest.mark.parametrize("value", VALUES)
-@settings(max_examples=5, deadline=None)
+@costly(5)
 @given(columns=st.integers(1, 70), bits=st.sampled_from([128, 256, 512]), cc=st.sampled_from(["gcc", "clang-19"]))
 def test_values(value: Value, bits: int, cc: str, columns: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     function, target, folder = made(value, columns), wide_target(bits), tmp_path_factory.mktemp("pairs")

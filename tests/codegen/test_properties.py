@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import s_tir, te, tirx
 
 from edgetune.codegen import emit_kernel
 from edgetune.target.target import load_target
 from tests.codegen_run import run_kernel, wide_target
+from tests.examples import costly
 
 _FLOATS = ("float32", "float64", "float16")
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
@@ -168,7 +169,7 @@ _TARGETS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", sorted(_TARGETS))
 @given(data=st.data())
-@settings(max_examples=20)
+@costly(20)
 def test_random_functions_compute_what_tvm_computes(name: str, data: st.DataObject) -> None:
     function = data.draw(_functions())
     target = _TARGETS[name]()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te
 
@@ -18,6 +18,7 @@ from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.target.target import load_target
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
+from tests.examples import costly
 from tests.sketch_samples import prim_func
 
 CHANNELS_LAST = (0, 2, 3, 1)
@@ -95,7 +96,6 @@ def test_rows_that_share_sets_of_the_cache_are_written_in_runs(
         check(shape, order, bits, folder)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.integers(1, 20), min_size=2, max_size=4),
     st.randoms(use_true_random=False),
@@ -108,7 +108,7 @@ def test_all_orders_of_all_extents(extents: list[int], random: Any, bits: int) -
         check(tuple(extents), tuple(order), bits, Path(folder))
 
 
-@settings(max_examples=15, deadline=None)
+@costly(15)
 @given(st.integers(2, 80), st.integers(2, 40), st.sampled_from([512, 256, 128]))
 def test_all_matrices(rows: int, columns: int, bits: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetune.backends.c_linux import BACKEND
@@ -225,7 +225,6 @@ NAMES = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,8}\Z").filter(lambda name:
 LINES = st.text(min_size=1, max_size=20).filter(lambda text: text.isprintable())
 
 
-@settings(max_examples=25)
 @given(st.dictionaries(NAMES, LINES, max_size=4))
 def test_whatever_was_added_is_read_back(wanted: dict[str, str]) -> None:
     path = boards_path()
@@ -300,7 +299,6 @@ def test_the_verb_asks_nothing_and_tells_what_it_did(boards: Path, capsys: pytes
     assert "shelf-2" in capsys.readouterr().err
 
 
-@settings(max_examples=25)
 @given(st.lists(NAMES, min_size=1, max_size=5, unique=True), st.data())
 def test_removing_leaves_the_others(names: list[str], data: st.DataObject) -> None:
     path = boards_path()

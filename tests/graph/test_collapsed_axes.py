@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx, topi
 
 from edgetune.graph.collapsed_axes import collapse_axes
 from edgetune.graph.kernels import scratch_of_columns
+from tests.examples import costly
 from tests.sketch_samples import prim_func, random_arguments, run_plain
 
 SHAPE = (2, 3, 5, 7)
@@ -96,7 +97,7 @@ def test_a_constant_keeps_its_shape() -> None:
     assert collapse_axes(function, [1]).same_as(function)
 
 
-@settings(max_examples=20)
+@costly(20)
 @given(
     st.lists(st.integers(1, 6), min_size=2, max_size=4),
     st.sampled_from(["softmax", "sum", "max", "mean"]),

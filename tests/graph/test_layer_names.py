@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -87,7 +87,6 @@ def test_what_only_scales_integers_does_not_name_a_layer() -> None:
 OPERATORS = ("add", "multiply", "cast", "tanh", "conv2d", "integer_conv2d", "avg_pool2d", "strided_slice", "scale_add")
 
 
-@settings(max_examples=300)
 @given(
     st.lists(
         st.tuples(

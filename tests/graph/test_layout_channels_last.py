@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -183,7 +183,6 @@ def test_numbers_of_nodes_in_workloads_are_the_model_s() -> None:
     assert means[0] == means[1] != set()
 
 
-@settings(max_examples=25)
 @given(st.data())
 def test_any_choice_of_tensors_keeps_the_meaning(data: st.DataObject) -> None:
     rank = data.draw(st.integers(3, 5))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -18,6 +18,7 @@ from edgetune.frontend.onnx.reference import evaluate_model
 from edgetune.frontend.onnx.sample_inputs import sample_inputs
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
+from tests.examples import costly
 from tests.interpreter import run_program
 
 MODELS = Path(__file__).parents[2] / "examples/models"
@@ -91,7 +92,7 @@ def random(generator: np.random.Generator, *shape: int) -> np.ndarray:
     return np.asarray(generator.standard_normal(shape) * 0.5).astype("f4")
 
 
-@settings(max_examples=12)
+@costly(12)
 @given(
     channels=st.sampled_from([1, 3, 8]),
     grouped=st.booleans(),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import relax
 
@@ -49,7 +49,6 @@ def kernel(module: tvm.IRModule) -> tuple[PrimFunc, list[np.ndarray]]:
     return function, [value for value in values if value is not None]
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(["NCHW", "NHWC"]),
     st.tuples(st.integers(1, 9), st.integers(1, 9)),

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx
 
 from edgetune.frontend.tensor_expression.kernel import kernel_from_te
 from edgetune.frontend.tensor_expression.normal_form import normal_form
 from edgetune.graph.running_reductions import shorten_running_reductions
+from tests.examples import costly
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func, random_arguments, run_plain
 
@@ -72,7 +73,6 @@ def assert_same_in_windows(function: Any, how: str, axis: int, seed: int) -> Non
     assert np.max(np.abs(found - wanted) / terms) < 1e-6
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(sorted(COMPARISONS)),
     st.integers(48, 290),
@@ -85,7 +85,7 @@ def test_windows_mean_what_the_triangle_means(kind: str, length: int, how: str, 
     assert_same_in_windows(function, how, -1, length)
 
 
-@settings(max_examples=15, deadline=None)
+@costly(15)
 @given(
     st.sampled_from(sorted(COMPARISONS)),
     st.integers(48, 150),
@@ -101,14 +101,14 @@ def test_rows_run_down_as_elements_run_along(
     assert_same_in_windows(function, how, -2, length)
 
 
-@settings(max_examples=2, deadline=None)
+@costly(2)
 @given(st.sampled_from(sorted(COMPARISONS)), st.sampled_from([64, 77]), st.sampled_from(sorted(REDUCED)))
 def test_schedules_of_rows_mean_the_same(kind: str, length: int, how: str) -> None:
     function = shorten_running_reductions(down(kind, (length, 40), how))
     assert check(function, board(256, 16), length) > 0
 
 
-@settings(max_examples=6, deadline=None)
+@costly(6)
 @given(st.sampled_from(sorted(COMPARISONS)), st.sampled_from([64, 77, 128]), st.sampled_from(sorted(REDUCED)))
 def test_their_schedules_mean_the_same(kind: str, length: int, how: str) -> None:
     function = shorten_running_reductions(running(kind, (20, length), how, 0.0))

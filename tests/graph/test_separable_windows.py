@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx, topi
 
 from edgetune.graph.separable_windows import scratch_of_lines, separate_windows
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
+from tests.examples import costly
 from tests.sketch_samples import board
 
 COMBINED: dict[str, Any] = {"sum": te.sum, "max": te.max, "min": te.min}
@@ -53,7 +54,7 @@ def stages(function: tirx.PrimFunc) -> int:
     return len(found.stages)
 
 
-@settings(max_examples=15)
+@costly(15)
 @given(
     st.sampled_from([(5, 5), (4, 7), (9, 3), (5, 5, 5), (3, 4, 5)]),
     st.sampled_from([1, 2]),

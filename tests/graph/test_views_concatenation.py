@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetune.frontend.onnx.importer import import_onnx
@@ -202,7 +202,6 @@ def test_rows_that_a_copy_cannot_read_with_gaps_keep_their_concatenation() -> No
     assert_same(net.model(inner, net.concat(wide, one)))
 
 
-@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_any_matrices_side_by_side_and_folded_mean_the_same(data: st.DataObject) -> None:
     net = Network((2, 8))
@@ -232,7 +231,6 @@ def test_models_without_concatenations_are_the_very_same() -> None:
     assert program.calls == plain.calls
 
 
-@settings(max_examples=25)
 @given(st.data())
 def test_any_network_of_concatenations_means_the_same(data: st.DataObject) -> None:
     net = network(data.draw(st.sampled_from([1, 3, 4])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetune.graph.memory.live_ranges import live_bytes
@@ -86,7 +86,6 @@ def programs(draw: st.DrawFn) -> Program:
     return sketch.program(draw(st.lists(st.integers(1, len(shapes) - 1), max_size=2)))
 
 
-@settings(max_examples=500, deadline=None)
 @given(programs())
 def test_every_call_reads_the_same_and_no_more_memory_is_needed(program: Program) -> None:
     made = eliminate_copies.without_copies(program)
@@ -94,7 +93,6 @@ def test_every_call_reads_the_same_and_no_more_memory_is_needed(program: Program
     assert max(live_bytes(made), default=0) <= max(live_bytes(program), default=0)
 
 
-@settings(max_examples=500, deadline=None)
 @given(programs())
 def test_every_call_reads_the_same_however_much_memory_there_is(program: Program) -> None:
     with pytest.MonkeyPatch.context() as patch:

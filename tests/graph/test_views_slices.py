@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetune.frontend.onnx.importer import import_onnx
@@ -271,7 +271,6 @@ def test_shuffled_halves_stay_channels_last_with_one_transpose_a_unit(tmp_path: 
     assert_same_in_c(model, tmp_path)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_any_network_of_slices_and_concatenations_means_the_same(data: st.DataObject) -> None:
     net = network(data.draw(st.sampled_from([2, 4, 8])))

@@ -288,7 +288,7 @@ FAULTS = st.sampled_from(["", "", "", *STEPS, *(f"hang {step}" for step in STEPS
 SCRIPTS = st.tuples(st.lists(FAULTS, max_size=6), st.lists(st.sampled_from(["", "", "lost", "hang"]), max_size=3))
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(scripts=st.lists(SCRIPTS, min_size=1, max_size=4), count=st.integers(1, 10))
 def test_whatever_boards_do_nothing_is_lost_nor_doubled_and_it_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripts: list[tuple[list[str], list[str]]], count: int

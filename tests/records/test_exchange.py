@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from edgetune.errors import DatabaseError, OutputRefused
 from edgetune.records import STATUSES, Record, RecordFilter, RecordStore
 from edgetune.records.record import MAX_LINE_BYTES, parse_line, record_line
+from tests.examples import costly
 
-quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 def hashes(kinds: int) -> st.SearchStrategy[str]:
@@ -132,7 +133,7 @@ def test_export_and_import_give_the_same_records(records: list[Record]) -> None:
 
 
 @given(left=some_records, right=some_records)
-@settings(quick, max_examples=12)
+@settings(costly(12), suppress_health_check=[HealthCheck.too_slow])
 def test_merging_in_either_order_gives_the_same(left: list[Record], right: list[Record]) -> None:
     with stores(4) as (first, second, one, other):
         fill(first, left)

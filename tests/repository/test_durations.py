@@ -32,7 +32,7 @@ _RUN = """
 import sys
 from pathlib import Path
 from tests.durations import processes, run
-processes._accounting = lambda path: None  # there is one for the machine: it may be that of the run that this test is part of
+processes._accounting = lambda path: None  # a machine has one: it may be on for the run that this test is part of
 run.DURATIONS = Path(sys.argv[1])
 sys.exit(run.main(sys.argv[2:]))
 """
@@ -51,7 +51,9 @@ def test_records_of_the_kernel_are_read_as_it_writes_them() -> None:
     """comp_t has 13 bits of number and 3 of an exponent to the base 8: 5 << 3 hundredths of a second are 0.4 s."""
     times = (3, (1 << 13) | 5, 0, 0, 0, 0, 0, 0)
     record = struct.pack("<BBHIIIIIIf8H16s", 0, 3, 0, 0, 0, 0, 1234, 1, 0, 0.5, *times, b"cc1")
-    assert list(accounted(record + b"half a record")) == [(1234, "cc1", pytest.approx(0.43))]
+    ((pid, name, seconds),) = accounted(record + b"half a record")
+    assert (pid, name) == (1234, "cc1")
+    assert seconds == pytest.approx(0.43)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="left out, because this machine lacks root's rights")

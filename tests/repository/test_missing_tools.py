@@ -14,7 +14,7 @@ from tests.missing_tools import TOOLS, missing, tools
 
 ROOT = Path(__file__).parents[2]
 LISTING = "# a comment\n\nno-such-compiler some-compiler\n/no/such/folder some-headers\nsh dash\n/usr dash\n"
-CONFTEST = f"""
+CONFTEST = """
 from tests import conftest
 from tests.conftest import *
 from pathlib import Path

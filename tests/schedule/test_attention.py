@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetune.codegen import KernelSource, emit_kernel
@@ -19,6 +19,7 @@ from edgetune.schedule.sketches.spaces import rows_of
 from edgetune.target.target import Target, load_target
 from tests.attention_sample import Attention, Mask
 from tests.codegen_run import run_kernel, wide_target
+from tests.examples import costly
 from tests.schedule.test_sketches import sampled
 from tests.sketch_samples import board, dense, run
 
@@ -44,7 +45,7 @@ masks = st.sampled_from(["none", "scale", "keys", "scores", "where"])
 boards = st.sampled_from([board(512, 32), board(256, 16), board(128, 32), board(0, 0)])
 
 
-@settings(max_examples=12)
+@costly(12)
 @given(
     st.integers(1, 3), st.integers(1, 24), st.sampled_from([1, 2, 6, 16, 24, 32, 48]), st.sampled_from([1, 3, 8, 16]),
     st.sampled_from([1, 4, 12, 16, 32]), masks, boards, st.integers(1, 10_000),

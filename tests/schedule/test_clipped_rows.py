@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx
 
@@ -52,7 +52,6 @@ def test_rows_have_bounds_instead_of_conditions(function: Any, bits: int, tmp_pa
         np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     rows=st.integers(1, 9),
     length=st.integers(1, 40),
@@ -69,7 +68,6 @@ def test_any_overlap_means_what_plain_loops_mean(**sizes: Any) -> None:
         np.testing.assert_allclose(run(module, arrays), run_plain(function, arrays), rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_any_ends_mean_what_plain_loops_mean(data: st.DataObject) -> None:
     """Conditions may hold nowhere, along the whole row, or for some terms alone; a function may follow the sums."""

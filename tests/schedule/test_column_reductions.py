@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, topi
 
@@ -17,6 +17,7 @@ from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.target.target import Target
+from tests.examples import costly
 from tests.schedule.test_sketches import check, sampled
 from tests.sketch_samples import board, prim_func, random_arguments, run, run_plain
 
@@ -37,7 +38,7 @@ def operator(kind: str, batch: int, length: int, inner: int) -> Any:
     return prim_func([x], te.compute(x.shape, lambda b, r, c: x[b, r, c] - total[b, c], "centred"))
 
 
-@settings(max_examples=20)
+@costly(20)
 @given(
     st.sampled_from(KINDS),
     st.sampled_from([1, 2, 3]),
@@ -81,7 +82,7 @@ def spread_of_rows(rows: int, length: int) -> Any:
     return prim_func([x], te.compute((rows,), lambda i: te.log(total[i]) + most[i], "spread"))
 
 
-@settings(max_examples=10)
+@costly(10)
 @given(
     st.sampled_from(["normalised", "rows"]),
     st.sampled_from([1, 6, 8]),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx
 
@@ -99,7 +99,6 @@ def test_parts_have_no_condition(case: Any, columns: int, bits: int, tmp_path: P
         np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-5)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_any_places_give_the_same_elements(data: st.DataObject) -> None:
     columns = data.draw(st.integers(1, 70), "columns")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx, topi
 
@@ -50,7 +50,6 @@ def operator(kind: str, m: int, n: int, k: int) -> Any:
     return prim_func([a, b], product)
 
 
-@settings(max_examples=25)
 @given(
     st.sampled_from(KINDS),
     st.sampled_from([1, 2, 3, 8, 12]),

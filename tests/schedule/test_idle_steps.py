@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx
 
@@ -17,6 +17,7 @@ from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import form_for_odd_extents
 from edgetune.schedule.default_schedule import default_trace
+from tests.examples import costly
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func, random_arguments, run, run_plain
 
@@ -64,7 +65,7 @@ def running(kind: str, shape: tuple[int, int], terms: int, axis: int, how: str) 
     return normal_form(prim_func(inputs, te.compute(shape, value, "running")), [])
 
 
-@settings(max_examples=20)
+@costly(20)
 @given(
     st.sampled_from(sorted(COMPARISONS)),
     st.tuples(st.sampled_from([1, 3, 8, 16]), st.sampled_from([4, 16, 24, 33])),
@@ -85,7 +86,7 @@ def test_running_values_mean_what_plain_loops_mean(
         assert check(form.function, target, seed) > 0
 
 
-@settings(max_examples=10)
+@costly(10)
 @given(
     st.sampled_from(sorted(COMPARISONS)),
     st.sampled_from([1, 3, 8]),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te
 
@@ -15,6 +15,7 @@ from edgetune.schedule.default_schedule import default_trace
 from edgetune.schedule.rules.nested_sums import find_nested
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.target.target import Target
+from tests.examples import costly
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func, random_arguments, run, run_plain
 
@@ -42,7 +43,7 @@ def product_in_parts(parts: int, depth: int, rows: int, columns: int) -> Any:
     return prim_func([x, w], te.compute((rows, columns), lambda i, j: te.sum(part[p, i, j], axis=p), "product"))
 
 
-@settings(max_examples=12)
+@costly(12)
 @given(
     st.sampled_from(["plain", "mean", "read again"]),
     st.sampled_from([1, 3, 12]),

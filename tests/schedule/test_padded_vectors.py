@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx
 
@@ -17,6 +17,7 @@ from edgetune.schedule.default_schedule import default_guess
 from edgetune.schedule.sketches.limits import footprint
 from edgetune.schedule.sketches.spaces import untouched
 from tests.codegen_run import compile_strictly, run_kernel, wide_target
+from tests.examples import costly
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func, random_arguments, run, run_plain
 
@@ -46,7 +47,7 @@ def pooled(side: int) -> Any:
     return prim_func([x], te.compute((6, side, side), lambda c, r, s: te.max(pad[c, r + i, s + j], [i, j]), "pool"))
 
 
-@settings(max_examples=15)
+@costly(15)
 @given(st.integers(1, 3), st.integers(1, 40), st.integers(0, 9), st.integers(0, 9), st.sampled_from([128, 256, 512]))
 def test_padding_stays_the_same(rows: int, columns: int, before: int, after: int, bits: int) -> None:
     function = padded(rows, columns, before, after, -2.0)

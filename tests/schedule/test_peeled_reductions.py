@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, topi
 
@@ -20,6 +20,7 @@ from edgetune.schedule.rules.tiling import axes_of, loads_of
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from tests.attention_sample import Attention
 from tests.codegen_run import compile_strictly, run_kernel, wide_target
+from tests.examples import costly
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, dense, prim_func, random_arguments, run_plain
 
@@ -37,7 +38,7 @@ def rows(kind: str, count: int, length: int) -> Any:
     return prim_func([x], te.compute((count,), lambda i: te.log(total[i]) + most[i], "log_sum_exp"))
 
 
-@settings(max_examples=15)
+@costly(15)
 @given(
     st.sampled_from(["softmax", "least", "log_sum_exp"]),
     st.sampled_from([1, 5, 8]),

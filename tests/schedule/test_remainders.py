@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te
 
@@ -17,6 +17,7 @@ from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
+from tests.examples import costly
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func, random_arguments, run_plain
 
@@ -32,7 +33,7 @@ def rows(count: int, length: int, *, own: bool) -> Any:
     return prim_func([x], te.compute((count, length), value, "roots"))
 
 
-@settings(max_examples=15)
+@costly(15)
 @given(
     st.sampled_from([1, 3, 8]),
     st.integers(2, 70),
@@ -82,7 +83,7 @@ def test_the_rest_of_a_function_is_a_vector_that_overlaps(length: int, widths: l
     np.testing.assert_allclose(result, run_plain(function, arrays), rtol=2e-5)
 
 
-@settings(max_examples=10, deadline=None)
+@costly(10)
 @given(
     st.sampled_from([1, 3, 8]), st.integers(2, 70), st.sampled_from([board(512, 32), board(256, 16), board(128, 32)])
 )
@@ -127,7 +128,7 @@ def test_neighbours_in_rows_that_no_vector_divides_have_vectors(length: int, wid
         np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-5, atol=1e-6)
 
 
-@settings(max_examples=10)
+@costly(10)
 @given(st.integers(1, 5), st.integers(2, 70), st.sampled_from([board(512, 32), board(256, 16), board(128, 32)]))
 def test_neighbours_mean_what_plain_loops_mean(count: int, length: int, target: Any) -> None:
     assert check(stencil(count, length), target, 1) > 0
@@ -158,7 +159,7 @@ def test_sums_of_windows_stay_in_registers(bits: int, tmp_path: Path) -> None:
         np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=10)
+@costly(10)
 @given(st.integers(2, 6), st.integers(2, 50), st.integers(2, 4), st.sampled_from([board(512, 32), board(256, 16)]))
 def test_windows_mean_what_plain_loops_mean(rows: int, columns: int, taps: int, target: Any) -> None:
     assert check(separable(rows, columns, taps), target, 1) > 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, topi
 from tvm.s_tir import Schedule
@@ -24,6 +24,7 @@ from edgetune.schedule.sketches.spaces import limits, tile_of, tiled
 from edgetune.schedule.sketches.tile import find_tile
 from edgetune.schedule.sketches.variants import Outer, Variant
 from edgetune.target.target import Target
+from tests.examples import costly
 from tests.sketch_samples import board, conv2d, conv2d_reference, dense, prim_func, random_arguments, run, run_plain
 
 
@@ -57,7 +58,7 @@ seeds = st.integers(1, 10_000)
 boards = st.sampled_from([board(512, 32), board(256, 16), board(128, 32), board(0, 0)])
 
 
-@settings(max_examples=8)
+@costly(8)
 @given(
     st.tuples(sides, sides),
     st.tuples(st.sampled_from([1, 3, 4, 16]), st.sampled_from([1, 5, 8, 12, 16, 24, 64])),
@@ -82,7 +83,7 @@ def test_convolutions(
     check(function, target, seed, expected)
 
 
-@settings(max_examples=6)
+@costly(6)
 @given(
     sides, sides, st.sampled_from([1, 2, 8, 16, 32]), st.sampled_from([(1, 1), (2, 1), (1, 2), (4, 4)]),
     st.integers(1, 2), boards, seeds,
@@ -101,14 +102,14 @@ def test_grouped_convolutions(
     check(function, target, seed, expected)
 
 
-@settings(max_examples=8)
+@costly(8)
 @given(st.sampled_from([1, 2, 5, 12]), st.integers(1, 40), st.integers(1, 40), st.booleans(), boards, seeds)
 def test_matrix_products(rows: int, depth: int, columns: int, constant: bool, target: Target, seed: int) -> None:
     function = dense(rows, depth, columns, constant=constant)
     check(function, target, seed, lambda x, w, bias: x.astype("float64") @ w + bias)
 
 
-@settings(max_examples=6)
+@costly(6)
 @given(sides, sides, st.sampled_from([1, 6, 16]), st.sampled_from(["max", "avg"]), boards, seeds)
 def test_pooling(height: int, width: int, channels: int, kind: str, target: Target, seed: int) -> None:
     x = te.placeholder((1, height + 2, width + 2, channels), name="x")

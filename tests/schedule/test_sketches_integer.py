@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx, topi
 
@@ -14,6 +14,7 @@ from edgetune.schedule.default_schedule import default_trace
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.spaces import native_lanes
 from edgetune.schedule.sketches.tile import find_tile
+from tests.examples import costly
 from tests.integer_samples import Quantised, close
 from tests.schedule.test_sketches import sampled
 from tests.sketch_samples import board, prim_func, run
@@ -38,7 +39,7 @@ def test_the_fixed_schedule_is_a_register_tile_on_bytes(case: Quantised) -> None
     close(run(replay(function, trace), arrays), case.expected(*arrays[:-1]))
 
 
-@settings(max_examples=5)
+@costly(5)
 @given(
     st.integers(1, 7), st.integers(1, 7), st.sampled_from([1, 3, 8]), st.sampled_from([5, 8, 24]),
     st.sampled_from([(0, 0, 0, 0), (1, 1, 1, 1), (0, 2, 1, 0)]), st.integers(-128, 127), st.booleans(),

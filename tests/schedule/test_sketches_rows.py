@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, topi
 
@@ -15,6 +15,7 @@ from edgetune.codegen.packing import split_packing
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.target.target import Target
+from tests.examples import costly
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func
 
@@ -28,7 +29,7 @@ def rows(kind: str, height: int, width: int) -> Any:
     return prim_func([x], operators[kind](x, axis=2))
 
 
-@settings(max_examples=12)
+@costly(12)
 @given(
     st.sampled_from(["softmax", "layer_norm", "sum", "max", "argmax"]),
     st.integers(1, 5),

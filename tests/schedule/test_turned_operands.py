@@ -21,6 +21,7 @@ from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.schedule.sketches.block_analysis import block_of
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
+from tests.examples import costly
 from tests.sketch_samples import prim_func, random_arguments, run_plain
 
 
@@ -135,7 +136,7 @@ def test_blocks_compile_without_warnings(function: Any, bits: int, cc: str, tmp_
     check(function, tmp_path, bits, cc)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(costly(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), bits=st.sampled_from([512, 256]))
 def test_any_order_means_the_same(data: st.DataObject, bits: int, tmp_path: Path) -> None:
     rank = data.draw(st.integers(2, 4))

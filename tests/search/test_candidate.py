@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te
 from tvm.s_tir import Schedule
@@ -69,7 +69,6 @@ def test_a_child_of_two_takes_all_decisions_of_a_block_from_one_parent(
     assert mixed > 5
 
 
-@settings(max_examples=25, deadline=None)
 @given(design=st.integers(0, 63), seed=st.integers(0, 2**31))
 def test_a_changed_structure_keeps_decisions_of_the_same_role_and_can_be_replayed(design: int, seed: int) -> None:
     function = conv2d((16, 16, 16), 32)

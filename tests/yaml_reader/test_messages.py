@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticKnownError, core_schema
 
@@ -75,7 +75,6 @@ def said(act: Callable[[], object]) -> str:
 
 
 @pytest.mark.parametrize("model", MODELS)
-@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_whatever_a_file_holds(model: type[Checked], data: st.DataObject) -> None:
     content = data.draw(filled(list(model.model_fields)))
@@ -90,7 +89,6 @@ GROUPS = ("model", "target", "memory", "goldens")
 LISTS = ("inputs", "outputs", "layers", "kernels")
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     filled(["threads", "name", "prefix", *GROUPS, *LISTS, "files"]),
     filled(["file", "name", "isa", "compiler", "cases", "shape", "bytes", "tolerance", "weights_placement"]),
@@ -102,7 +100,6 @@ def test_whatever_a_manifest_holds(content: dict[str, object], inner: dict[str, 
     assert not THEIRS.search(sentence), sentence
 
 
-@settings(max_examples=150, deadline=None)
 @given(filled([*FIELDS]))
 def test_whatever_a_line_of_records_holds(content: dict[str, object]) -> None:
     with pytest.raises(ValueError) as refusal:

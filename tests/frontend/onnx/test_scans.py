@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -19,6 +19,7 @@ from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
 from tests.codegen_run import compile_strictly, wide_target
+from tests.examples import costly
 from tests.interpreter import run_program
 
 
@@ -40,7 +41,7 @@ def by_numpy(operator: str, x: np.ndarray, axis: int, *, exclusive: bool, revers
     return np.flip(y, axis) if reverse else y
 
 
-@settings(max_examples=12)
+@costly(12)
 @given(
     st.sampled_from(["CumSum", "CumProd"]),
     st.sampled_from([([7], 0), ([300], 0), ([2, 289, 3], 1), ([3, 512], -1), ([2, 257], 1)]),

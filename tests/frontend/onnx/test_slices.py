@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
@@ -58,7 +58,6 @@ def expected(proto: ModelProto) -> np.ndarray:
     return np.asarray(session.run(None, {"x": x()})[0])
 
 
-@settings(max_examples=40, deadline=None)
 @given(start=_BOUNDS, end=_BOUNDS, step=st.sampled_from([1, 2, -1, -2]))
 def test_a_slice_is_that_of_onnx(start: int, end: int, step: int) -> None:
     if step < 0 and end == FAR:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -54,7 +54,6 @@ def compared(proto: onnx.ModelProto, shape: list[int], *others: list[int]) -> Pr
     return program
 
 
-@settings(max_examples=40)
 @given(st.data())
 def test_any_transposed_convolution_is_that_of_onnx_runtime(data: st.DataObject) -> None:
     rank = data.draw(st.sampled_from([1, 2, 2, 3]), "rank")

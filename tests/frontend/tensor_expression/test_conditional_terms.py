@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import sym, te, tirx
 
@@ -120,7 +120,6 @@ def test_what_is_read_outside_is_padded() -> None:
     np.testing.assert_allclose(answer, np.convolve(x.astype(np.float64), w), rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_any_conditions_mean_the_same(data: st.DataObject) -> None:
     """Of integers, so that sums in another order are equal."""

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx
 
 from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.program import Program
+from tests.examples import costly
 
 Expression = Callable[..., te.Tensor]
 ZERO = tirx.const(0.0, "float32")
@@ -115,7 +116,7 @@ def test_lanes_with_gaps_or_ends_read_a_copy(
     assert len(program.divisions) == (1 if copies else 0)  # a search compares them with the whole
 
 
-@settings(max_examples=12, deadline=None)
+@costly(12)
 @given(
     rows=st.sampled_from([1, 2, 16, 19]),
     results=st.sampled_from([100, 257]),
@@ -127,7 +128,7 @@ def test_a_filter_with_a_stride_is_right(rows: int, results: int, taps: int, str
     np.testing.assert_allclose(answer, windows(x, w, stride), rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=12, deadline=None)
+@costly(12)
 @given(
     rows=st.sampled_from([1, 5, 16, 32]),
     length=st.sampled_from([127, 200]),
@@ -258,7 +259,7 @@ def test_an_operand_across_the_terms_is_turned(
     np.testing.assert_allclose(answer, wanted)
 
 
-@settings(max_examples=6, deadline=None)
+@costly(6)
 @given(
     rows=st.sampled_from([1, 3, 20]),
     length=st.sampled_from([100, 256]),

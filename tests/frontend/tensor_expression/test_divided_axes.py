@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import s_tir, te, tirx
 
 from edgetune.frontend.tensor_expression.divided_axes import with_divided_axes
 from edgetune.frontend.tensor_expression.stored_values import statements_in
 from edgetune.schedule.sketches.block_analysis import stage_of
+from tests.examples import costly
 from tests.frontend.tensor_expression.test_copied_operands import made
 from tests.sketch_samples import prim_func, random_arguments, run_plain
 
@@ -120,7 +121,7 @@ def test_a_constant_keeps_its_shape() -> None:
     assert with_divided_axes(constant, [1]).same_as(constant)
 
 
-@settings(max_examples=20, deadline=None)
+@costly(20)
 @given(st.integers(1, 4), st.integers(2, 6), st.integers(2, 5), st.integers(2, 5), st.integers(2, 9), st.booleans())
 def test_results_are_the_same(rows: int, outer: int, f: int, g: int, depth: int, both: bool) -> None:
     """Along rows too, or with a running place there."""

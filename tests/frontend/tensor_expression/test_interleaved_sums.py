@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 from tvm import te, tirx
@@ -19,6 +19,7 @@ from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
+from tests.examples import costly
 from tests.frontend.tensor_expression.test_copied_operands import Expression, made
 from tests.frontend.tensor_expression.test_stuffed_sums import names
 from tests.sketch_samples import random_arguments, run_plain
@@ -112,7 +113,7 @@ def test_sums_for_short_rows_have_another_order_where_that_is_faster(
 
 
 @pytest.mark.usefixtures("always")
-@settings(max_examples=8, deadline=None)
+@costly(8)
 @given(length=st.integers(16, 70), taps=st.integers(1, 9))
 def test_a_complex_filter_is_right(*, length: int, taps: int) -> None:
     program, (x, h), answer = made(complex_filter, (length + taps - 1, 2), (taps, 2))
@@ -123,7 +124,7 @@ def test_a_complex_filter_is_right(*, length: int, taps: int) -> None:
 
 
 @pytest.mark.usefixtures("always")
-@settings(max_examples=8, deadline=None)
+@costly(8)
 @given(rows=st.integers(1, 20), terms=st.integers(32, 90))
 def test_products_of_complex_vectors_are_right(*, rows: int, terms: int) -> None:
     program, (a, x), answer = made(complex_products, (rows, terms, 2), (terms, 2))
@@ -133,7 +134,7 @@ def test_products_of_complex_vectors_are_right(*, rows: int, terms: int) -> None
 
 
 @pytest.mark.usefixtures("always")
-@settings(max_examples=8, deadline=None)
+@costly(8)
 @given(
     rows=st.integers(1, 3),
     length=st.integers(16, 50),
@@ -153,7 +154,7 @@ def test_results_between_those_of_a_filter_are_right(
 
 
 @pytest.mark.usefixtures("always")
-@settings(max_examples=8, deadline=None)
+@costly(8)
 @given(
     columns=st.integers(16, 40),
     colours=st.integers(2, 7),

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx
 
 from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.program import Program
+from tests.examples import costly
 
 Expression = Callable[..., Any]
 ZERO = tirx.const(0.0, "float32")
@@ -138,7 +139,7 @@ def test_a_tensor_between_that_is_an_output_keeps_its_order() -> None:
     np.testing.assert_allclose(total, exact.sum(1), rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=8, deadline=None)
+@costly(8)
 @given(members=st.integers(150, 300), length=st.sampled_from([7, 13, 15, 31]))
 def test_members_of_any_number_are_right(members: int, length: int) -> None:
     program, (x,), (answer,) = outputs(mean_of_path, (members, length))

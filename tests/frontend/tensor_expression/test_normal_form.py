@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx
 
@@ -14,6 +14,7 @@ from edgetune.frontend.tensor_expression.kernel import kernel_from_te
 from edgetune.frontend.tensor_expression.normal_form import normal_form
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
+from tests.examples import costly
 from tests.sketch_samples import board, prim_func, random_arguments, run_plain
 
 
@@ -24,7 +25,7 @@ def backwards(length: int, taps: int, step: int = 1) -> Any:
     return x, w, te.compute((length, 4), lambda i, c: te.sum(x[i + step * k] * w[taps - 1 - k, c], axis=k), "y")
 
 
-@settings(max_examples=10)
+@costly(10)
 @given(length=st.integers(1, 9), taps=st.integers(1, 5), step=st.integers(1, 2))
 def test_weights_that_run_backwards_run_forwards(length: int, taps: int, step: int) -> None:
     x, w, y = backwards(length, taps, step)

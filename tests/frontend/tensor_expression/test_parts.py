@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from tvm import te, tirx, topi
 
 from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.program import Program
+from tests.examples import costly
 
 Array = np.ndarray
 
@@ -37,7 +38,7 @@ def images_first(x: Array, w: Array, stride: int, padding: int) -> Array:
     return np.asarray(np.einsum("nchwij,ocij->nohw", seen, w))
 
 
-@settings(max_examples=15)
+@costly(15)
 @given(
     st.tuples(st.integers(1, 2), st.integers(4, 9), st.integers(5, 9), st.integers(5, 9)),
     st.integers(4, 9),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx, topi
 
@@ -96,7 +96,6 @@ def test_rows_that_would_grow_by_a_third_have_no_gaps() -> None:
     assert all(param.rows is None for kernel in program.kernels for param in kernel.params)
 
 
-@settings(max_examples=25)
 @given(
     st.sampled_from(["ik,kj->ij", "ik,jk->ij", "ki,jk->ij", "ki,kj->ji", "ibk,jbk->bij", "bik,kj->bji"]),
     st.tuples(*(st.sampled_from([1, 3, 7, 8, 13, 31, 33]) for _ in range(3))),

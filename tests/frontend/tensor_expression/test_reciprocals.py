@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, topi
 
 from edgetune.frontend.tensor_expression.normal_form import normal_form
 from edgetune.frontend.tensor_expression.reciprocals import with_reciprocals
+from tests.examples import costly
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func, random_arguments, run_plain
 
@@ -37,7 +38,7 @@ def divides(function: Any) -> bool:
     return "reciprocal" not in str(with_reciprocals(function))
 
 
-@settings(max_examples=20, deadline=None)
+@costly(20)
 @given(st.lists(st.integers(3, 40), min_size=2, max_size=3), st.integers(0, 2), st.integers(1, 1000))
 def test_a_softmax_stays_one(extents: list[int], axis: int, seed: int) -> None:
     function = softmax(tuple(extents), axis % len(extents))
@@ -78,7 +79,7 @@ def test_other_divisors_stay(function: Any) -> None:
     assert divides(function)
 
 
-@settings(max_examples=5, deadline=None)
+@costly(5)
 @given(st.sampled_from([(8, 20), (70, 7), (9, 31)]), st.sampled_from([board(256, 16), board(128, 32)]))
 def test_all_schedules_mean_the_same(shape: tuple[int, int], target: Any) -> None:
     assert check(with_reciprocals(softmax(shape)), target, 1) > 0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te
 
 from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.program import Program
+from tests.examples import costly
 
 
 def convolved(
@@ -81,7 +82,7 @@ def test_lanes_that_do_not_repeat_read_no_such_copy(shape: tuple[int, int, int],
     assert [kernel.name for kernel in program.kernels] == ["made"]
 
 
-@settings(max_examples=15, deadline=None)
+@costly(15)
 @given(
     rows=st.integers(7, 12),
     columns=st.integers(7, 20),

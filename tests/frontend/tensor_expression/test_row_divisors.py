@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx
 
 from edgetune.frontend.tensor_expression.row_divisors import with_row_divisors
+from tests.examples import costly
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func, random_arguments, run_plain
 
@@ -26,7 +27,7 @@ def divided(shape: tuple[int, int], *, root: bool = True, own: bool = False, dty
     return prim_func([x, d], te.compute(shape, value, "divided"))
 
 
-@settings(max_examples=10, deadline=None)
+@costly(10)
 @given(st.tuples(st.integers(1, 9), st.integers(3, 20)), st.integers(-149, 127), st.integers(0, 99))
 def test_rows_over_roots_of_any_size(shape: tuple[int, int], exponent: int, seed: int) -> None:
     function = divided(shape)
@@ -42,7 +43,7 @@ def values_of_any_size(seed: int, *shape: int) -> np.ndarray:
     return np.ldexp(generator.uniform(1, 2, shape), generator.integers(-149, 128, shape)).astype(np.float32)
 
 
-@settings(max_examples=20, deadline=None)
+@costly(20)
 @given(st.tuples(st.integers(1, 40), st.integers(64, 90)), st.integers(0, 9999))
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_rows_over_divisors_of_any_size(shape: tuple[int, int], seed: int) -> None:

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, topi
 
 from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.program import Program
+from tests.examples import costly
 
 Expression = Callable[..., te.Tensor]
 
@@ -95,7 +96,7 @@ def test_a_scale_of_each_place_is_read_as_it_is() -> None:
     np.testing.assert_allclose(answer, exact, rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=8, deadline=None)
+@costly(8)
 @given(
     rows=st.lists(st.sampled_from([1, 2, 7, 64, 127]), min_size=1, max_size=2),
     length=st.sampled_from([2, 3, 5, 7, 12, 15]),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from tvm import te, tirx, topi
 
@@ -20,6 +20,7 @@ from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
+from tests.examples import costly
 from tests.frontend.tensor_expression.test_copied_operands import Expression, made
 from tests.sketch_samples import random_arguments, run_plain
 
@@ -137,7 +138,7 @@ def test_filters_between_zeros_are_dense_where_that_is_faster(
 
 
 @pytest.mark.usefixtures("always")
-@settings(max_examples=20, deadline=None)
+@costly(20)
 @given(
     rows=st.sampled_from([1, 3]),
     length=st.integers(1, 40),
@@ -207,7 +208,7 @@ def test_taps_of_weights_are_copied_when_the_package_is_built(monkeypatch: pytes
 
 
 @pytest.mark.usefixtures("always")
-@settings(max_examples=12, deadline=None)
+@costly(12)
 @given(
     batch=st.integers(1, 2),
     channels=st.sampled_from([(1, 1), (2, 3), (5, 1), (9, 8)]),

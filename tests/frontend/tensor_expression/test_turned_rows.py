@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx
 
 from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.program import Program
+from tests.examples import costly
 
 GAP = 0.25
 
@@ -56,7 +57,7 @@ def test_rows_that_lanes_cross_are_turned(bodies: int, places: int, masses: int,
     np.testing.assert_allclose(answer, wanted, rtol=1e-4, atol=1e-3)
 
 
-@settings(max_examples=12, deadline=None)
+@costly(12)
 @given(bodies=st.integers(200, 420), places=st.integers(1, 7), masses=st.integers(1, 3))
 def test_gravity_is_right(bodies: int, places: int, masses: int) -> None:
     _, answer, wanted = gravity(bodies, places, masses=masses)

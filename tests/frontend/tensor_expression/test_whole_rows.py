@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te
 
 from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.program import Program
+from tests.examples import costly
 
 Array = np.ndarray
 
@@ -50,7 +51,7 @@ def extreme(reduced: Any, *, scaled: bool = False, skipped: int = 0) -> Any:
     return compute
 
 
-@settings(max_examples=12, deadline=None)
+@costly(12)
 @given(st.integers(60, 90), st.integers(200, 260), st.integers(2, 4), st.booleans())
 def test_the_nearest_and_the_farthest_of_any_number(first: int, second: int, axes: int, nearest: bool) -> None:
     arrays = points(first * 16, second, axes)
