@@ -20,6 +20,14 @@ FOLDER = Path(_HOME) / "edgetune" / "compiled-for-tests"
 _SECONDS = 300
 
 
+class CompileError(AssertionError):
+    """The compiler failed: its words, and the first text. `said` is the words alone."""
+
+    def __init__(self, said: str, text: str) -> None:
+        super().__init__(f"{said[:4000]}\n{text}")
+        self.said = said
+
+
 class _Settings:
     use_kept = True
 
@@ -52,7 +60,7 @@ def compiled(
     result's name `result`. Its texts may include only each other and what comes with the compiler.
 
     Raises:
-        AssertionError: the compiler failed; with its words and the first text.
+        CompileError: the compiler failed.
     """
     for name, text in sources.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -65,7 +73,8 @@ def compiled(
     done = subprocess.run(
         words, cwd=folder, capture_output=True, text=True, errors="replace", check=False, timeout=_SECONDS
     )
-    assert done.returncode == 0, f"{done.stderr[:4000]}\n{next(iter(sources.values()))}"
+    if done.returncode != 0:
+        raise CompileError(done.stderr, next(iter(sources.values())))
     if not _Settings.use_kept:
         return made
     made.replace(kept)

@@ -37,7 +37,7 @@ def compiled(package: Path, folder: Path, *flags: str) -> Path:
     sources = [*(package / "src").glob("*.cu"), PROGRAM]
     weights = [path for path in (package / "src").iterdir() if path.suffix in {".S", ".c"}]
     includes = [f"-I{package / name}" for name in ("include", "src", "test/cpu")]
-    strict = ["-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Wno-unknown-pragmas", f"-DLAUNCHES={launches}", *flags]
+    strict = ["-std=c++17", "-O1", "-g1", "-Wall", "-Wextra", "-Wno-unknown-pragmas", f"-DLAUNCHES={launches}", *flags]
     command = ["g++", *strict, *includes, f"-Wa,-I{package / 'src'}", "-x", "c++", *map(str, sources), "-x", "none"]
     subprocess.run([*command, *map(str, weights), "-o", "program"], cwd=folder, check=True)
     return folder / "program"

@@ -330,7 +330,7 @@ def test_both_compilers_take_the_runners_without_a_warning(tmp_path: Path, kind:
 def test_the_runner_is_clean_under_sanitizers(bundle: Path, tmp_path: Path) -> None:
     replace_library(bundle, 0, HARMFUL["wrong_result"])
     replace_library(bundle, 1, f"extern void {MISSING}(void); {MISSING}();")
-    flags = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    flags = ("-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     compile_runner(runner_sources(bundle.parent, "libraries"), bundle / "runner", *flags)
     done = run_there(bundle)
     assert (done.returncode, done.stderr) == (0, "")

@@ -15,6 +15,7 @@ from edgetune.codegen import render_preamble
 from edgetune.codegen.polynomials import ULP_BOUND
 from edgetune.target.target import Target, load_target
 from tests.codegen_run import STRICT, flags_for, wide_target
+from tests.compile_cache import compiled
 
 _MAIN = """
 #include <stdio.h>
@@ -77,18 +78,17 @@ def _computed(
             body = f"{vector} v = *({vector}u *)(x + i); test__{name}_{kind}(&v); *({vector}u *)(y + i) = v;"
             calls.append(f"for (int i = 0; i < 4096; i += {width}) {{ {body} }}")
         calls.append("fwrite(y, 4, 4096, out);")
-    source = folder / "maths.c"
     preamble = render_preamble(needs, target, "test")
-    source.write_text("#include <stdint.h>\n" + preamble + _MAIN.replace("CALLS", "\n    ".join(calls)))
+    text = "#include <stdint.h>\n" + preamble + _MAIN.replace("CALLS", "\n    ".join(calls))
     compiler = target.compiler.cc
-    program = [str(folder / "maths")]
     flags = flags_for(target, compiler)
     if _FREEING in extra:
         flags = [flag for flag in flags if flag not in target.compiler.strict_math]
-    subprocess.run([compiler, *flags, *STRICT, *extra, "-c", str(source), "-o", f"{program[0]}.o"], check=True)
-    subprocess.run([compiler, *linked, f"{program[0]}.o", "-o", program[0], "-lm"], check=True)
+    unit = compiled([compiler, *flags, *STRICT, *extra, "-c"], {"maths.c": text}, folder, result="maths.o")
+    program = folder / "maths"
+    subprocess.run([compiler, *linked, unit, "-o", program, "-lm"], check=True)
     x.tofile(folder / "in")
-    subprocess.run([*target.emulator, *program, str(folder / "in"), str(folder / "out")], check=True)
+    subprocess.run([*target.emulator, program, str(folder / "in"), str(folder / "out")], check=True)
     blocks = np.fromfile(folder / "out", np.float32).reshape(-1, len(names), 4096)
     return {name: blocks[:, number].reshape(-1) for number, name in enumerate(names)}
 

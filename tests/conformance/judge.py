@@ -19,6 +19,7 @@ from edgetune.frontend.onnx.sub_byte_types import FLOATS, INTEGERS
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from edgetune.target.target import Target, load_target
+from tests.compile_cache import CompileError
 from tests.conformance.case import Case, UnfitError, load
 from tests.conformance.chains import BY_KEY, load_chain
 from tests.conformance.native import RunError, compile_unit, emit_unit, execute
@@ -51,9 +52,8 @@ def judge(name: str, folder: Path) -> tuple[Status, str]:
         return "not printed", in_one_line(error)
     except EdgetuneError as error:
         return "not imported", in_one_line(error)
-    except subprocess.CalledProcessError as error:
-        said = error.stderr.replace(f"{folder}/", "")
-        return "not compiled", next((line for line in said.splitlines() if "error:" in line), said)[:200]
+    except CompileError as error:
+        return "not compiled", next((line for line in error.said.splitlines() if "error:" in line), error.said)[:200]
     except (RunError, subprocess.TimeoutExpired) as error:
         return "crashed", in_one_line(error)
     if wrong := difference(case, outputs):

@@ -6,7 +6,6 @@ import ctypes
 import mmap
 import os
 import signal
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from edgetune.graph.program import Program
 from edgetune.pipeline.link import pack_constants, print_kernels
 from edgetune.pipeline.select import choose
 from edgetune.target.target import Target
+from tests.compile_cache import compiled
 
 _ALIGNMENT = 64
 _SECONDS = 30
@@ -70,14 +70,11 @@ def emit_unit(program: Program, target: Target) -> Unit:
 
 
 def compile_unit(unit: Unit, target: Target, folder: Path) -> Path:
-    """A shared object, with every warning an error; raises CalledProcessError with the compiler's words."""
-    source, library = folder / "unit.c", folder / "unit.so"
-    source.write_text(unit.text)
+    """Return a shared object, with every warning an error; raises CompileError with the compiler's words."""
     flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
     machine = [f for f in (*target.compiler.cflags, *target.compiler.kernel_cflags) if f.startswith("-m")]
-    command = [target.compiler.cc, *flags, *machine, "-o", str(library), str(source), "-lm"]
-    subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
-    return library
+    command = [target.compiler.cc, *flags, *machine]
+    return compiled(command, {"unit.c": unit.text}, folder, result="unit.so", libraries=["-lm"])
 
 
 def execute(library: Path, program: Program, unit: Unit, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:

@@ -45,7 +45,7 @@ def test_no_warning_and_the_same_bits_on_any_number_of_threads(tiny: Path, tmp_p
 @pytest.mark.parametrize(("compiler", "check"), [("gcc", "thread"), ("clang-19", "address,undefined")])
 def test_sanitizers_find_nothing(tiny: Path, tmp_path: Path, compiler: str, check: str) -> None:
     folder = copy_of(tiny, tmp_path)
-    flags = f"CFLAGS=-O1 -g -fsanitize={check} -fno-sanitize-recover=all"
+    flags = f"CFLAGS=-O1 -g1 -fsanitize={check} -fno-sanitize-recover=all"
     assert last(make(folder, f"CC={compiler}", flags, "selftest")) == "PASS"
 
 
@@ -65,7 +65,7 @@ def test_threads_that_wait_ask_for_weights_that_no_cache_keeps(tmp_path: Path) -
         ("tiny__k_scale_add(", ""),
         ("tiny__k_add(", ""),
     ]
-    assert last(make(tmp_path / "package", "CFLAGS=-O1 -g -fsanitize=thread", "selftest")) == "PASS"
+    assert last(make(tmp_path / "package", "CFLAGS=-O1 -g1 -fsanitize=thread", "selftest")) == "PASS"
     roomy = small.model_copy(update={"l2_bytes": 128})
     threads_sample.emit(tmp_path / "package", target=roomy)
     assert "pool_ahead" not in (tmp_path / "package/src/tiny.c").read_text()
@@ -75,7 +75,7 @@ def test_threads_that_wait_ask_for_weights_that_no_cache_keeps(tmp_path: Path) -
 
 def test_threads_that_sleep_at_once_are_woken_for_every_loop(tiny: Path, tmp_path: Path) -> None:
     folder = copy_of(tiny, tmp_path)
-    flags = "CFLAGS=-O1 -g -fsanitize=thread -DTINY_SPINS=0"
+    flags = "CFLAGS=-O1 -g1 -fsanitize=thread -DTINY_SPINS=0"
     assert last(make(folder, flags, "selftest")) == "PASS"
     assert json.loads(last(make(folder, flags, "bench", "BENCH_ARGS=1000 0.2")))["runs"] > 0
 
@@ -174,7 +174,7 @@ def test_every_iteration_runs_once_whoever_comes_to_help(tmp_path: Path) -> None
         "gcc",
         "-std=gnu11",
         "-O1",
-        "-g",
+        "-g1",
         "-fsanitize=thread",
         "main.c",
         "idle_parallel.c",
