@@ -125,7 +125,7 @@ class _Skips:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.lacking:
             number = sum(len(names) for names in self.lacking.values())
-            verdict = ", which counts as failed" if self.strict else "; `make system` installs them"
+            verdict = ", which counts as failed" if self.strict else "; `make system` installs what Debian has"
             terminalreporter.write_sep("=", f"{number} tests left out for want of tools{verdict}", yellow=True)
             for tool in sorted(self.lacking, key=lambda one: -len(self.lacking[one])):
                 terminalreporter.write_line(f"{len(self.lacking[tool])} need {tool}")

@@ -66,6 +66,7 @@ HOSTILE = {
 ODD = {"given": "Größe/0:λ", "answer": "größe_0__", "middle": (" ", "_")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "names"), [("int", HOSTILE), ("2 -- Ünï", ODD)])
 def test_hostile_names_are_made_safe(tmp_path: Path, name: str, names: dict[str, str]) -> None:
     dense(tmp_path / f"{name}.onnx", batch="N", **names)  # type: ignore[arg-type]  # one of them is a pair
@@ -108,6 +109,7 @@ def test_no_compiler(tmp_path: Path) -> None:
     assert "apt-get install" in sentence
 
 
+@pytest.mark.long
 def test_no_space_left(tmp_path: Path) -> None:
     room = tmp_path / "room"
     room.mkdir()
@@ -137,6 +139,7 @@ def test_an_output_folder_of_somebody_else(tmp_path: Path) -> None:
     assert "is a file" in refused(12, "build", MODEL, "--board", "host", "-o", "out/thesis.txt", cwd=tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", [("build", MODEL, *OUT), ("tune", MODEL, *OUT), ("records", "list")])
 def test_a_database_of_another_version(tmp_path: Path, words: tuple[str | Path, ...]) -> None:
     from edgetune.records import RecordStore
@@ -150,6 +153,7 @@ def test_a_database_of_another_version(tmp_path: Path, words: tuple[str | Path, 
     assert "export" in sentence
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("limit", "words"), [("ram: 1k", ("arena", "largest tensors")), ("flash: 1k", ("weights",))])
 def test_a_memory_limit(tmp_path: Path, limit: str, words: tuple[str, ...]) -> None:
     (tmp_path / "edgetune.yaml").write_text(f"model: {MODEL}\nmemory:\n  {limit}\n", encoding="utf-8")

@@ -41,11 +41,13 @@ def ad_ae(killed: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory) ->
     return build_case(EXAMPLES / "ad_ae.onnx", "host", tmp_path_factory.mktemp("ad_ae"), db=killed[0])
 
 
+@pytest.mark.long
 def test_nothing_measured_is_lost_by_kills(killed: tuple[Path, str]) -> None:
     assert f"2 kills, {TRIALS} records" in killed[1]
     assert "litter none" in killed[1]
 
 
+@pytest.mark.long
 def test_records_are_in_the_package(ad_ae: Case) -> None:
     assert ad_ae.summary["measured_kernels"] > 0
     assert pace(ad_ae) == "no search"
@@ -53,11 +55,13 @@ def test_records_are_in_the_package(ad_ae: Case) -> None:
         pace(ad_ae, least=60.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("check", [agreement, no_warning, undefined_symbols, sanitizers, arena, stack, code])
 def test_ds_cnn(ds_cnn: Case, check: Callable[[Case], str]) -> None:
     assert check(ds_cnn)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "check", [agreement, no_warning, undefined_symbols, arena, stack, determinism, header_as_cpp, wrong_use]
 )
@@ -65,6 +69,7 @@ def test_ad_ae(ad_ae: Case, check: Callable[[Case], str]) -> None:
     assert check(ad_ae)
 
 
+@pytest.mark.long
 def test_ds_cnn_under_emulators(ds_cnn: Case) -> None:
     assert cross(ds_cnn, ("rpi4", "generic-armv7"))
 
@@ -73,6 +78,7 @@ def test_two_packages_in_one_program(ds_cnn: Case, ad_ae: Case) -> None:
     assert two_in_one(ds_cnn, ad_ae)
 
 
+@pytest.mark.long
 def test_the_summary_of_a_search_shows_where_the_time_went(killed: tuple[Path, str], tmp_path: Path) -> None:
     words = ("--trials", str(TRIALS + 4), "--seed", "1")
     db = Path(shutil.copy(killed[0], tmp_path))

@@ -34,6 +34,7 @@ def squared_product(x: te.Tensor, w: te.Tensor) -> te.Tensor:
     return te.compute((4, 32), lambda i, j: product[i, j] * product[i, j], name="squared")
 
 
+@pytest.mark.long
 def test_an_expression_is_tuned_and_becomes_a_package_that_passes_its_own_test(tmp_path: Path) -> None:
     weights = np.random.default_rng(0).standard_normal((32, 24)).astype("f4")
     result = edgetune.tune(
@@ -76,6 +77,7 @@ def test_a_registered_operator_is_imported_with_its_attributes() -> None:
     np.testing.assert_allclose(result["y"], 2 * np.sin(x), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.long
 def test_the_documented_script_makes_a_package_that_verifies_with_and_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -52,6 +52,7 @@ def model_with_tensors_everywhere(folder: Path) -> Path:
     return sample.write(folder / "model", sample.everywhere(SIZE), sample.values(SIZE))
 
 
+@pytest.mark.long
 def test_build_tune_and_verify_take_the_tensors_of_the_model(tmp_path: Path) -> None:
     path, out = model_with_tensors_everywhere(tmp_path), tmp_path / "out"
     api.build(settings(path, out), events=quiet)

@@ -71,6 +71,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_a_target_names_the_backend_of_another_distribution(site: Path, folder: Path) -> None:
     done = edgetune(["build", "small.onnx", "--board", "lean.yaml", "-o", "small"], site, cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -85,6 +86,7 @@ def test_a_target_names_the_backend_of_another_distribution(site: Path, folder: 
     assert edgetune(["bench", "small"], site, cwd=folder).returncode == BoardUnavailable.exit_code
 
 
+@pytest.mark.long
 def test_a_search_builds_candidates_with_it(site: Path, folder: Path) -> None:
     done = edgetune(["tune", "small.onnx", "--board", "local.yaml", "--trials", "2", "-o", "small"], site, cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -98,6 +100,7 @@ def test_without_the_distribution_one_sentence_says_so(folder: Path) -> None:
     assert not (folder / "build").exists()
 
 
+@pytest.mark.long
 def test_the_doctor_names_wrong_target_files_and_checks_the_others(site: Path, folder: Path) -> None:
     """Of the wrong ones, one names no backend, one is refused by its backend, and one lacks its memory map."""
     targets = folder / "config/edgetune/targets"

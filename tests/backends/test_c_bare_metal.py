@@ -62,6 +62,7 @@ def package(folder: Path) -> Path:
     return folder / "small"
 
 
+@pytest.mark.long
 def test_the_package_is_verified_with_fresh_inputs_under_the_emulator(package: Path) -> None:
     done = edgetune(["verify", "small", "--board", BOARD, "--json"], cwd=package.parent)
     assert done.returncode == 0, done.stderr
@@ -165,6 +166,7 @@ def test_a_model_in_double_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "build").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("left", "sentence"),
     [

@@ -35,6 +35,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "ds_cnn"
 
 
+@pytest.mark.long
 def test_it_is_verified_with_fresh_inputs_and_the_report_says_where(package: Path) -> None:
     done = edgetune(["verify", "ds_cnn", "--model", str(MODEL), "--json"], cwd=package.parent)
     assert done.returncode == 0, done.stderr
@@ -43,6 +44,7 @@ def test_it_is_verified_with_fresh_inputs_and_the_report_says_where(package: Pat
     assert report["ran_on"] == ("this machine" if has_gpu() else ON_CPU)
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_make_compiles_it_for_several_architectures_without_a_warning(package: Path) -> None:
     nvcc = find_nvcc()
@@ -53,6 +55,7 @@ def test_make_compiles_it_for_several_architectures_without_a_warning(package: P
         assert (copy / "lib/libds_cnn.a").is_file()
 
 
+@pytest.mark.long
 def test_products_of_attention_are_kernels_of_their_own(tmp_path: Path) -> None:
     """As one kernel, whose rows one thread walks, they would not be tiles of blocks. On CPUs they are one."""
     shapes = {"q": [1, 4, 64, 32], "k": [1, 4, 32, 64], "v": [1, 4, 64, 32]}
@@ -70,6 +73,7 @@ def test_products_of_attention_are_kernels_of_their_own(tmp_path: Path) -> None:
     assert kernels == {BOARD: ["matmul", "softmax", "matmul"], "generic-x86_64": ["attention"]}
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 @pytest.mark.parametrize(("board", "arch"), [("h200", 90), ("jetson-orin", 87)])
 def test_a_named_gpu_gets_a_package_for_its_own_architecture(board: str, arch: int, tmp_path: Path) -> None:
@@ -83,6 +87,7 @@ def test_a_named_gpu_gets_a_package_for_its_own_architecture(board: str, arch: i
         assert (made.returncode, made.stdout, made.stderr) == (0, "", "")
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_a_package_whose_copies_run_ahead_passes_its_self_test_and_compiles(tmp_path: Path) -> None:
     """Its file of kernels includes what asynchronous copies need; also for a GPU that copies at once."""
@@ -111,6 +116,7 @@ def test_the_report_and_the_manifest_say_what_each_kernel_uses(package: Path) ->
         assert re.search(row, report)
 
 
+@pytest.mark.long
 def test_a_kernel_that_computes_something_else_fails_the_check(package: Path) -> None:
     """The hashes of the manifest are those of the altered text: only the outputs are wrong."""
     from edgetune.package.manifest import file_table
@@ -126,6 +132,7 @@ def test_a_kernel_that_computes_something_else_fails_the_check(package: Path) ->
     assert "output 'out' of golden case 0 is off by" in done.stderr
 
 
+@pytest.mark.long
 def test_the_same_model_gives_the_same_bytes(package: Path) -> None:
     done = edgetune(["build", str(MODEL), "--board", BOARD, "-o", "again"], cwd=package.parent)
     assert done.returncode == 0, done.stderr
@@ -243,6 +250,7 @@ def test_a_target_file_of_a_cpu_cannot_name_the_backend(tmp_path: Path) -> None:
     assert "'backend' is 'cuda', which is for GPUs" in done.stderr
 
 
+@pytest.mark.long
 def test_a_compiler_that_is_missing_is_named(tmp_path: Path) -> None:
     target = yaml.safe_load((targets_dir() / f"{BOARD}.yaml").read_text())
     changes = {"name": "odd", "compiler": {"nvcc": "nvcc-of-nowhere"}}

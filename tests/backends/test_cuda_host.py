@@ -48,6 +48,7 @@ def kernels_of(package: Path) -> str:
     return (package / "src/small_kernels.cu").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("graph", [0, 1])
 def test_graphs_errors_leaks_and_streams(package: Path, tmp_path: Path, graph: int) -> None:
     """With a graph and without: the same bits, each error is told, nothing leaks, nothing is made after init."""
@@ -61,6 +62,7 @@ def test_graphs_errors_leaks_and_streams(package: Path, tmp_path: Path, graph: i
     np.testing.assert_allclose(outputs.sum(axis=1), 1.0, rtol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("nbytes", [48 << 10, 64 << 10, 1 << 20])
 def test_init_asks_for_shared_memory_over_48_kb(package: Path, tmp_path: Path, nbytes: int) -> None:
     """And says so where the device has less."""
@@ -79,6 +81,7 @@ def test_the_rule_for_graphs_is_in_the_header_with_its_numbers(package: Path) ->
     assert re.search(r"replayed as a CUDA graph \(-DSMALL_GRAPH=0 for one by one\), since \d launches of 2 us", header)
 
 
+@pytest.mark.long
 def test_the_benchmark_runs_and_its_last_line_is_json(package: Path, tmp_path: Path) -> None:
     """Times are those of the stand-in: only that it works is looked at."""
     with work_copy(package) as (copy, _):

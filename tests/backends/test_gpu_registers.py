@@ -110,6 +110,7 @@ def test_a_kernel_without_a_schedule_that_compiles_is_named(model: Path, monkeyp
         printed_defaults([kernel], with_registers(255))
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_a_kernel_that_spills_under_all_schedules_is_shipped_with_a_warning(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -42,6 +42,7 @@ def command(folder: Path) -> list[str]:
     return ["env", f"PATH={folder.parent / 'bin'}:/usr/bin:/bin", sys.executable, "-S", str(folder / "measure.py")]
 
 
+@pytest.mark.long
 def test_a_killed_measurement_goes_on_and_all_of_it_is_in_the_table(prepared: Path) -> None:
     results = prepared / "results.jsonl"
     with subprocess.Popen(command(prepared), stdout=subprocess.DEVNULL) as process:
@@ -179,6 +180,7 @@ def test_a_model_that_is_not_there_is_named_with_a_way_to_get_it(tmp_path: Path)
     assert "no script of this repository writes it" in origin(Path(absent[1]))
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_a_machine_with_a_gpu_tunes_before_it_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The stub of the driver stands in for the GPU."""

@@ -55,6 +55,7 @@ def test_limits_are_of_this_machine_and_no_other() -> None:
         measure_peaks(load_target("rpi4"), CORE)
 
 
+@pytest.mark.long
 def test_a_package_has_its_table_and_picture(tmp_path: Path) -> None:
     package = build_case(EXAMPLES / "ad_ae.onnx", "host", tmp_path).package
     layers, peaks, times = layers_of(package, load_target("host"), PEAKS, CORE, 0.2)

@@ -172,6 +172,7 @@ def test_a_stack_over_the_bound_and_a_stopped_compiler_are_told() -> None:
     assert "Stopped after 60 s: late." in text
 
 
+@pytest.mark.long
 def test_results_of_many_terms_are_exact_enough_in_the_default_schedule_and_a_candidate() -> None:
     """65536 terms: more need the blocked sums, whose accuracy `benchmarks.search.accuracy` shows."""
     target = load_target("host")

@@ -315,6 +315,7 @@ def with_one_more(bench: AgentBench, megabytes: int) -> RunRequest:
     )
 
 
+@pytest.mark.long
 def test_arrays_that_do_not_fit_are_a_matter_of_the_candidate(opened: Callable[..., AgentBench], cache: Path) -> None:
     bench = opened()
     bench.use(Small("small", bench.target, cache=cache))

@@ -22,6 +22,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TARGETS)
 def test_it_asks_for_nothing_newer_than_the_oldest_glibc(name: str, cache: Path) -> None:
     symbols = subprocess.run(
@@ -42,6 +43,7 @@ def test_it_is_small(name: str, cache: Path) -> None:
     assert build_agent(load_target(name), cache).stat().st_size <= MOST_BYTES
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "cc", ["gcc", "clang-19", "aarch64-linux-gnu-gcc", "arm-linux-gnueabihf-gcc", "riscv64-linux-gnu-gcc"]
 )

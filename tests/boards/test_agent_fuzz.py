@@ -7,12 +7,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from edgetune.boards.agent.build import agent_folder
 
 FUZZ = Path(__file__).resolve().parents[1] / "fuzz"
 SECONDS = 5
 
 
+@pytest.mark.long
 def test_no_input_harms_the_agent(tmp_path: Path) -> None:
     fuzzer = tmp_path / "fuzzer"
     sources = [str(FUZZ / "agent_frames.c"), *(str(agent_folder() / name) for name in ("frame.c", "request.c"))]

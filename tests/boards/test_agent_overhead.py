@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "agent_overhead.py"
 
 
@@ -16,6 +18,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 def test_it_tells_what_sessions_candidates_and_calls_cost() -> None:
     done = run("--boards", "host,qemu-aarch64", "--candidates", "6")
     assert done.returncode == 0, done.stderr

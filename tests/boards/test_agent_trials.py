@@ -39,6 +39,7 @@ def bench(
     bench.close()
 
 
+@pytest.mark.long
 def test_a_good_candidate_is_measured(bench: AgentBench) -> None:
     result = bench.run()
     assert (result.status, result.reason) == ("ok", "")
@@ -249,6 +250,7 @@ def test_a_tolerance_is_kept(bench: AgentBench, tmp_path: Path) -> None:
         assert result.status == status, (tolerance, result.reason)
 
 
+@pytest.mark.long
 def test_a_candidate_that_kills_the_agent_loses_the_board_and_the_next_goes_on(bench: AgentBench) -> None:
     bench.board.begin(bench.request(17))
     with pytest.raises(BoardLost, match=bench.target.name):

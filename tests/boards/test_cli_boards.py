@@ -301,6 +301,7 @@ def test_a_board_that_can_do_less_is_told(
     assert board.files() == []
 
 
+@pytest.mark.long
 def test_setup_opens_the_board_and_leaves_nothing(
     board: SshBoard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -77,6 +77,7 @@ def board(image: Image, target: Target) -> Iterator[MachineReach]:
     assert not [event for event in events if event.data["what"] == "lost"], "nothing is told about a clean end"
 
 
+@pytest.mark.long
 def test_board_is_what_its_target_says(board: MachineReach) -> None:
     facts = board.facts()
     assert (facts.machine, facts.bits, facts.cores) == ("aarch64", 64, 4)
@@ -124,6 +125,7 @@ def test_another_host_key_is_refused(board: MachineReach, target: Target, tmp_pa
         reach.connect(_ANSWER_S)
 
 
+@pytest.mark.long
 def test_second_board_is_another_one_and_its_agent_comes_back_after_a_power_failure(
     board: MachineReach, target: Target
 ) -> None:
@@ -151,6 +153,7 @@ def test_second_board_is_another_one_and_its_agent_comes_back_after_a_power_fail
     assert board.run("true", _ANSWER_S).status == 0
 
 
+@pytest.mark.long
 def test_reset_and_power_cycle_bring_it_back_as_new(board: MachineReach, echo: Path) -> None:
     path = board.put(echo, _ANSWER_S)
     address, boots = board.address, [board.run(_BOOT_ID, _ANSWER_S).stdout]
@@ -202,6 +205,7 @@ def test_missing_emulator_is_named(cache: Path, target: Target, monkeypatch: pyt
     assert not list((cache / "qemu-rpi4" / "runs").iterdir())
 
 
+@pytest.mark.long
 def test_machine_dies_with_its_process_and_its_files_go_with_the_next_one(cache: Path, target: Target) -> None:
     runs = cache / "qemu-rpi4" / "runs"
     child = subprocess.Popen([sys.executable, "-c", STARTER, str(cache)])

@@ -105,6 +105,7 @@ def test_damaged_package_is_named(recipe: Recipe, tmp_path: Path) -> None:
         FileSystem(recipe).add_package(made)
 
 
+@pytest.mark.long
 def test_image_is_made_once_and_again_when_its_recipe_changes(
     target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

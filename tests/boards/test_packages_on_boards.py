@@ -56,6 +56,7 @@ def shelve(bench: Bench, more: dict[str, dict[str, object]] | None = None, /, **
     boards_path().write_text(yaml.safe_dump({"boards": entries}), encoding="utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("libc", "linking"), [("glibc 2.39", "dynamic"), ("glibc 2.17", "static")])
 def test_a_package_is_verified_by_its_board(bench: Bench, emitted: Path, libc: str, linking: str) -> None:
     board = bench.board({"getconf GNU_LIBC_VERSION": libc})
@@ -69,6 +70,7 @@ def test_a_package_is_verified_by_its_board(bench: Bench, emitted: Path, libc: s
     assert board.left() == []
 
 
+@pytest.mark.long
 def test_fresh_inputs_travel_to_the_board(bench: Bench, emitted: Path) -> None:
     shelve(bench, attic=bench.board())
     resolved = load_board("attic")
@@ -79,6 +81,7 @@ def test_fresh_inputs_travel_to_the_board(bench: Bench, emitted: Path) -> None:
     assert bench.boards[0].files() == []
 
 
+@pytest.mark.long
 def test_a_package_is_timed_by_its_board(bench: Bench, emitted: Path) -> None:
     board = bench.board()
     shelve(bench, attic=board)
@@ -114,6 +117,7 @@ def test_the_canary_runs_on_a_board_that_tells_its_facts_and_goes_on_after_a_res
     assert board.files() == []
 
 
+@pytest.mark.long
 def test_another_board_of_the_kind_serves_when_one_is_away(bench: Bench, emitted: Path) -> None:
     gone, here = bench.board(), bench.board()
     shelve(bench, a=gone, b=here)
@@ -160,6 +164,7 @@ def test_a_board_that_is_lost_on_the_way_is_tried_once_more(bench: Bench) -> Non
     assert board.files() == []
 
 
+@pytest.mark.long
 def test_the_gateway_of_a_farm_is_not_taken_for_a_board(bench: Bench, emitted: Path, tmp_path: Path) -> None:
     gateway, own = bench.board(), bench.board()
     shelve(bench, {"farm": FARM}, farm=gateway)
@@ -195,6 +200,7 @@ def test_a_package_is_timed_on_the_cores_of_the_board_that_runs_it(
     assert asked == [(1,)]
 
 
+@pytest.mark.long
 def test_noise_of_a_login_script_does_no_harm(bench: Bench, emitted: Path) -> None:
     board = bench.board()
     board.faults.noise = b"Welcome!\nPASS\n"
@@ -206,6 +212,7 @@ def test_noise_of_a_login_script_does_no_harm(bench: Bench, emitted: Path) -> No
     assert report.fresh_cases == 1
 
 
+@pytest.mark.long
 def test_what_is_wrong_on_the_board_is_what_is_wrong_here(bench: Bench, tmp_path: Path) -> None:
     shelve(bench, attic=bench.board())
     for old, new, error in (
@@ -235,6 +242,7 @@ def test_a_target_without_a_board_is_verified_under_its_emulator(bench: Bench, e
     assert report.ran_on == "this machine, under qemu-aarch64"
 
 
+@pytest.mark.long
 def test_after_a_search_the_package_is_verified_on_its_board_or_that_is_announced(
     bench: Bench, emitted: Path, tmp_path: Path
 ) -> None:

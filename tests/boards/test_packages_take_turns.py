@@ -74,6 +74,7 @@ Ask = Callable[[Path, str], object]
 ASKED: dict[str, Ask] = {"bench": api.bench, "verify": api.verify}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("verb", list(ASKED))
 def test_a_package_finds_its_board_taken_by_a_search(
     bench: Bench, emitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str

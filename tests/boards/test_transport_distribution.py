@@ -62,6 +62,7 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_board_is_tuned_by_the_transport_that_its_file_names(
     site: Path, board: Path, model: Path, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ def _command(process: psutil.Process) -> list[str]:
         return [""]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rpc", "trials", "break_it", "told"),
     [
@@ -108,6 +109,7 @@ def test_emulated_raspberry_pi(
     assert (package / "MANIFEST.json").is_file()
 
 
+@pytest.mark.long
 def test_counted_instructions_give_the_same_package_twice(tmp_path: Path) -> None:
     """T0 is exact: one seed, the same programs, the same bytes; and the report says what was counted."""
     first, _ = tuned(tmp_path / "first", "qemu-aarch64", 18)

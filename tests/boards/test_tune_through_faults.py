@@ -8,9 +8,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.acceptance.each_fault import tune_through
 
 
+@pytest.mark.long
 def test_candidates_that_go_wrong_cost_only_themselves(tmp_path: Path) -> None:
     """One crashes, one hangs, one takes all memory, one writes out of bounds, one prints rubbish and ends."""
     said = tune_through(tmp_path, (), boards=2, hostile=True)
@@ -18,6 +21,7 @@ def test_candidates_that_go_wrong_cost_only_themselves(tmp_path: Path) -> None:
     assert " 1 timeout)" in said
 
 
+@pytest.mark.long
 def test_boards_that_misbehave_cost_only_time(tmp_path: Path) -> None:
     kinds = ("board reboots", "link drops", "disk full", "agent killed", "clock jumps", "second user")
     said = tune_through(tmp_path, kinds)

@@ -462,6 +462,7 @@ def test_a_candidate_that_cannot_be_kept_on_its_cores_is_not_timed(tmp_path: Pat
             run(board, Candidates(load_target("host"), tmp_path).request())
 
 
+@pytest.mark.long
 def test_an_answer_that_the_shim_does_not_have_costs_no_board(board: TvmRpcBoard, candidates: Candidates) -> None:
     result = run(board, candidates.request(GOOD + FORGE))
     assert (result.status, result.reason) == ("crashed", "answers in place of the process that runs it")

@@ -60,6 +60,7 @@ def way(bench: Bench, board: SshBoard, **more: object) -> tuple[BoardAddress, Ss
     return address, reach
 
 
+@pytest.mark.long
 def test_a_server_is_brought_over_ssh_used_and_removed(
     bench: Bench, shelf: SshBoard, candidates: Candidates, tmp_path: Path
 ) -> None:

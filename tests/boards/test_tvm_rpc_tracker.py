@@ -190,6 +190,7 @@ def deployed(
     board.close()
 
 
+@pytest.mark.long
 def test_a_server_is_brought_joined_and_used(
     deployed: tuple[TvmRpcBoard, LocalTracker, ProcessReach], candidates: Candidates, events: list[Event]
 ) -> None:
@@ -439,6 +440,7 @@ def test_a_run_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_the_files_of_a_server_are_made_once_for_all_boards(tmp_path: Path) -> None:
     made: list[ServerTree] = []
 

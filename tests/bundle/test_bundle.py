@@ -49,6 +49,7 @@ def imported(bundle: Path, store: RecordStore) -> tuple[int, int, int, int]:
     return counts.imported, counts.known, counts.refused, counts.missing
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_every_candidate_comes_back_once_however_often_it_is_run_and_imported(bundle: Path, tmp_path: Path) -> None:
     manifest, name = read_manifest(bundle)
@@ -299,6 +300,7 @@ def test_altered_results_are_refused_line_by_line(
         assert counts.refused <= 1 + garbage.count(b"\n") + 1
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_two_exports_are_the_same_bytes(whole: Path, tmp_path: Path) -> None:
     export(tmp_path / "again")

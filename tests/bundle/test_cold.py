@@ -34,6 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_each_launch_of_a_cold_run_is_flushed_and_its_times_are_no_others(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -58,6 +59,7 @@ def test_each_launch_of_a_cold_run_is_flushed_and_its_times_are_no_others(
     assert sorted(row["environment"]["caches"] for row in rows) == ["cold", "cold", "warm", "warm"]
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_tune_takes_cold_times_alone(folder: Path) -> None:
     facts = {"EDGETUNE_CUDA_DRIVER": str(folder / "libcuda.so")}

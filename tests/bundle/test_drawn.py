@@ -92,6 +92,7 @@ def test_drawn_values_have_the_scale_of_random_inputs(dtype: str) -> None:
     assert np.all(inputs != 0)
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_the_weights_of_a_large_product_do_not_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """64 MiB of weights, more than a bundle may have."""
@@ -106,6 +107,7 @@ def test_the_weights_of_a_large_product_do_not_travel(tmp_path: Path, monkeypatc
     assert (sent / RESULTS).read_text().split()[2] == "ok"
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_padded_weights_of_tensor_cores_do_not_travel(tmp_path: Path) -> None:
     program = with_precision(read_model(MODEL).program(), "fp16")
@@ -115,6 +117,7 @@ def test_padded_weights_of_tensor_cores_do_not_travel(tmp_path: Path) -> None:
     assert "\ndrawn h " in plan
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_another_drawing_than_that_of_the_export_is_refused_before_the_first_candidate(tmp_path: Path) -> None:
     export(tmp_path / "sent", candidates=1)
@@ -137,6 +140,7 @@ def _names(folder: Path) -> list[str]:
     return [one.workload_name for one in read_manifest(folder)[0].candidates]
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_a_full_bundle_leaves_the_rest_to_the_next(tmp_path: Path) -> None:
     """The size counts for bundles that are carried, and no kernel waits for ever."""

@@ -41,6 +41,7 @@ def add(bench: Bench, **more: object) -> Path:
     return Path(board.folders[0])
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_a_gpu_behind_ssh_is_added_checked_and_tuned_on_by_its_name(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -69,6 +69,7 @@ def warnings(events: list[Event]) -> str:
     return " | ".join(str(event.data["message"]) for event in events if event.kind == "warning")
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_this_machine_runs_a_round_and_tells_what_slowed_its_gpu(bundle: Path) -> None:
     events: list[Event] = []
@@ -187,6 +188,7 @@ def test_a_host_without_a_compiler_is_told(bundle: Path, bench: Bench) -> None:
         behind_ssh(bench, board).run(bundle)
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_tune_times_on_the_gpu_of_this_machine_without_carrying(bundle: Path) -> None:
     weights = np.random.default_rng(0).standard_normal((64, 96), np.float32)

@@ -120,6 +120,7 @@ def tuned(folder: Path, trials: int) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_a_search_goes_on_with_what_came_back_and_packages_use_it(tmp_path: Path) -> None:
     model(tmp_path)
     found = tuned(tmp_path, 4)
@@ -264,6 +265,7 @@ def test_no_sample_of_a_library_is_lost_or_counted_twice_where_the_runner_is_kil
     assert len({line.split()[0] for line in lines}) == len(lines) == number
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("winograd", ["f4", "off"])
 def test_candidates_keep_to_the_algorithms_that_the_package_allows(
     tmp_path: Path, winograd: Literal["f4", "off"]

@@ -31,6 +31,7 @@ def reasons(lines: Sequence[str]) -> set[str]:
     return {f"{field[2]}: {field[6]}" for field in fields if field[2] != "ok"}
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_a_cubin_without_code_for_the_gpu_leaves_the_others_unharmed(
     place: Path, monkeypatch: pytest.MonkeyPatch
@@ -46,6 +47,7 @@ def test_a_cubin_without_code_for_the_gpu_leaves_the_others_unharmed(
         assert {row["status"] for row in store.list()} == {"ok", "crashed"}
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_too_much_shared_memory_leaves_the_others_unharmed(place: Path) -> None:
     plan = place / "sent/plan.txt"

@@ -55,6 +55,7 @@ def results(folder: Path) -> Mapping[str, dict[str, Any]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_without_a_gpu_a_round_waits_to_be_carried_over(folder: Path, results: Mapping[str, dict[str, Any]]) -> None:
     found = results["without"]
@@ -95,6 +96,7 @@ def test_the_package_has_the_fastest_schedule_that_came_back_and_not_the_formula
     assert before != after
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_the_budget_of_several_kernels_is_not_exceeded(tmp_path: Path) -> None:
     _, stub = compiled(tmp_path)
@@ -108,6 +110,7 @@ def test_the_budget_of_several_kernels_is_not_exceeded(tmp_path: Path) -> None:
     assert "multiply tiles on tensor cores" in (tmp_path / "out/src/ds_cnn_kernels.cu").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_build_uses_imported_records_as_well(folder: Path, results: Mapping[str, dict[str, Any]]) -> None:
     assert results["more"]["waiting"] is None

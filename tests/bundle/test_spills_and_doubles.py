@@ -43,6 +43,7 @@ def sent(model: Path) -> tuple[Path, dict[str, object]]:
     return out, export_bundle(program, with_registers(FEW), out, BundleRequest(8, seed=1), lambda _: None)
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_candidates_that_spill_are_left_out_while_there_are_others(
     model: Path, sent: tuple[Path, dict[str, object]]

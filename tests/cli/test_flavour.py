@@ -56,6 +56,7 @@ def build_files(package: Path) -> list[str]:
     return sorted(path.name for path in package.iterdir() if path.is_file() and path.name not in documents)
 
 
+@pytest.mark.long
 def test_a_flavour_of_another_distribution_is_written_beside_make(meson: Path, project: Path) -> None:
     words = ["build", "net.onnx", "--board", "host", "-o", "out", "--json"]
     done = edgetune([*words, "--flavour", "meson"], meson, cwd=project)
@@ -78,6 +79,7 @@ def test_an_unknown_flavour_is_refused_with_the_nearest_name(meson: Path, projec
     assert not (project / "build").exists()
 
 
+@pytest.mark.long
 def test_the_version_of_a_package_is_that_of_the_flag(project: Path) -> None:
     done = edgetune(["build", "net.onnx", "--board", "host", "-o", "out", "--package-version", "2.10.3"], cwd=project)
     assert done.returncode == 0, done.stderr

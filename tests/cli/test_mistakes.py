@@ -75,6 +75,7 @@ def importing_tvm() -> float:
     return min(taken)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mistake", MISTAKES, ids=[mistake.command for mistake in MISTAKES])
 def test_mistake(project: Path, mistake: Mistake) -> None:
     before = sorted(project.rglob("*"))

@@ -32,6 +32,7 @@ def run(site: Path, tmp_path: Path) -> Callable[..., CompletedProcess[str]]:
     return lambda *words: edgetune(words, site, cwd=tmp_path)
 
 
+@pytest.mark.long
 def test_a_model_of_another_format_is_built_and_verified(
     model: Path, run: Callable[..., CompletedProcess[str]]
 ) -> None:
@@ -56,6 +57,7 @@ def test_a_project_is_written_for_it(model: Path, run: Callable[..., CompletedPr
     assert '\nshapes:\n  "x": [1, 6]\n' in text
 
 
+@pytest.mark.long
 def test_its_mistakes_are_told_by_its_own_format(model: Path, run: Callable[..., CompletedProcess[str]]) -> None:
     opened = run("build", model.name, "--board", "host")
     assert "input 'x' of model.affine has an open size: fix it with --shape x=..." in opened.stderr

@@ -122,6 +122,7 @@ def starts_by_candidate(folder: Path) -> list[int]:
         return [row[0] for row in connection.execute("SELECT count(*) FROM records GROUP BY workload, candidate")]
 
 
+@pytest.mark.long
 def test_a_slower_flag_is_found_and_stays_until_it_is_accepted(second: Path) -> None:
     farm, first = second, nightly(second, "status")
     quiet = nightly(farm, "run", "--now")
@@ -169,6 +170,7 @@ def test_a_slower_flag_is_found_and_stays_until_it_is_accepted(second: Path) -> 
     assert "round" in nightly(farm, "log", f"m@{BOARD}", "--night", first["night"])["log"]
 
 
+@pytest.mark.long
 def test_a_model_that_grew_and_worse_records_are_named_as_the_cause(second: Path) -> None:
     farm = second
     model = (farm / "m.onnx").read_bytes()
@@ -193,6 +195,7 @@ def test_a_model_that_grew_and_worse_records_are_named_as_the_cause(second: Path
     assert "@@" in cell["diff"]
 
 
+@pytest.mark.long
 def test_a_cell_that_is_cancelled_ends_and_a_rerun_measures_it_in_the_same_night(farm: Path) -> None:
     budget(farm, ENDLESS)
     process = start(farm)
@@ -216,6 +219,7 @@ def test_by_day_nothing_starts_and_a_farm_without_nights_is_overdue(farm: Path) 
     assert "no night has run yet" in nightly(farm, "status", code=28)["error"]["message"]
 
 
+@pytest.mark.long
 def test_a_failing_cell_is_on_the_page_with_its_reason(farm: Path) -> None:
     (farm / "m.onnx").write_bytes(b"no model")
     with (farm / "farm.yaml").open("a") as file:

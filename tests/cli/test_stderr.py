@@ -260,6 +260,7 @@ def gather(path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
+@pytest.mark.long
 def test_what_tvm_writes_while_it_builds(tmp_path: Path) -> None:
     gather(tmp_path / "m.onnx")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}

@@ -35,6 +35,7 @@ def save_model(path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("everyone", [False, True])
 def test_sigterm_ends_a_tune_with_the_package_so_far(tmp_path: Path, everyone: bool) -> None:
     save_model(tmp_path / "m.onnx")

@@ -53,6 +53,7 @@ def compiled(variants: list[Checked], folder: Path) -> Batch:
     return compile_batch([one.case(f"k{number}") for number, one in enumerate(variants)], folder)
 
 
+@pytest.mark.long
 def test_kernels_give_what_the_reference_gives(tmp_path: Path) -> None:
     """Every design that copies in steps, float and 16 bits, with and without padding."""
     variants = [check.renamed(f"k{number}") for number, check in enumerate(samples().values())]
@@ -68,6 +69,7 @@ def without_each(check: Checked) -> list[Checked]:
     return [check.with_text(text[: m.start()] + text[m.end() :]) for m in _ORDERING.finditer(text)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "stages"), [(CONVOLUTION, 2), (POINTWISE, 3), (TENSOR, 2), (PRODUCT, 3)])
 def test_without_any_one_wait_or_barrier_a_kernel_is_stopped(name: str, stages: int, tmp_path: Path) -> None:
     """But those between stores of tiles, which stand there without copies that run ahead as well.
@@ -267,6 +269,7 @@ def registers(name: str, stages: int, arch: int) -> int:
     return found.kernels[0].registers
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 @pytest.mark.parametrize("arch", [75, 80, 87, 90])
 @pytest.mark.parametrize(("name", "stages"), [(CONVOLUTION, 2), (TENSOR, 3)])

@@ -34,6 +34,7 @@ def extremum(folder: Path, operator: str) -> Kernel:
     return kernel
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("operator", "numpy_function"), [("ReduceMax", np.max), ("ReduceMin", np.min)])
 def test_threads_share_a_row_and_infinities_keep_their_value(
     operator: str, numpy_function: np.ufunc, tmp_path: Path

@@ -62,6 +62,7 @@ def test_ten_kernels_have_barriers() -> None:
     assert len(with_barriers()) >= 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(with_barriers()))
 def test_without_any_one_of_its_barriers_a_kernel_is_stopped(name: str, tmp_path: Path) -> None:
     """No barrier is printed that orders nothing."""
@@ -93,6 +94,7 @@ def test_a_barrier_that_some_threads_do_not_reach_is_reported(tmp_path: Path) ->
     assert done.stderr == "CUDA on the CPU: only some threads of a block reach a barrier\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "old", "new", "fault"),
     [

@@ -35,6 +35,7 @@ def program(precision: Precision) -> Program:
     return with_precision(read_model(MODEL).program(), precision)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(KERNELS))
 def test_a_kernel_in_fp16_gives_what_the_reference_gives(number: int, tmp_path: Path) -> None:
     error = run(checked(program("fp16").kernels[number]), tmp_path)
@@ -156,6 +157,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "ds_cnn"
 
 
+@pytest.mark.long
 def test_a_package_in_fp16_passes_its_self_test_with_the_tolerance_of_fp16(package: Path) -> None:
     """Building it ran the self-test."""
     manifest = json.loads((package / "MANIFEST.json").read_text())
@@ -163,6 +165,7 @@ def test_a_package_in_fp16_passes_its_self_test_with_the_tolerance_of_fp16(packa
     assert (output["dtype"], output["tolerance"]["relative"]) == ("float32", ALLOWED["fp16"])
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_make_compiles_a_package_in_fp16_without_a_warning(package: Path) -> None:
     nvcc = find_nvcc()

@@ -13,6 +13,7 @@ from tests.cuda.proposals import LEAST, MOST_SECONDS, failed, tried
 MODEL = Path(__file__).parents[2] / "examples/models/ds_cnn.onnx"
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_most_proposals_that_pass_the_decision_test_compile_without_a_spill(tmp_path: Path) -> None:
     counts = tried(read_model(MODEL).program(), 10, tmp_path, runs=False)

@@ -44,6 +44,7 @@ def kernel_of(name: str, prefix: str = "check", place: int = 0) -> Checked:
     return checked(layer(name), trace=traces(name)[place], prefix=prefix)
 
 
+@pytest.mark.long
 def test_layers_give_what_the_reference_gives(tmp_path: Path) -> None:
     """Rows, columns and sums that 16 does not divide, padding and strides, weights and run-time operands."""
     checks = [kernel_of(name, f"k{n}_{place}", place) for n, name in enumerate(LAYERS) for place in range(SEVERAL)]
@@ -116,6 +117,7 @@ def test_each_barrier_of_another_kernel_is_needed(tmp_path: Path) -> None:
             batch.run(number, variants[number].buffers)
 
 
+@pytest.mark.long
 def test_each_fault_is_noticed(tmp_path: Path) -> None:
     """Each barrier left out, and wrong tiles, pitches, bounds."""
     whole = kernel_of(PADDED)

@@ -85,6 +85,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[list[
     return {"ours": found[: len(ours)], "theirs": found[len(ours) :]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", CONVOLUTIONS)
 def test_both_texts_compute_the_same(number: int, outputs: Mapping[str, list[list[bytes]]]) -> None:
     (wanted,) = checked(kernels()[number]).outputs
@@ -93,6 +94,7 @@ def test_both_texts_compute_the_same(number: int, outputs: Mapping[str, list[lis
     assert np.max(np.abs(ours - theirs)) <= 1e-6 * np.max(np.abs(wanted))
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 @pytest.mark.parametrize("number", range(6))
 def test_our_text_needs_at_most_a_tenth_more_registers(number: int) -> None:

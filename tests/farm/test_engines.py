@@ -20,6 +20,7 @@ from tests.farm.hosts import TRIALS, TestFarm, gone, judged_once, measuring, wai
 from tests.postgresql_server import PostgresqlServer
 
 
+@pytest.mark.long
 def test_a_night_of_one_host_goes_on_after_a_freeze_a_kill_and_a_drain(make: Callable[..., TestFarm]) -> None:
     farm = make("local")
     host = farm.start("h1", "run", "--now")

@@ -14,6 +14,7 @@ from edgetune.farm.night_store import NightStore
 from tests.farm.hosts import BOARDS, TRIALS, TestFarm, ended_by_sigterm, gone, judged_once, measuring, wait_for
 
 
+@pytest.mark.long
 def test_a_night_without_faults_takes_one_attempt_per_cell_and_a_rerun_runs_in_it(
     make: Callable[..., TestFarm],
 ) -> None:
@@ -28,6 +29,7 @@ def test_a_night_without_faults_takes_one_attempt_per_cell_and_a_rerun_runs_in_i
     assert sorted(row.attempt for row in farm.rows()) == [1, 2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["local", "procrastinate"])
 def test_sigterm_ends_a_host_and_its_cells_and_the_same_command_goes_on(
     make: Callable[..., TestFarm], engine: str
@@ -43,6 +45,7 @@ def test_sigterm_ends_a_host_and_its_cells_and_the_same_command_goes_on(
     assert farm.most_measured() == 1, "no candidate is measured twice"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["local", "procrastinate"])
 def test_the_end_of_the_window_ends_cells_and_night_within_seconds(make: Callable[..., TestFarm], engine: str) -> None:
     farm, now = make(engine, models=1), datetime.now(UTC)

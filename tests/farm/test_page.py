@@ -102,6 +102,7 @@ def test_what_a_page_loads_is_noticed(browser: Browser, tmp_path: Path) -> None:
     page.close()
 
 
+@pytest.mark.long
 def test_a_year_is_shown_whole(browser: Browser, tmp_path: Path) -> None:
     """`make nightly-page` has the size of 20 models on 10 boards."""
     file = write_report(night("year-of-a-shelf", tmp_path / "year.db"), tmp_path / "year")
@@ -238,6 +239,7 @@ def test_a_line_has_a_gap_where_nothing_was_measured_and_is_the_same_each_time()
     assert max(path.attrib["d"].count("M") for path in ET.fromstring(text).iter("path")) == 2  # noqa: S314  ours
 
 
+@pytest.mark.long
 def test_the_headline_counts_alarms_and_what_is_missing() -> None:
     cell = CellReport(cell="m@b", model="m", board="b", kind="k", verdict="slower", nights=1, since="n", alarm=True)
     common = {"farm": "f", "owner": "", "night": "n", "begun_utc": "", "finished_utc": None, "host": "h"}

@@ -210,6 +210,7 @@ def prepare(what: str, farm: Farm, store: NightStore) -> None:
         kept.write_bytes(kept.read_bytes()[:-1])
 
 
+@pytest.mark.long
 def test_fifty_nights_get_exactly_the_expected_verdicts(
     farm: Farm, replay: Callable[[Farm, Night, NightStore, Tonight], None]
 ) -> None:

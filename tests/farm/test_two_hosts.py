@@ -6,9 +6,12 @@ import signal
 import time
 from collections.abc import Callable
 
+import pytest
+
 from tests.farm.hosts import SECONDS, TRIALS, TestFarm, ended_by_sigterm, gone, judged_once, measuring, wait_for
 
 
+@pytest.mark.long
 def test_a_night_of_two_hosts_goes_on_at_the_other_after_a_freeze_a_kill_and_a_drain(
     make: Callable[..., TestFarm],
 ) -> None:

@@ -24,6 +24,7 @@ def tried(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", WRONG)
 def test_it_is_never_recorded_as_right(tried: Way, what: str) -> None:
     number, (status, words) = WRONG[what]
@@ -41,6 +42,7 @@ def test_what_is_right_stays_so(tried: Way, what: str) -> None:
         assert (result.status, result.reason) == ("ok", "")
 
 
+@pytest.mark.long
 def test_nothing_is_left_of_those_that_start_processes(tried: Way) -> None:
     """A process of the emulator's, or of the runner's, may be there before and after; nothing else is."""
     before: Counter[str] = Counter()

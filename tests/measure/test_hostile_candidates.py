@@ -134,6 +134,7 @@ def test_a_candidate_that_forks_later_is_found_out_as_well(session: MeasureSessi
     assert children_of(os.getpid()) <= before
 
 
+@pytest.mark.long
 def test_a_candidate_that_kills_the_runner_is_blamed(session: MeasureSession, steps: ModuleType) -> None:
     headers = STDIO + "#include <signal.h>\n"
     measured = one(session, steps.trace("kill(getppid(), SIGKILL); sleep(1);", globals=headers))
@@ -173,6 +174,7 @@ def test_the_same_text_is_built_once(session: MeasureSession, steps: ModuleType)
     assert first.candidate_id == second.candidate_id
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("trace", "status", "words"),
     [
@@ -206,6 +208,7 @@ def test_a_compiler_that_takes_too_long_is_stopped(session: MeasureSession, step
     assert measured.status in {"timeout", "build_failed"}, measured.reason
 
 
+@pytest.mark.long
 def test_events_tell_a_lost_worker(steps: ModuleType, tmp_path: Path) -> None:
     events: list[Event] = []
     host = load_target("host")

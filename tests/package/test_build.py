@@ -345,6 +345,7 @@ def test_the_self_test_notices_a_wrong_kernel_and_a_stray_write(tmp_path: Path) 
             assert complaint in done.stdout
 
 
+@pytest.mark.long
 def test_every_element_type_and_odd_shapes(tmp_path: Path) -> None:
     dtypes = [
         "float32",

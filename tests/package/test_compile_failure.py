@@ -30,6 +30,7 @@ def verify_after(emitted: Path, tmp_path: Path, mounts: str, *words: str, tempor
     return done.returncode, last_line(done.stderr)
 
 
+@pytest.mark.long
 def test_a_disk_that_fills_while_verify_compiles(emitted: Path, tmp_path: Path) -> None:
     """Whether the copy, the compiler, the archiver or the linker meets the end of it."""
     room = tmp_path / "room"

@@ -48,6 +48,7 @@ def test_every_file_of_a_tiny_package(tmp_path: Path, golden: Callable[[str, str
     assert sorted(kept) == sorted(set(files) - {"LICENSE"})
 
 
+@pytest.mark.long
 def test_the_bytes_do_not_depend_on_folder_locale_or_hash_seed(tmp_path: Path) -> None:
     emit = "import sys, pathlib; from tests import package_sample as s; s.emit(pathlib.Path(sys.argv[1]), scratch=64)"
     abroad = f"from tests.foreign_locale import take_on; take_on(); {emit}"

@@ -66,6 +66,7 @@ def objects(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable
     return compiled
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flags", [("-O0",), ("-Os",), ("-O2", "-flto"), REASSOCIATING, ALL_BUT_FINITE], ids=" ".join)
 @pytest.mark.parametrize("cc", ["gcc", "clang-19"])
 def test_other_flags_give_right_results(
@@ -95,6 +96,7 @@ MACHINES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("machine", MACHINES)
 def test_other_machines_give_right_results(machine: str, objects: Callable[..., list[str]], tmp_path: Path) -> None:
     cc, linker, flags, emulator = MACHINES[machine]
@@ -130,6 +132,7 @@ def test_without_nan_and_infinity_an_error_says_which_flags_to_add(
     _passes(tmp_path / "test")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flags", ["-O1 -ffast-math", "-Ofast -Wno-deprecated", " ".join(REASSOCIATING)])
 @pytest.mark.parametrize("cc", ["gcc", "clang-19"])
 def test_the_packages_own_makefile_takes_such_flags_back(cc: str, flags: str, package: Path, tmp_path: Path) -> None:
@@ -144,6 +147,7 @@ def test_so_does_its_cmake_file(package: Path, tmp_path: Path) -> None:
     _passes(tmp_path / "flags_selftest")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("core", CORES)
 def test_sources_compile_for_microcontrollers(core: str, package: Path, tmp_path: Path) -> None:
     """Kernels with barriers too, which name registers: `-ffast-math` needs them, and some cores have no float ones.

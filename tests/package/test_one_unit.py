@@ -43,6 +43,7 @@ def run(command: Sequence[str], folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
 def test_both_compile_together_and_compute_what_they_did_alone(
     packages: list[Path], compiler: str, tmp_path: Path

@@ -47,6 +47,7 @@ def test_names_in_a_manifest_stay_inside(package: Path, name: str) -> None:
     assert json.loads((package / MANIFEST).read_text())["files"]
 
 
+@pytest.mark.long
 def test_a_record_whose_trace_gives_other_text_is_passed_over_with_a_warning(tmp_path: Path) -> None:
     flags = CommandLineFlags(model=AD_AE, board="host", trials=5, out=tmp_path / "out", db=tmp_path / "records.db")
     settings = resolve_settings(flags, {}, tmp_path)
@@ -63,6 +64,7 @@ def test_a_record_whose_trace_gives_other_text_is_passed_over_with_a_warning(tmp
     assert result.measured_kernels == len({record.workload for record in correct})
 
 
+@pytest.mark.long
 def test_records_that_are_trusted_less_than_asked_are_passed_over_with_a_warning(tmp_path: Path) -> None:
     flags = CommandLineFlags(model=AD_AE, board="host", trials=5, out=tmp_path / "out", db=tmp_path / "records.db")
     settings = resolve_settings(flags, {}, tmp_path)

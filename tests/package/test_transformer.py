@@ -14,6 +14,7 @@ from edgetune.package.manifest import read_manifest
 from tests.transformer_sample import EncoderBlock
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("board", "threads"), [("generic-aarch64", 1), ("generic-armv7", 2)])
 def test_cross_built_blocks_pass_under_the_emulator(tmp_path: Path, board: str, threads: int) -> None:
     model, out = tmp_path / "block.onnx", tmp_path / "out"

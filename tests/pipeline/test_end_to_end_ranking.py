@@ -148,6 +148,7 @@ def settings_of(folder: Path) -> Settings:
     return resolve_settings(flags, {}, folder)
 
 
+@pytest.mark.long
 def test_a_tune_for_threads_compares_in_packages(tuned: tuple[Path, list[Event]]) -> None:
     folder, events = tuned
     phases = [str(event.data["name"]) for event in events if event.kind == "phase"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from edgetune import api
 from edgetune.config.settings import CommandLineFlags, resolve_settings
 from edgetune.events import Event
@@ -14,6 +16,7 @@ from tests.flags_sample import write_model
 from tests.search.test_migrate import record
 
 
+@pytest.mark.long
 def test_a_build_says_once_that_older_records_do_not_count(tmp_path: Path) -> None:
     write_model(tmp_path / "m.onnx")
     flags = CommandLineFlags(

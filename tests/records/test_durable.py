@@ -142,6 +142,7 @@ def finish(process: subprocess.Popen[str], given: str | None = None) -> str:
     return told
 
 
+@pytest.mark.long
 def test_killed_writers_lose_nothing_and_repeat_only_what_was_in_flight(tmp_path: Path) -> None:
     dice = random.Random(20)  # noqa: S311 - no secret
     path = tmp_path / "db"
@@ -168,6 +169,7 @@ def test_killed_writers_lose_nothing_and_repeat_only_what_was_in_flight(tmp_path
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.long
 def test_a_killed_creator_leaves_whole_databases_or_none(tmp_path: Path) -> None:
     dice = random.Random(4)  # noqa: S311 - no secret
     for turn in range(4):
@@ -179,6 +181,7 @@ def test_a_killed_creator_leaves_whole_databases_or_none(tmp_path: Path) -> None
             assert store.add(record(0)) == 1
 
 
+@pytest.mark.long
 def test_processes_that_create_and_write_one_database_at_once_agree(tmp_path: Path) -> None:
     total = 60
     children = [child("write_all", tmp_path / "db", first, total) for first in (0, 20, 40)]

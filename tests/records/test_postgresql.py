@@ -31,6 +31,7 @@ def write(url: str, first: int) -> None:
         store.log_ends([KEY])
 
 
+@pytest.mark.long
 def test_writers_of_several_hosts_lose_and_double_nothing(postgresql: PostgresqlServer) -> None:
     url = postgresql.new_database()
     code = "import sys; from tests.records.test_postgresql import write; write(sys.argv[1], int(sys.argv[2]))"

@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_the_demo_ends_with_a_verified_package_and_a_comparison(tmp_path: Path) -> None:
     bin_ = Path(sys.executable).parent
     environment = {**os.environ, "PATH": f"{bin_}:{os.environ['PATH']}", "DEMO_TIME": "2s"}

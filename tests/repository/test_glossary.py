@@ -5,12 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 CODE = ROOT / "edgetune"
+
+Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 # Each was the name of a file, before the field's own term took its place.
 FILES = """
@@ -29,11 +33,14 @@ WORDS = (
 )
 
 
-def names(path: Path) -> list[str]:
-    """Names of classes and functions in a file, methods included."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    return [node.name for node in ast.walk(tree) if isinstance(node, kinds)]
+@cache
+def definitions() -> list[tuple[Path, Definition]]:
+    """All classes and functions, methods included, with their files."""
+    found = []
+    for path in sorted(CODE.rglob("*.py")):
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        found += [(path, node) for node in nodes if isinstance(node, Definition)]
+    return found
 
 
 def words(name: str) -> list[str]:
@@ -48,18 +55,15 @@ def test_no_file_has_a_name_that_the_glossary_replaced() -> None:
 
 @pytest.mark.parametrize("old", WORDS)
 def test_no_class_or_function_has_a_word_that_the_glossary_replaced(old: str) -> None:
-    found = {
-        f"{path.relative_to(ROOT)}: {name}" for path in CODE.rglob("*.py") for name in names(path) if old in words(name)
-    }
+    found = {f"{path.relative_to(ROOT)}: {node.name}" for path, node in definitions() if old in words(node.name)}
     assert found == set()
 
 
 def test_no_public_class_name_occurs_twice() -> None:
     places: dict[str, list[str]] = defaultdict(list)
-    for path in CODE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(str(path.relative_to(ROOT)))
+    for path, node in definitions():
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            places[node.name].append(str(path.relative_to(ROOT)))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 

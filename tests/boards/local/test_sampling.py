@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import cycle, pairwise
 from statistics import NormalDist
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,6 +45,7 @@ def test_short_kernels_get_eight_samples_of_half_a_millisecond_within_the_budget
     assert kernel.spent <= 0.3e9
 
 
+@pytest.mark.long
 @given(st.floats(min_value=1.0, max_value=90e6), st.lists(st.floats(0.7, 2.0), min_size=2, max_size=9))
 def test_noise_uses_the_budget_and_hardly_more(ns: float, factors: list[float]) -> None:
     sampling, kernel = run(ns, factors=tuple(factors))
