@@ -69,6 +69,7 @@ def plain(record: Record | None) -> Record | None:
     return None if record is None else replace(record, id=0, created_utc="2026-01-01T00:00:00Z", board="any")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trials", [[48], [24, 48]])
 def test_two_runs_order_the_same_and_end_the_same(tmp_path: Path, trials: list[int]) -> None:
     runs = [run(tmp_path / str(luck), luck, trials) for luck in (1, 2)]

@@ -294,6 +294,7 @@ def test_an_interrupt_ends_cleanly_with_the_best_so_far(tmp_path: Path) -> None:
     assert outcome.tasks[0].best is not None
 
 
+@pytest.mark.long
 def test_kill_9_loses_nothing_and_repeats_only_what_was_in_flight(tmp_path: Path) -> None:
     """Kills the command at random moments, then lets it end: the start log shows what was measured again."""
     database, draw = tmp_path / "db", random.Random(7)  # noqa: S311

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from tvm import te
 
 from edgetune.boards.options import MeasuringOptions
@@ -68,6 +69,7 @@ def noisy_in(store: RecordStore) -> set[str]:
     return {str(row["candidate"]) for row in store.list(RecordFilter(status="refused_noisy"))}
 
 
+@pytest.mark.long
 def test_killed_then_finished(tmp_path: Path) -> None:
     database, draw = tmp_path / "db", random.Random(3)  # noqa: S311
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}

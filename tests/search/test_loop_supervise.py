@@ -112,6 +112,7 @@ def run(
     return outcome, len(fakes().all_records(tmp_path / "db"))
 
 
+@pytest.mark.long
 def test_the_outcome_and_events_of_the_child_arrive(tmp_path: Path) -> None:
     told: list[Event] = []
     outcome, records = run(tmp_path, "good_rooms", 30, told.append)
@@ -120,6 +121,7 @@ def test_the_outcome_and_events_of_the_child_arrive(tmp_path: Path) -> None:
     assert [event.kind for event in told][-1] == "summary"
 
 
+@pytest.mark.long
 def test_a_task_that_crashes_the_search_is_left_out(tmp_path: Path) -> None:
     told: list[Event] = []
     outcome, records = run(tmp_path, "crashing_rooms", 40, told.append)
@@ -133,6 +135,7 @@ def test_a_task_that_crashes_the_search_is_left_out(tmp_path: Path) -> None:
     assert list(outcome.warnings) == warnings
 
 
+@pytest.mark.long
 def test_a_task_whose_search_never_ends_is_left_out(tmp_path: Path) -> None:
     told: list[Event] = []
     started = time.monotonic()
@@ -148,6 +151,7 @@ def test_a_task_whose_search_never_ends_is_left_out(tmp_path: Path) -> None:
     assert "best schedule so far" in warnings[1]
 
 
+@pytest.mark.long
 def test_a_task_without_even_a_fixed_schedule_is_left_out(tmp_path: Path) -> None:
     outcome, records = run(tmp_path, "no_fixed_rooms", 20)
     bad = next(task for task in outcome.tasks if task.name == BAD)
@@ -210,6 +214,7 @@ def test_a_search_that_is_started_again_has_the_time_that_is_left(
     assert all(0.0 < after < before for before, after in pairwise(seconds))
 
 
+@pytest.mark.long
 def test_what_is_measured_again_counts_once_and_what_is_not_does_not(tmp_path: Path) -> None:
     fakes().tune(tmp_path / "db", TuneOptions(trials=12))
     options = TuneOptions(trials=6, min_trust="B")  # nothing of the fake measurer is graded

@@ -52,6 +52,7 @@ def test_a_tool_reads_no_input_and_may_write_any_bytes() -> None:
         run_tool(["false"], timeout_s=10, check=True)
 
 
+@pytest.mark.long
 def test_no_verb_hands_the_shell_of_its_user_to_a_compiler(tmp_path: Path) -> None:
     log, folder = tmp_path / "log", tmp_path / "bin"
     folder.mkdir()
