@@ -44,7 +44,11 @@ DEMO_OUT := build/demo/ds_cnn
 BASE ?= HEAD~1
 # `make test-all` tries new examples each time, and prints the seed that repeats them.
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
-RUN_TESTS = sh .ci/once-more.sh $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+# Tests write many small files: into memory, where there is room for them.
+MEMORY := $(shell test -w /dev/shm && test "$$(df --output=avail /dev/shm | tail -n 1)" -gt 4000000 && echo /dev/shm)
+IN_MEMORY := $(if $(MEMORY),TMPDIR=$(MEMORY))
+SIDE_BY_SIDE = --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+RUN_TESTS = $(IN_MEMORY) sh .ci/once-more.sh $(BIN)/pytest $(SIDE_BY_SIDE)
 
 .DELETE_ON_ERROR:
 # Tests and nights start hundreds of processes. Each would compile edgetune again where the environment forbids bytecode.
@@ -106,7 +110,7 @@ pytest: $(VENV)/.stamp-test
 	$(RUN_TESTS) --long share --base $(BASE) $(PYTEST_FLAGS)
 
 durations: $(VENV)/.stamp-test
-	$(BIN)/python -m tests.durations.run --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder --no-compile-cache $(PYTEST_FLAGS)
+	$(IN_MEMORY) $(BIN)/python -m tests.durations.run $(SIDE_BY_SIDE) --no-compile-cache $(PYTEST_FLAGS)
 
 durations-table: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.durations.table
@@ -211,7 +215,7 @@ nightly-copies: $(VENV)/.stamp-test
 	$(BIN)/python -m benchmarks.nightly.copies --times 200 --check $(NIGHTLY_COPIES)
 
 nightly-slice: $(VENV)/.stamp-test
-	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(addprefix tests/,$(NIGHTLY_SLICE))
+	$(IN_MEMORY) $(BIN)/pytest $(SIDE_BY_SIDE) $(addprefix tests/,$(NIGHTLY_SLICE))
 
 nightly-page: $(VENV)/.stamp-test
 	$(BIN)/python -m benchmarks.nightly.page_size --check $(NIGHTLY_PAGE)

@@ -1,15 +1,17 @@
 """Compiles C for tests and keeps the results in the user's cache folder: by text, command and compiler.
 
-A result is used again within a run and in later ones. `--no-compile-cache` compiles everything anew. What was used
+A result is used again within a run and in later ones; with `--no-compile-cache` within the process alone. What was used
 least recently is removed at the end of a run, down to `LIMIT` bytes.
 """
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -28,13 +30,16 @@ class CompileError(AssertionError):
         self.said = said
 
 
-class _Settings:
-    use_kept = True
+class _Place:
+    """Where results are kept."""
+
+    folder = FOLDER
 
 
 def bypass() -> None:
-    """Use nothing that was compiled earlier, and keep nothing."""
-    _Settings.use_kept = False
+    """Use nothing that another process compiled, and keep nothing for another one."""
+    _Place.folder = Path(tempfile.mkdtemp(prefix="edgetune-compiled-"))
+    atexit.register(shutil.rmtree, _Place.folder, ignore_errors=True)
 
 
 @cache
@@ -64,19 +69,16 @@ def compiled(
     """
     for name, text in sources.items():
         (folder / name).write_text(text, encoding="utf-8")
-    kept = FOLDER / f"{_key(command, sources, libraries)}{Path(result).suffix}"
-    if _Settings.use_kept and _touched(kept):
+    kept = _Place.folder / f"{_key(command, sources, libraries)}{Path(result).suffix}"
+    if _touched(kept):
         return kept
-    place = folder if not _Settings.use_kept else _scratch()
-    made = place / f"{os.getpid()}-{result}"
+    made = _scratch() / f"{os.getpid()}-{result}"
     words = [*command, *(name for name in sources if name.endswith((".c", ".cpp"))), *libraries, "-o", str(made)]
     done = subprocess.run(
         words, cwd=folder, capture_output=True, text=True, errors="replace", check=False, timeout=_SECONDS
     )
     if done.returncode != 0:
         raise CompileError(done.stderr, next(iter(sources.values())))
-    if not _Settings.use_kept:
-        return made
     made.replace(kept)
     return kept
 
@@ -92,7 +94,7 @@ def _touched(kept: Path) -> bool:
 
 def _scratch() -> Path:
     """Return a folder beside the kept files, for those that are not whole yet."""
-    place = FOLDER / "unfinished"
+    place = _Place.folder / "unfinished"
     place.mkdir(parents=True, exist_ok=True)
     return place
 
@@ -100,7 +102,7 @@ def _scratch() -> Path:
 def prune(limit: int = LIMIT) -> None:
     """Remove the files that were used least recently, until the rest has at most `limit` bytes."""
     found = []
-    for path in FOLDER.glob("*.*"):
+    for path in _Place.folder.glob("*.*"):
         try:
             found.append((path.stat().st_mtime_ns, path.stat().st_size, path))
         except FileNotFoundError:  # another run prunes as well

@@ -38,7 +38,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
     parser.addoption("--no-skips", action="store_true", help="a test left out for want of a tool fails the run")
-    parser.addoption("--no-compile-cache", action="store_true", help="use nothing that earlier tests or runs compiled")
+    parser.addoption("--no-compile-cache", action="store_true", help="use nothing that other processes compiled")
     share = "share: those of rooms that changed since --base, and a quarter of the others"
     parser.addoption("--long", choices=["all", "share"], default="all", help=f"which long tests run; {share}")
     parser.addoption("--base", metavar="COMMIT", default="HEAD~1", help="the commit that --long share compares with")

@@ -83,9 +83,13 @@ def random_arguments(function: Any, seed: int = 0) -> list[Array]:
     return arrays
 
 
+# These programs are small: optimising them takes LLVM longer than running them.
+_LLVM = {"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 1, "opt-level": 0}
+
+
 def run(mod: Any, arrays: Sequence[Array]) -> Array:
     """The last argument after one call of the module's "main", compiled by LLVM (weights are packed on the fly)."""
-    compiled = tvm.compile(mod, target=tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 1}))
+    compiled = tvm.compile(mod, target=tvm.target.Target(_LLVM))
     tensors = [tvm.runtime.tensor(array) for array in arrays]
     compiled["main"](*tensors)
     return np.asarray(tensors[-1].numpy())

@@ -40,6 +40,7 @@ def test_a_file_that_is_no_model(tmp_path: Path, content: bytes, words: str) -> 
     assert words in sentence
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("operator", "domain"), [("Frobnicate", "com.example"), ("StringNormalizer", "")])
 def test_an_unsupported_operator(tmp_path: Path, operator: str, domain: str) -> None:
     kind = TensorProto.FLOAT if domain else TensorProto.STRING
@@ -161,6 +162,7 @@ def test_a_memory_limit(tmp_path: Path, limit: str, words: tuple[str, ...]) -> N
     assert all(word in sentence for word in (*words, "bytes")), sentence
 
 
+@pytest.mark.long
 def test_a_model_of_strings(tmp_path: Path) -> None:
     node = helper.make_node("Identity", ["x"], ["y"])
     ends = [helper.make_tensor_value_info(name, onnx.TensorProto.STRING, [4]) for name in ("x", "y")]

@@ -79,6 +79,7 @@ def everything_in(folder: Path) -> dict[str, str]:
     return {str(p.relative_to(folder)): sha256_file(p) for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
+@pytest.mark.long
 def test_a_reference_that_is_off_is_said_to_be_and_double_judges(tmp_path: Path) -> None:
     model, events = amplifying(tmp_path / "m.onnx", layers=8, outputs=2), list[Event]()
     api.build(settings_for(model), events=events.append)

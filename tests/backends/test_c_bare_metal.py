@@ -156,6 +156,7 @@ def test_what_is_not_there_yet_is_said(folder: Path, words: list[str], code: int
     assert sentence in errors[0]
 
 
+@pytest.mark.long
 def test_a_model_in_double_is_refused(tmp_path: Path) -> None:
     values = [helper.make_tensor_value_info(name, TensorProto.DOUBLE, [4]) for name in ("x", "y")]
     graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "wide", values[:1], values[1:])
@@ -226,6 +227,7 @@ def test_the_doctor_compiles_and_runs_for_the_board(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.long
 def test_such_a_board_gets_no_address_and_is_listed_so(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
     words = ["boards", "add", "one", "--target", BOARD, "--ssh", "pi@one.local"]

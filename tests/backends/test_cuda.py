@@ -174,6 +174,7 @@ int main()
 """
 
 
+@pytest.mark.long
 def test_pointers_to_the_wrong_memory_are_a_status_with_a_sentence(package: Path, tmp_path: Path) -> None:
     (tmp_path / "use.cpp").write_text(_MISPLACED)
     sources = [str(package / "src" / name) for name in ("ds_cnn.cu", "ds_cnn_kernels.cu")]

@@ -74,6 +74,7 @@ def test_where_registers_suffice_the_formula_decides(model: Path) -> None:
     assert found == [default_gpu_schedule(kernel.function, target)] * 2
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_a_schedule_that_spills_gives_way_and_the_note_says_so(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target, kernel = with_registers(FEW), kernel_of(model)

@@ -58,6 +58,7 @@ def agent_of(bench: AgentBench) -> int:
     return bench.reach._streams[-1].pid
 
 
+@pytest.mark.long
 def test_facts_and_readings(opened: Callable[..., AgentBench]) -> None:
     bench = opened()
     assert bench.board.facts == {"emulated": 0, "clock": "time"}
@@ -76,6 +77,7 @@ def test_facts_and_readings(opened: Callable[..., AgentBench]) -> None:
         assert type(readings[key]) is type(here[key])
 
 
+@pytest.mark.long
 def test_an_emulated_board_says_so(opened: Callable[..., AgentBench]) -> None:
     bench = opened("qemu-armv7")
     bench.board.reserve()
@@ -277,6 +279,7 @@ class FullBoard(OldBoard):
         return [*arguments[:folder], "/nowhere", *arguments[folder + 1 :]]
 
 
+@pytest.mark.long
 def test_without_memfd_libraries_go_through_files_that_have_no_name(
     opened: Callable[..., AgentBench], cache: Path
 ) -> None:
@@ -564,6 +567,7 @@ def children_of(parent: int) -> set[int]:
     return set(map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split()))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["host", "qemu-aarch64"])
 def test_nothing_remains(name: str, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))

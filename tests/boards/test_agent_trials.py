@@ -284,6 +284,7 @@ def test_counts_of_instructions_repeat_to_the_last_digit(name: str, cache: Path,
     assert COUNT < counts[0][0] < 20 * COUNT
 
 
+@pytest.mark.long
 def test_risc_v_counts_as_well(cache: Path, tmp_path: Path) -> None:
     target = load_target("generic-riscv64").model_copy(update={"emulated": True, "clock": "instructions"})
     bench = AgentBench(target, tmp_path, cache)

@@ -79,6 +79,7 @@ def test_add_and_list(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert home.exists()
 
 
+@pytest.mark.long
 def test_completion_knows_boards_and_targets(home: Path) -> None:
     assert run(["boards", "add", "rack-1", "--target", "rpi4", "--ssh", "h", "-q"]) == 0
     context = click.Context(click.Command("x"))
@@ -324,6 +325,7 @@ def test_setup_opens_the_board_and_leaves_nothing(
     assert (board.files(), board.left()) == ([], [])
 
 
+@pytest.mark.long
 def test_setup_of_a_real_board_asks_for_no_emulator(
     board: SshBoard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -339,6 +341,7 @@ def test_setup_of_a_real_board_asks_for_no_emulator(
     assert "sudo apt-get install qemu-user" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_board_with_another_instruction_set(board: SshBoard, capsys: pytest.CaptureFixture[str]) -> None:
     board.answers["uname -m"] = "riscv64"
     address = f"pi@127.0.0.1:{board.port}"
@@ -351,6 +354,7 @@ def test_a_board_with_another_instruction_set(board: SshBoard, capsys: pytest.Ca
     assert found["agent"]["ok"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("home")
 def test_emulated_boards_need_no_address(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["boards", "setup", "qemu-aarch64", "--json"]) == 0

@@ -94,6 +94,7 @@ def test_a_package_is_timed_by_its_board(bench: Bench, emitted: Path) -> None:
     assert board.files() == []
 
 
+@pytest.mark.long
 def test_the_canary_runs_on_a_board_that_tells_its_facts_and_goes_on_after_a_restart(
     bench: Bench, tmp_path: Path
 ) -> None:
@@ -131,6 +132,7 @@ def test_another_board_of_the_kind_serves_when_one_is_away(bench: Bench, emitted
         api.verify(emitted, "a")
 
 
+@pytest.mark.long
 def test_a_board_that_is_lost_on_the_way_is_tried_once_more(bench: Bench) -> None:
     board = bench.board()
     shelve(bench, attic=board)
@@ -184,6 +186,7 @@ def test_the_gateway_of_a_farm_is_not_taken_for_a_board(bench: Bench, emitted: P
     assert gateway.commands == []
 
 
+@pytest.mark.long
 def test_a_package_is_timed_on_the_cores_of_the_board_that_runs_it(
     bench: Bench, emitted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

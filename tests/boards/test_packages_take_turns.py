@@ -159,6 +159,7 @@ def test_of_several_boards_a_free_one_is_taken(bench: Bench, emitted: Path, tmp_
     assert [board.files() for board in boards] == [[], [], []]
 
 
+@pytest.mark.long
 def test_when_all_boards_are_taken_the_first_that_comes_free_serves(
     bench: Bench, emitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +301,7 @@ def test_a_search_waits_while_a_package_is_timed_here(
     search.close()
 
 
+@pytest.mark.long
 def test_a_benchmark_says_how_sure_it_is(
     bench: Bench, emitted: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,6 +53,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("hasty")
 def test_a_board_far_away_passes_setup(bench: Bench, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
@@ -67,6 +68,7 @@ def test_a_board_far_away_passes_setup(bench: Bench, cache: Path, monkeypatch: p
     assert (board.files(), board.left()) == ([], [])
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("when", ["from the start", "on the way"])
 def test_candidates_over_a_slow_link_lose_no_board(bench: Bench, tmp_path: Path, cache: Path, when: str) -> None:

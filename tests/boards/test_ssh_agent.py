@@ -65,6 +65,7 @@ def told(events: list[Event]) -> list[str]:
     return [str(event.data["what"]) for event in events]
 
 
+@pytest.mark.long
 def test_candidates_over_ssh(shelf: Shelf) -> None:
     result = shelf.run()
     assert (result.status, result.reason) == ("ok", "")

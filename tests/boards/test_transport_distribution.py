@@ -78,6 +78,7 @@ def test_a_board_is_tuned_by_the_transport_that_its_file_names(
     assert any(record["status"] == "ok" for record in records)
 
 
+@pytest.mark.long
 def test_its_boards_are_listed_checked_and_set_up(site: Path, board: Path, tmp_path: Path) -> None:
     folder = tmp_path / "edgetune" / "targets"
     folder.mkdir(parents=True)

@@ -223,6 +223,7 @@ def test_a_client_that_is_killed_costs_the_session_only(board: TvmRpcBoard, cand
     assert run(board, candidates.request()).status == "ok"
 
 
+@pytest.mark.long
 def test_a_server_that_is_gone_is_a_lost_board(folder: Path, candidates: Candidates) -> None:
     server = start_server(folder, "gone")
     board = TvmRpcBoard("shelf-2", load_target("host"), DirectDoor(LOOPBACK, server.port, "gone"), folder)

@@ -494,6 +494,7 @@ def test_a_port_that_something_else_has(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_nobody_leases_a_board_whose_address_names_no_tracker(
     tmp_path: Path, folder: Path, candidates: Candidates, monkeypatch: pytest.MonkeyPatch
 ) -> None:

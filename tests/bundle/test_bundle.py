@@ -175,6 +175,7 @@ def test_outputs_that_are_no_floats_are_compared_exactly(
     assert line.split()[2] == ("wrong_result" if written else "ok")
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 @pytest.mark.parametrize(("precision", "role"), [("fp16", "h"), ("bf16", "b")])
 @pytest.mark.parametrize(("written", "status"), [("near", "ok"), ("far", "wrong_result")])
@@ -272,6 +273,7 @@ def test_an_altered_plan_or_cubin_is_not_run(bundle: Path) -> None:
         run_bundle(bundle)
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(

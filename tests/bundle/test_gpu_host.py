@@ -123,6 +123,7 @@ def test_the_reason_of_the_runner_behind_ssh_is_told(
         behind_ssh(bench, bench.board()).run(bundle)
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_a_round_waits_for_the_lock_of_its_host(bundle: Path, bench: Bench, tmp_path: Path) -> None:
     board = bench.board()

@@ -74,6 +74,7 @@ def preload(bundle: Path, stand_in: str) -> str:
     return f"LD_PRELOAD={library}"
 
 
+@pytest.mark.long
 def test_every_library_comes_back_once_however_often_it_is_run_and_imported(bundle: Path, tmp_path: Path) -> None:
     number = len(read_manifest(bundle)[0].candidates)
     assert number > 2
@@ -88,6 +89,7 @@ def test_every_library_comes_back_once_however_often_it_is_run_and_imported(bund
     assert {(row["status"], row["environment"]["trust"]) for row in rows} == {("ok", "C")}
 
 
+@pytest.mark.long
 def test_a_bundle_for_arm_runs_under_an_emulator_which_its_records_tell(tmp_path: Path) -> None:
     export_libraries(tmp_path, tmp_path / "sent", "rpi4", candidates=2)
     with pytest.raises(BoardUnfit, match="the candidates are for aarch64, and this runner was compiled for"):
@@ -101,6 +103,7 @@ def test_a_bundle_for_arm_runs_under_an_emulator_which_its_records_tell(tmp_path
     assert {row["target"] for row in rows} == {"rpi4"}
 
 
+@pytest.mark.long
 def test_each_sample_of_cold_caches_is_one_call_after_a_sweep(tmp_path: Path) -> None:
     """Of kernels so short that a sweep for each call of a long sample takes more than a candidate's time."""
     export_libraries(tmp_path, tmp_path / "sent", candidates=2, caches="cold")
@@ -283,6 +286,7 @@ def test_each_thread_of_a_package_has_its_share_of_the_scratch(tmp_path: Path) -
     assert four == {workload: limit // 4 for workload, limit in allowed.items()} != one
 
 
+@pytest.mark.long
 def test_a_trust_grade_that_no_bundle_has_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     model(tmp_path)
     words = ["--board", "host", "--via", "bundle", "--trials", "4", "--db", "r.db", "-o", "out", "--min-trust", "B"]
@@ -317,6 +321,7 @@ def test_libraries_that_do_not_fit_wait_for_another_round(tmp_path: Path) -> Non
     assert any("the bundle is full" in str(event.data.get("message")) for event in events)
 
 
+@pytest.mark.long
 def test_two_exports_of_libraries_are_the_same_bytes(whole: Path, tmp_path: Path) -> None:
     export_libraries(tmp_path, tmp_path / "sent")
     for path in sorted(path for path in (whole / "sent").rglob("*") if path.is_file()):
@@ -329,6 +334,7 @@ def test_both_compilers_take_the_runners_without_a_warning(tmp_path: Path, kind:
     compile_runner(runner_sources(tmp_path, kind), tmp_path / "runner", cc=cc)
 
 
+@pytest.mark.long
 def test_the_runner_is_clean_under_sanitizers(bundle: Path, tmp_path: Path) -> None:
     replace_library(bundle, 0, HARMFUL["wrong_result"])
     replace_library(bundle, 1, f"extern void {MISSING}(void); {MISSING}();")

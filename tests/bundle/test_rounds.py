@@ -121,6 +121,7 @@ def test_build_uses_imported_records_as_well(folder: Path, results: Mapping[str,
     assert (folder / "built/src/small_kernels.cu").exists()
 
 
+@pytest.mark.long
 def test_a_neighbour_differs_in_one_decision() -> None:
     kernel = read_model(MODEL).program().kernels[0]
     fastest = next(first_schedules(kernel.function, gpu()))[0]

@@ -214,6 +214,7 @@ def test_a_cell_that_is_cancelled_ends_and_a_rerun_measures_it_in_the_same_night
     assert (found["night"], found["cells"][0]["verdict"]) == (night["night"], "first")
 
 
+@pytest.mark.long
 def test_by_day_nothing_starts_and_a_farm_without_nights_is_overdue(farm: Path) -> None:
     assert "--now" in nightly(farm, "run", code=2)["error"]["message"]
     assert "no night has run yet" in nightly(farm, "status", code=28)["error"]["message"]

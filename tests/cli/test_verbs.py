@@ -135,6 +135,7 @@ def test_boards(capsys: pytest.CaptureFixture[str]) -> None:
     assert "edgetune boards add NAME --target generic-armv7" in findings[3]["fix"]
 
 
+@pytest.mark.long
 def test_doctor(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", "--json"]) == 0
     findings = json.loads(capsys.readouterr().out)

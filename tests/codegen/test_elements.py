@@ -44,6 +44,7 @@ def _extremes(dtype: str) -> tuple[np.ndarray, np.ndarray]:
     return a.reshape(-1)[:count], b.reshape(-1)[:count]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("cc", ["gcc", "clang-19"])
 def test_integer_arithmetic_wraps_and_divides_by_anything(dtype: str, cc: str, tmp_path: Path) -> None:

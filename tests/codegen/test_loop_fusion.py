@@ -95,6 +95,7 @@ def test_sums_of_the_same_elements_take_one_pass(
     np.testing.assert_allclose(result, expected(terms, arrays[0], arrays[1]), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 @given(st.data())
 @costly(15)
 def test_random_sums_have_their_values(data: st.DataObject) -> None:

@@ -167,6 +167,7 @@ _TARGETS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(_TARGETS))
 @given(data=st.data())
 @costly(20)

@@ -96,6 +96,8 @@ def test_rows_that_share_sets_of_the_cache_are_written_in_runs(
         check(shape, order, bits, folder)
 
 
+@pytest.mark.long
+@costly(15)
 @given(
     st.lists(st.integers(1, 20), min_size=2, max_size=4),
     st.randoms(use_true_random=False),
@@ -108,6 +110,7 @@ def test_all_orders_of_all_extents(extents: list[int], random: Any, bits: int) -
         check(tuple(extents), tuple(order), bits, Path(folder))
 
 
+@pytest.mark.long
 @costly(15)
 @given(st.integers(2, 80), st.integers(2, 40), st.sampled_from([512, 256, 128]))
 def test_all_matrices(rows: int, columns: int, bits: int) -> None:

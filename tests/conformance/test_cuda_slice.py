@@ -28,6 +28,7 @@ SLICE = {
 }
 
 
+@pytest.mark.long
 def test_nodes_in_cuda(tmp_path: Path) -> None:
     answers = io.StringIO()
     judge_together(list(SLICE), tmp_path, answers)

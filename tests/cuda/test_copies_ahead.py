@@ -102,6 +102,7 @@ def test_without_any_one_wait_or_barrier_a_kernel_is_stopped(name: str, stages: 
     assert missed == []
 
 
+@pytest.mark.long
 def test_pieces_that_are_smaller_than_a_copy_are_stored_at_once(tmp_path: Path) -> None:
     """Rows of 16 bits at a place that is not known to be aligned keep tensor cores and stages."""
     kernel = replace(layer("3x3 of 14x14 images"), unaligned=(0,))
@@ -139,6 +140,7 @@ def test_steps_of_a_sum_have_one_barrier(name: str) -> None:
     assert body.partition("\n    }")[0].count(BARRIER) == 1
 
 
+@pytest.mark.long
 def test_shared_memory_of_all_stages_is_counted_before_a_replay() -> None:
     """And neither more stages than steps, nor more memory than a block has, are proposed."""
     for name in NAMES:

@@ -36,6 +36,7 @@ def test_the_program_has_as_many_kernels_as_are_checked() -> None:
     assert len(program().kernels) == KERNELS
 
 
+@pytest.mark.long
 def test_kernels_give_what_the_reference_gives(tmp_path: Path) -> None:
     checks = [checked(kernel, prefix=f"k{number}") for number, kernel in enumerate(program().kernels)]
     batch = compile_batch([check.case(f"k{number}") for number, check in enumerate(checks)], tmp_path)

@@ -43,6 +43,7 @@ def test_a_kernel_in_fp16_gives_what_the_reference_gives(number: int, tmp_path: 
     assert error < ALLOWED["fp16"]
 
 
+@pytest.mark.long
 def test_a_kernel_in_bf16_gives_what_the_reference_gives(tmp_path: Path) -> None:
     check = checked(program("bf16").kernels[2])
     assert "__nv_bfloat16 *__restrict__ output" in check.source.definition
@@ -175,6 +176,7 @@ def test_make_compiles_a_package_in_fp16_without_a_warning(package: Path) -> Non
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("board", "precision", "sentence"),
     [

@@ -18,6 +18,7 @@ from tests.cuda.table import Row, row_of
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_kernels_of_a_model_in_fp16_store_16_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     w = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32) / 8
     operators = ["p = MatMul x w", "q = Softmax p", "y = MatMul q w"]

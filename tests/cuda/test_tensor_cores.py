@@ -54,6 +54,7 @@ def test_layers_give_what_the_reference_gives(tmp_path: Path) -> None:
     assert max(errors) < ALLOWED["fp16"] / 10
 
 
+@pytest.mark.long
 def test_bf16_is_multiplied_as_well(tmp_path: Path) -> None:
     kernel, target = layer(PADDED, "bf16"), tensor_gpu("bf16")
     design = design_for(kernel, target)
@@ -73,6 +74,7 @@ def test_only_types_that_the_tensor_cores_multiply_have_the_design() -> None:
     assert not any(isinstance(design, TensorTile) for design in gpu_designs(layer(PADDED, "bf16").function, gpu()))
 
 
+@pytest.mark.long
 def test_proposals_of_tensor_cores_have_the_memory_that_they_say() -> None:
     """What the decision test counts before a replay is what the kernel needs."""
     kernel = layer(PADDED)
@@ -103,6 +105,7 @@ _FAULTS = [
 ]
 
 
+@pytest.mark.long
 def test_each_barrier_of_another_kernel_is_needed(tmp_path: Path) -> None:
     """Of a product of two inputs; the kernel with all faults is a convolution."""
     whole = kernel_of("product of two inputs")

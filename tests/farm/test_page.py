@@ -42,6 +42,7 @@ def night(name: str, path: Path) -> NightReport:
         return report(farm, store, store.nights(farm.name)[-1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SMALL)
 def test_the_page_is_strict_html_whose_ids_are_unique_and_whose_references_resolve(
     pages: dict[str, Path], name: str

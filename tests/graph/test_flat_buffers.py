@@ -63,6 +63,7 @@ def _nested(random: np.random.Generator, axes: Sequence[Any], depth: int) -> Any
     return inner + _nested(random, axes, depth - 1) if kind < 0.9 else inner * int(random.choice([2, 3, 4]))
 
 
+@pytest.mark.long
 def test_random_indices_of_nested_divisions_name_the_same_elements_when_flat() -> None:
     passes = tvm.transform.Sequential(
         [

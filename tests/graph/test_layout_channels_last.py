@@ -21,6 +21,7 @@ from edgetune.frontend.onnx.sample_inputs import sample_inputs
 from edgetune.graph.layout.axis_order import exchanged
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
+from tests.examples import costly
 from tests.graph.test_program import assert_same, model_of, random
 from tests.interpreter import run_program
 
@@ -183,6 +184,8 @@ def test_numbers_of_nodes_in_workloads_are_the_model_s() -> None:
     assert means[0] == means[1] != set()
 
 
+@pytest.mark.long
+@costly(15)
 @given(st.data())
 def test_any_choice_of_tensors_keeps_the_meaning(data: st.DataObject) -> None:
     rank = data.draw(st.integers(3, 5))

@@ -200,6 +200,7 @@ def test_a_reduction_that_cannot_be_divided_keeps_its_loops() -> None:
     assert len(divided.stages) == 4
 
 
+@pytest.mark.long
 def test_every_candidate_of_a_million_squares_is_right_and_so_is_its_package(tmp_path: Path) -> None:
     def sum_of_squares(x: te.Tensor) -> te.Tensor:
         k = te.reduce_axis((0, MANY), name="k")
@@ -223,6 +224,7 @@ def test_every_candidate_of_a_million_squares_is_right_and_so_is_its_package(tmp
     assert done.stdout.rstrip().endswith("PASS")
 
 
+@pytest.mark.long
 def test_where_no_schedule_is_right_nothing_is_written(tmp_path: Path) -> None:
     """A sum that does not begin at 0 keeps one accumulator."""
     from_1 = te.comm_reducer(lambda a, b: a + b, lambda kind: tirx.const(1, kind), name="from_1")

@@ -113,6 +113,7 @@ def test_a_place_less_good_for_one_may_be_better_for_all(monkeypatch: pytest.Mon
     )
 
 
+@pytest.mark.long
 def test_a_package_for_two_threads_has_such_places_and_needs_no_more_memory(tmp_path: Path) -> None:
     """And computes what it should: VWW has 27 convolutions between smaller and smaller pictures."""
     places = {}

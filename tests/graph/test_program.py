@@ -92,6 +92,7 @@ def random(generator: np.random.Generator, *shape: int) -> np.ndarray:
     return np.asarray(generator.standard_normal(shape) * 0.5).astype("f4")
 
 
+@pytest.mark.long
 @costly(12)
 @given(
     channels=st.sampled_from([1, 3, 8]),

@@ -22,6 +22,7 @@ from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
+from tests.examples import costly
 
 MODES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
@@ -49,6 +50,8 @@ def kernel(module: tvm.IRModule) -> tuple[PrimFunc, list[np.ndarray]]:
     return function, [value for value in values if value is not None]
 
 
+@pytest.mark.long
+@costly(20)
 @given(
     st.sampled_from(["NCHW", "NHWC"]),
     st.tuples(st.integers(1, 9), st.integers(1, 9)),

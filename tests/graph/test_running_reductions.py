@@ -73,6 +73,7 @@ def assert_same_in_windows(function: Any, how: str, axis: int, seed: int) -> Non
     assert np.max(np.abs(found - wanted) / terms) < 1e-6
 
 
+@costly(20)
 @given(
     st.sampled_from(sorted(COMPARISONS)),
     st.integers(48, 290),
@@ -108,6 +109,7 @@ def test_schedules_of_rows_mean_the_same(kind: str, length: int, how: str) -> No
     assert check(function, board(256, 16), length) > 0
 
 
+@pytest.mark.long
 @costly(6)
 @given(st.sampled_from(sorted(COMPARISONS)), st.sampled_from([64, 77, 128]), st.sampled_from(sorted(REDUCED)))
 def test_their_schedules_mean_the_same(kind: str, length: int, how: str) -> None:

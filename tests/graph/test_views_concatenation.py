@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Rows
+from tests.examples import costly
 from tests.network_sample import (
     HEIGHT,
     WIDTH,
@@ -67,6 +68,7 @@ def test_constants_after_a_concatenation_are_split_with_the_channels() -> None:
     assert copies(program) == 0
 
 
+@pytest.mark.long
 def test_a_dense_block_lies_in_its_last_tensor_and_is_read_there(tmp_path: Path) -> None:
     net = network()
     joined = net.conv(0, 8)
@@ -82,6 +84,7 @@ def test_a_dense_block_lies_in_its_last_tensor_and_is_read_there(tmp_path: Path)
     assert_same_in_c(net.model(last), tmp_path)
 
 
+@pytest.mark.long
 def test_only_operands_that_cannot_be_written_in_place_are_copied(tmp_path: Path) -> None:
     net = network()
     stem = peak_first(net)
@@ -95,6 +98,7 @@ def test_only_operands_that_cannot_be_written_in_place_are_copied(tmp_path: Path
     assert_same_in_c(net.model(last), tmp_path)
 
 
+@pytest.mark.long
 def test_concatenations_within_concatenations_copy_nothing(tmp_path: Path) -> None:
     net = network()
     stem = peak_first(net)
@@ -105,6 +109,7 @@ def test_concatenations_within_concatenations_copy_nothing(tmp_path: Path) -> No
     assert_same_in_c(model, tmp_path)
 
 
+@pytest.mark.long
 def test_an_operand_that_only_moves_data_does_it_into_place(tmp_path: Path) -> None:
     net = network()
     stem = peak_first(net)
@@ -167,6 +172,7 @@ def test_an_early_operand_of_a_late_concatenation_does_not_make_the_arena_larger
     assert_same(net.model(net.conv(late, 2)))
 
 
+@pytest.mark.long
 def test_a_residual_that_is_written_over_its_operand_is_not_forgotten() -> None:
     # The peak is at the residual only as long as that is thought to need two tensors.
     net = network(4)
@@ -202,6 +208,8 @@ def test_rows_that_a_copy_cannot_read_with_gaps_keep_their_concatenation() -> No
     assert_same(net.model(inner, net.concat(wide, one)))
 
 
+@pytest.mark.long
+@costly(15)
 @given(data=st.data())
 def test_any_matrices_side_by_side_and_folded_mean_the_same(data: st.DataObject) -> None:
     net = Network((2, 8))
@@ -231,6 +239,8 @@ def test_models_without_concatenations_are_the_very_same() -> None:
     assert program.calls == plain.calls
 
 
+@pytest.mark.long
+@costly(12)
 @given(st.data())
 def test_any_network_of_concatenations_means_the_same(data: st.DataObject) -> None:
     net = network(data.draw(st.sampled_from([1, 3, 4])))

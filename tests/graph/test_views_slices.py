@@ -15,6 +15,7 @@ from edgetune.frontend.onnx.sample_inputs import sample_inputs
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program, Rows
+from tests.examples import costly
 from tests.network_sample import (
     HEIGHT,
     WIDTH,
@@ -60,6 +61,7 @@ def calls_of(program: Program, sources: set[str]) -> list[str]:
     return [kernel.name for kernel in kernels if sources & set(kernel.sources)]
 
 
+@pytest.mark.long
 def test_layers_read_their_half_of_a_split_in_place(tmp_path: Path) -> None:
     net = network()
     first, second = split(net, net.relu(net.conv(peak_first(net), 24)), 16, 8)
@@ -86,6 +88,7 @@ def test_a_half_that_comes_back_is_written_over_the_one_it_was_computed_from(tmp
     assert_same_in_c(model, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("late", ["rest", "whole", "other half"])
 def test_a_tensor_that_is_still_read_is_not_overwritten(late: str, tmp_path: Path) -> None:
     net = network()
@@ -105,6 +108,7 @@ def test_a_tensor_that_is_still_read_is_not_overwritten(late: str, tmp_path: Pat
     assert_same_in_c(model, tmp_path)
 
 
+@pytest.mark.long
 def test_a_tensor_that_layers_of_an_inner_concatenation_read_is_not_overwritten(tmp_path: Path) -> None:
     net = network()
     first, second = split(net, net.relu(net.conv(peak_first(net), 8)), 4, 4)
@@ -114,6 +118,7 @@ def test_a_tensor_that_layers_of_an_inner_concatenation_read_is_not_overwritten(
     assert_same_in_c(model, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ["exchanged", "all exchanged"])
 def test_a_slice_that_goes_to_another_place_is_not_overwritten(order: str, tmp_path: Path) -> None:
     net = network()
@@ -258,6 +263,7 @@ def test_one_position_of_a_sequence_is_read_in_place(tmp_path: Path) -> None:
     assert_same_in_c(model, tmp_path)
 
 
+@pytest.mark.long
 def test_shuffled_halves_stay_channels_last_with_one_transpose_a_unit(tmp_path: Path) -> None:
     net = network(16)
     joined = net.relu(net.conv(0, 16))
@@ -271,6 +277,8 @@ def test_shuffled_halves_stay_channels_last_with_one_transpose_a_unit(tmp_path: 
     assert_same_in_c(model, tmp_path)
 
 
+@pytest.mark.long
+@costly(8)
 @given(st.data())
 def test_any_network_of_slices_and_concatenations_means_the_same(data: st.DataObject) -> None:
     net = network(data.draw(st.sampled_from([2, 4, 8])))

@@ -89,6 +89,7 @@ def all_once(measured: list[Measurement], count: int) -> bool:
     return Counter(one.job_id for one in measured) == Counter(str(n) for n in range(count))
 
 
+@pytest.mark.long
 def test_twins_under_the_emulator_count_the_same(steps: ModuleType) -> None:
     shelf = Shelf("qemu-aarch64", 3)
     with shelf.session() as session:
@@ -111,6 +112,7 @@ def test_twins_under_the_emulator_count_the_same(steps: ModuleType) -> None:
     assert not shelf.told("drift")
 
 
+@pytest.mark.long
 def test_a_killed_agent_costs_no_record(steps: ModuleType) -> None:
     shelf = Shelf("host", 2)
     measured, killed = [], set()
@@ -128,6 +130,7 @@ def test_a_killed_agent_costs_no_record(steps: ModuleType) -> None:
     assert not shelf.told("quarantined")
 
 
+@pytest.mark.long
 def test_a_stopped_agent_is_replaced_while_its_twin_goes_on(steps: ModuleType) -> None:
     shelf = Shelf("host", 2)
     measured = []
@@ -186,6 +189,7 @@ def _alive(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.long
 def test_a_canary_runs_between_candidates_and_agrees_between_twins(steps: ModuleType) -> None:
     shelf = Shelf("host", 2)
     with shelf.session() as session:

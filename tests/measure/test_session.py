@@ -141,6 +141,7 @@ def test_what_breaks_is_raised_after_what_is_measured(
             session.poll(10.0)
 
 
+@pytest.mark.long
 def test_results_stream_in_order_of_building_with_a_start_each(steps: ModuleType, tmp_path: Path) -> None:
     starts: list[MeasureStart] = []
     weights = np.linspace(-1, 1, steps.LENGTH, dtype=np.float32)
@@ -180,6 +181,7 @@ def test_results_stream_in_order_of_building_with_a_start_each(steps: ModuleType
     assert str(summary["bottleneck"]).startswith(("boards: ", "builders: ", "search: "))
 
 
+@pytest.mark.long
 def test_candidates_known_from_an_earlier_run_are_not_started(steps: ModuleType, tmp_path: Path) -> None:
     starts: list[MeasureStart] = []
     job = BuildJob("1", "k", steps.trace())
@@ -262,6 +264,7 @@ def test_kill_9_leaves_no_process_and_the_next_run_clears_the_folder(tmp_path: P
     assert not folder.exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["go", "stuck"])
 def test_ctrl_c_ends_all_processes_and_removes_the_folder(tmp_path: Path, what: str) -> None:
     run, folder = start_run(tmp_path, what)

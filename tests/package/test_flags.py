@@ -104,6 +104,7 @@ def test_other_machines_give_right_results(machine: str, objects: Callable[..., 
     _passes(tmp_path / "test", emulator)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cc", ["gcc", "clang-19"])
 def test_one_file_of_all_sources_gives_right_results(cc: str, package: Path, tmp_path: Path) -> None:
     sources = [*sorted((package / "src").glob("*.c")), package / "test/flags_selftest.c"]
@@ -140,6 +141,7 @@ def test_the_packages_own_makefile_takes_such_flags_back(cc: str, flags: str, pa
     assert _run(make, package).splitlines()[-1] == "PASS"
 
 
+@pytest.mark.long
 def test_so_does_its_cmake_file(package: Path, tmp_path: Path) -> None:
     options = ["-DCMAKE_C_FLAGS=-ffast-math -Werror", "-DFLAGS_CFLAGS=-O1;-funsafe-math-optimizations"]
     _run(["cmake", "-S", str(package), "-B", str(tmp_path), *options], tmp_path)

@@ -115,6 +115,7 @@ def test_folders_of_its_own_are_kept(tmp_path: Path) -> None:
     assert flags.split() == [f"-I{tmp_path}/headers", f"-L{tmp_path}/usr/lib/arm", "-ltiny", "-lm"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_cmake_finds_what_cmake_installs(tmp_path: Path, kind: str) -> None:
     folder, prefix = package(tmp_path, kind), tmp_path / "usr local"
@@ -156,6 +157,7 @@ def test_a_package_inside_another_project_installs_nothing_of_itself(tmp_path: P
     assert answer(tmp_path / "app/app").startswith("y[0] = ")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("compiler", "kind"), [("gcc", "text"), ("clang-19", "external"), ("gcc", "threads")])
 def test_sanitize_runs_the_self_test_without_debug_information(tmp_path: Path, compiler: str, kind: str) -> None:
     folder = package(tmp_path, kind)

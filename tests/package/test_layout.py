@@ -91,6 +91,7 @@ def test_one_tensor_may_stay_as_it_is_and_the_other_not(tmp_path: Path) -> None:
     assert api.verify(out, None).passed
 
 
+@pytest.mark.long
 def test_a_header_of_the_other_order_is_told_apart_where_the_shape_is_the_same(tmp_path: Path) -> None:
     constants = {"w": random(np.random.default_rng(1), 3, 3, 1, 1)}
     graph = helper.make_graph(

@@ -28,6 +28,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "ad_ae"
 
 
+@pytest.mark.long
 def test_a_package_with_a_file_of_the_users_is_not_replaced(package: Path) -> None:
     check_output_folder(package)
     (package / "port.c").write_text("/* by hand */\n")

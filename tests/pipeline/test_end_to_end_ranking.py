@@ -249,6 +249,7 @@ def test_one_package_alone_is_no_comparison(trial: Trial) -> None:
     assert trial.noted() == [None] * 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("error", "told", "goes_on"),
     [

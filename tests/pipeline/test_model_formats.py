@@ -78,6 +78,7 @@ def test_to_ask_for_a_format_loads_nothing_large() -> None:
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.long
 def test_only_the_folder_of_onnx_knows_its_code() -> None:
     member = CODE / "frontend" / "onnx"
     found = [
@@ -90,6 +91,7 @@ def test_only_the_folder_of_onnx_knows_its_code() -> None:
     assert found == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["onnx", "tensor-expression"])
 def test_no_name_of_a_format_is_compared_with(name: str) -> None:
     found = [

@@ -119,6 +119,7 @@ def test_a_line_holds_all_of_a_record(record: Record) -> None:
     assert record_line(parse_line(line)) == line
 
 
+@pytest.mark.long
 @given(records=some_records)
 @quick
 def test_export_and_import_give_the_same_records(records: list[Record]) -> None:
@@ -132,6 +133,7 @@ def test_export_and_import_give_the_same_records(records: list[Record]) -> None:
         assert sorted(map(record_line, strip)) == sorted(record_line(parse_line(line)) for line in lines.splitlines())
 
 
+@pytest.mark.long
 @given(left=some_records, right=some_records)
 @settings(costly(12), suppress_health_check=[HealthCheck.too_slow])
 def test_merging_in_either_order_gives_the_same(left: list[Record], right: list[Record]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from tests import compile_cache
-from tests.compile_cache import compiled, prune
+from tests.compile_cache import bypass, compiled, prune
 
 TEXT = "int f(void);\nint f(void) { return 1; }\n"
 COMMAND = ("gcc", "-O1", "-c")
@@ -17,7 +18,7 @@ COMMAND = ("gcc", "-O1", "-c")
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(compile_cache, "FOLDER", tmp_path / "cache")
+    monkeypatch.setattr(compile_cache._Place, "folder", tmp_path / "cache")
     (tmp_path / "work").mkdir()
     return tmp_path / "cache"
 
@@ -81,15 +82,16 @@ def test_a_failure_is_told_with_the_compilers_words_and_not_kept(tmp_path: Path,
     assert list(cache.glob("*.o")) == []
 
 
-def test_nothing_is_used_or_kept_where_that_is_not_wanted(
+def test_a_process_may_keep_to_itself(
     tmp_path: Path, cache: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made(tmp_path)
-    monkeypatch.setattr(compile_cache._Settings, "use_kept", False)
-    result = made(tmp_path)
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda prefix: str(tmp_path / prefix))
+    bypass()
+    assert made(tmp_path) == made(tmp_path)
     assert len(started) == 2
-    assert result.parent == tmp_path / "work"
     assert len(list(cache.glob("*.o"))) == 1
+    assert len(list((tmp_path / "edgetune-compiled-").glob("*.o"))) == 1
 
 
 def test_what_was_used_least_recently_goes_first(tmp_path: Path, cache: Path) -> None:

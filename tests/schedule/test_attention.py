@@ -45,6 +45,7 @@ masks = st.sampled_from(["none", "scale", "keys", "scores", "where"])
 boards = st.sampled_from([board(512, 32), board(256, 16), board(128, 32), board(0, 0)])
 
 
+@pytest.mark.long
 @costly(12)
 @given(
     st.integers(1, 3), st.integers(1, 24), st.sampled_from([1, 2, 6, 16, 24, 32, 48]), st.sampled_from([1, 3, 8, 16]),

@@ -16,6 +16,7 @@ from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
+from tests.examples import costly
 from tests.sketch_samples import board, prim_func, random_arguments, run, run_plain
 
 
@@ -52,6 +53,8 @@ def test_rows_have_bounds_instead_of_conditions(function: Any, bits: int, tmp_pa
         np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
+@costly(15)
 @given(
     rows=st.integers(1, 9),
     length=st.integers(1, 40),
@@ -68,6 +71,7 @@ def test_any_overlap_means_what_plain_loops_mean(**sizes: Any) -> None:
         np.testing.assert_allclose(run(module, arrays), run_plain(function, arrays), rtol=1e-4, atol=1e-5)
 
 
+@costly(20)
 @given(st.data())
 def test_any_ends_mean_what_plain_loops_mean(data: st.DataObject) -> None:
     """Conditions may hold nowhere, along the whole row, or for some terms alone; a function may follow the sums."""

@@ -38,6 +38,7 @@ def operator(kind: str, batch: int, length: int, inner: int) -> Any:
     return prim_func([x], te.compute(x.shape, lambda b, r, c: x[b, r, c] - total[b, c], "centred"))
 
 
+@pytest.mark.long
 @costly(20)
 @given(
     st.sampled_from(KINDS),
@@ -82,6 +83,7 @@ def spread_of_rows(rows: int, length: int) -> Any:
     return prim_func([x], te.compute((rows,), lambda i: te.log(total[i]) + most[i], "spread"))
 
 
+@pytest.mark.long
 @costly(10)
 @given(
     st.sampled_from(["normalised", "rows"]),
@@ -107,6 +109,7 @@ def test_stages_between_reductions_keep_a_few_rows(function: Any) -> None:
     assert "f32x8" in kernel.definition
 
 
+@pytest.mark.long
 def test_weights_across_the_lanes_are_packed_once() -> None:
     """By the build, and not again by the kernel: TVM would drop an axis of weights that both pack."""
     x, w = te.placeholder((2,), name="x"), te.placeholder((32, 1, 2, 16), name="w")

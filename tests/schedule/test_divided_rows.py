@@ -21,6 +21,7 @@ from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
+from tests.examples import costly
 from tests.sketch_samples import board, prim_func, random_arguments, run, run_plain
 from tests.threads_sample import backwards
 
@@ -99,6 +100,8 @@ def test_parts_have_no_condition(case: Any, columns: int, bits: int, tmp_path: P
         np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-5)
 
 
+@pytest.mark.long
+@costly(15)
 @given(st.data())
 def test_any_places_give_the_same_elements(data: st.DataObject) -> None:
     columns = data.draw(st.integers(1, 70), "columns")

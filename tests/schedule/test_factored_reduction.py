@@ -17,6 +17,7 @@ from edgetune.schedule.rules.factored_reduction import factored_sizes, find_fact
 from edgetune.schedule.rules.tiling import Core
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.target.target import Target
+from tests.examples import costly
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func
 
@@ -50,6 +51,8 @@ def operator(kind: str, m: int, n: int, k: int) -> Any:
     return prim_func([a, b], product)
 
 
+@pytest.mark.long
+@costly(20)
 @given(
     st.sampled_from(KINDS),
     st.sampled_from([1, 2, 3, 8, 12]),

@@ -81,6 +81,7 @@ def schedules(function: Any, target: Target) -> dict[str, str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_form_computes_the_same_and_leaves_gaps_alone(name: str, tmp_path: Path) -> None:
     plain, target = KERNELS[name](), wide_target(256)

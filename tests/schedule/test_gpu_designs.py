@@ -27,6 +27,7 @@ def program() -> Program:
     return read_model(MODEL).program()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(5))
 def test_each_design_s_random_decisions_give_right_results(number: int, program: Program, tmp_path: Path) -> None:
     kernel = program.kernels[number]
@@ -38,6 +39,7 @@ def test_each_design_s_random_decisions_give_right_results(number: int, program:
         assert error < TOLERANCE, design.name
 
 
+@pytest.mark.long
 def test_what_a_block_has_is_what_its_decisions_said(program: Program) -> None:
     """A kernel has as many threads as its decisions, and no more shared memory than they were tested with."""
     random = np.random.default_rng(3)

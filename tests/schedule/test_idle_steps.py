@@ -65,6 +65,7 @@ def running(kind: str, shape: tuple[int, int], terms: int, axis: int, how: str) 
     return normal_form(prim_func(inputs, te.compute(shape, value, "running")), [])
 
 
+@pytest.mark.long
 @costly(20)
 @given(
     st.sampled_from(sorted(COMPARISONS)),
@@ -86,6 +87,7 @@ def test_running_values_mean_what_plain_loops_mean(
         assert check(form.function, target, seed) > 0
 
 
+@pytest.mark.long
 @costly(10)
 @given(
     st.sampled_from(sorted(COMPARISONS)),

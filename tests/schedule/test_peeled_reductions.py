@@ -38,6 +38,7 @@ def rows(kind: str, count: int, length: int) -> Any:
     return prim_func([x], te.compute((count,), lambda i: te.log(total[i]) + most[i], "log_sum_exp"))
 
 
+@pytest.mark.long
 @costly(15)
 @given(
     st.sampled_from(["softmax", "least", "log_sum_exp"]),

@@ -159,6 +159,7 @@ def test_sums_of_windows_stay_in_registers(bits: int, tmp_path: Path) -> None:
         np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 @costly(10)
 @given(st.integers(2, 6), st.integers(2, 50), st.integers(2, 4), st.sampled_from([board(512, 32), board(256, 16)]))
 def test_windows_mean_what_plain_loops_mean(rows: int, columns: int, taps: int, target: Any) -> None:

@@ -26,6 +26,7 @@ from tests.sketch_samples import board, conv2d, dense, prim_func, random_argumen
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["ds_cnn", "resnet8", "ad_ae"])
 def test_every_kernel_of_a_model_has_a_fixed_schedule_and_round_trips(model: str) -> None:
     target = board(512, 32)

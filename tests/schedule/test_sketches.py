@@ -58,6 +58,7 @@ seeds = st.integers(1, 10_000)
 boards = st.sampled_from([board(512, 32), board(256, 16), board(128, 32), board(0, 0)])
 
 
+@pytest.mark.long
 @costly(8)
 @given(
     st.tuples(sides, sides),
@@ -83,6 +84,7 @@ def test_convolutions(
     check(function, target, seed, expected)
 
 
+@pytest.mark.long
 @costly(6)
 @given(
     sides, sides, st.sampled_from([1, 2, 8, 16, 32]), st.sampled_from([(1, 1), (2, 1), (1, 2), (4, 4)]),
@@ -109,6 +111,7 @@ def test_matrix_products(rows: int, depth: int, columns: int, constant: bool, ta
     check(function, target, seed, lambda x, w, bias: x.astype("float64") @ w + bias)
 
 
+@pytest.mark.long
 @costly(6)
 @given(sides, sides, st.sampled_from([1, 6, 16]), st.sampled_from(["max", "avg"]), boards, seeds)
 def test_pooling(height: int, width: int, channels: int, kind: str, target: Target, seed: int) -> None:

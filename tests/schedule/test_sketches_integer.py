@@ -39,6 +39,7 @@ def test_the_fixed_schedule_is_a_register_tile_on_bytes(case: Quantised) -> None
     close(run(replay(function, trace), arrays), case.expected(*arrays[:-1]))
 
 
+@pytest.mark.long
 @costly(5)
 @given(
     st.integers(1, 7), st.integers(1, 7), st.sampled_from([1, 3, 8]), st.sampled_from([5, 8, 24]),

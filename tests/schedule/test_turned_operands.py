@@ -136,6 +136,7 @@ def test_blocks_compile_without_warnings(function: Any, bits: int, cc: str, tmp_
     check(function, tmp_path, bits, cc)
 
 
+@pytest.mark.long
 @settings(costly(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), bits=st.sampled_from([512, 256]))
 def test_any_order_means_the_same(data: st.DataObject, bits: int, tmp_path: Path) -> None:

@@ -258,6 +258,7 @@ def test_sweeps_that_were_refused_do_not_count_and_the_worst_trust_is_kept() -> 
         assert [one.environment[MARK] for one in again.values()] == [2, 2]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_sample_is_noisy")
 def test_a_crash_in_a_real_sweep_is_yielded_and_the_others_are_timed(tmp_path: Path) -> None:
     """Real builds and runs: one program crashes, one is wrong, once a file is there."""

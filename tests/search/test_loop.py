@@ -205,6 +205,7 @@ def test_the_budget_is_exact_and_the_fixed_schedule_comes_first(tmp_path: Path) 
     assert sum(outcome.failed.values()) == sum(record.status != "ok" for record in all_records(tmp_path / "db"))
 
 
+@pytest.mark.long
 def test_nothing_is_measured_twice_and_a_finished_search_measures_nothing(tmp_path: Path) -> None:
     _, first = tune(tmp_path / "db", TuneOptions(trials=30))
     _, second = tune(tmp_path / "db", TuneOptions(trials=70))
@@ -218,6 +219,7 @@ def test_nothing_is_measured_twice_and_a_finished_search_measures_nothing(tmp_pa
     assert outcome.records == 70
 
 
+@pytest.mark.long
 def test_the_same_seed_and_times_give_the_same_programs(tmp_path: Path) -> None:
     runs = [tune(tmp_path / name, TuneOptions(trials=50, seed=seed))[1].calls for name, seed in [("a", 1), ("b", 1)]]
     assert runs[0] == runs[1]

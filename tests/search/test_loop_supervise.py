@@ -160,11 +160,13 @@ def test_a_task_without_even_a_fixed_schedule_is_left_out(tmp_path: Path) -> Non
     assert len(outcome.warnings) == 2
 
 
+@pytest.mark.long
 def test_an_error_of_the_child_is_raised_here(tmp_path: Path) -> None:
     with pytest.raises(DiskFull, match="no space left"):
         run(tmp_path, "full_rooms", 30)
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_the_child_cleanly(tmp_path: Path) -> None:
     pressed = threading.Event()
 

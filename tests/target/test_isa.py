@@ -77,6 +77,7 @@ def test_an_instruction_set_that_runs_no_linux_is_native_nowhere(monkeypatch: py
     assert INSTRUCTION_SETS["bare"].machine == "bare"
 
 
+@pytest.mark.long
 def test_no_file_but_its_own_asks_for_an_instruction_set_by_name() -> None:
     """A string that is the name of one, outside its file, is a comparison or a table: both belong into the file."""
     found = []

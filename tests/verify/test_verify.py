@@ -158,6 +158,7 @@ def test_a_crash_is_a_failed_self_test(package: Path) -> None:
         verify(package)
 
 
+@pytest.mark.long
 def test_a_hang_ends(package: Path) -> None:
     reseal(package, "src/tiny_kernels.c", "out[i] = a[i] + b[i];", 'for (;;) __asm__ volatile("");')
     with pytest.raises(SelfTestFailed, match="did not end within"):

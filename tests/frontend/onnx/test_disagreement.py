@@ -78,6 +78,7 @@ def test_the_references_differ_by_what_the_network_makes_of_one_step(tmp_path: P
     assert round(tolerance.absolute / step, 1) == pytest.approx(1.0 if steps == 1 else 1 + 1.5 * steps)
 
 
+@pytest.mark.long
 def test_what_the_references_cannot_agree_on_is_announced_and_stands_in_the_report(tmp_path: Path) -> None:
     path = quantised(tmp_path / "q.onnx", 3.0)
     flags = CommandLineFlags(model=path, board="host", out=tmp_path / "out", db=tmp_path / "records.db")

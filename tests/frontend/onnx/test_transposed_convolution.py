@@ -17,6 +17,7 @@ from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import model_from_proto
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
+from tests.examples import costly
 from tests.interpreter import run_program
 
 
@@ -54,6 +55,8 @@ def compared(proto: onnx.ModelProto, shape: list[int], *others: list[int]) -> Pr
     return program
 
 
+@pytest.mark.long
+@costly(15)
 @given(st.data())
 def test_any_transposed_convolution_is_that_of_onnx_runtime(data: st.DataObject) -> None:
     rank = data.draw(st.sampled_from([1, 2, 2, 3]), "rank")

@@ -121,6 +121,7 @@ def test_a_constant_keeps_its_shape() -> None:
     assert with_divided_axes(constant, [1]).same_as(constant)
 
 
+@pytest.mark.long
 @costly(20)
 @given(st.integers(1, 4), st.integers(2, 6), st.integers(2, 5), st.integers(2, 5), st.integers(2, 9), st.booleans())
 def test_results_are_the_same(rows: int, outer: int, f: int, g: int, depth: int, both: bool) -> None:

@@ -176,6 +176,7 @@ def test_windows_of_colours_are_right(
     assert any("interleaved" in name for name in names(program)) or window[0] * window[1] <= FEW
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bits", [256, 512])
 def test_each_place_of_a_row_has_its_own_case_in_registers(bits: int, tmp_path: Path) -> None:
     program = program_from_te(complex_filter, {"x": ((1031, 2), "float32"), "h": ((32, 2), "float32")}, {}, "made")

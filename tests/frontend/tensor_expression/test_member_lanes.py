@@ -139,6 +139,7 @@ def test_a_tensor_between_that_is_an_output_keeps_its_order() -> None:
     np.testing.assert_allclose(total, exact.sum(1), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.long
 @costly(8)
 @given(members=st.integers(150, 300), length=st.sampled_from([7, 13, 15, 31]))
 def test_members_of_any_number_are_right(members: int, length: int) -> None:

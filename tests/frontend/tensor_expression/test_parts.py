@@ -38,6 +38,7 @@ def images_first(x: Array, w: Array, stride: int, padding: int) -> Array:
     return np.asarray(np.einsum("nchwij,ocij->nohw", seen, w))
 
 
+@pytest.mark.long
 @costly(15)
 @given(
     st.tuples(st.integers(1, 2), st.integers(4, 9), st.integers(5, 9), st.integers(5, 9)),

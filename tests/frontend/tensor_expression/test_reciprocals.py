@@ -38,6 +38,7 @@ def divides(function: Any) -> bool:
     return "reciprocal" not in str(with_reciprocals(function))
 
 
+@pytest.mark.long
 @costly(20)
 @given(st.lists(st.integers(3, 40), min_size=2, max_size=3), st.integers(0, 2), st.integers(1, 1000))
 def test_a_softmax_stays_one(extents: list[int], axis: int, seed: int) -> None:

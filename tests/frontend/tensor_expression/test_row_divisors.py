@@ -43,6 +43,7 @@ def values_of_any_size(seed: int, *shape: int) -> np.ndarray:
     return np.ldexp(generator.uniform(1, 2, shape), generator.integers(-149, 128, shape)).astype(np.float32)
 
 
+@pytest.mark.long
 @costly(20)
 @given(st.tuples(st.integers(1, 40), st.integers(64, 90)), st.integers(0, 9999))
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -123,6 +123,7 @@ def test_a_name_that_is_taken() -> None:
     assert names == ["share_terms_terms", "share_terms", "share"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", [board(256, 16), board(512, 32), board(128, 32)])
 def test_all_schedules_mean_the_same(target: Any) -> None:
     for function in (weighted_mean(), weighted_mean(13, 4), softmax(), softmax(axis=0), twice_in_a_stage()):

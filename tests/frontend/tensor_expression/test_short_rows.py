@@ -96,6 +96,7 @@ def test_a_scale_of_each_place_is_read_as_it_is() -> None:
     np.testing.assert_allclose(answer, exact, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.long
 @costly(8)
 @given(
     rows=st.lists(st.sampled_from([1, 2, 7, 64, 127]), min_size=1, max_size=2),

@@ -137,6 +137,7 @@ def test_filters_between_zeros_are_dense_where_that_is_faster(
     assert len(program.divisions) == (0 if kernels == ["made"] else 1)  # a search compares them with the whole
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("always")
 @costly(20)
 @given(
@@ -207,6 +208,7 @@ def test_taps_of_weights_are_copied_when_the_package_is_built(monkeypatch: pytes
     assert names(compiled()) == ["upscaled_taps", "upscaled_phases", "upscaled"], "flash would grow too much"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("always")
 @costly(12)
 @given(
@@ -276,6 +278,7 @@ def test_a_window_that_never_leaves_the_operand_has_phases() -> None:
     np.testing.assert_allclose(answer, filtered(x, w, 3, 2970, 0, backwards=False), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cc", ["gcc", "clang-19"])
 @pytest.mark.parametrize(
     ("expression", "shapes"),
