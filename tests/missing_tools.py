@@ -92,10 +92,14 @@ class MissingTools:
         """
         if id(error) not in self._causes:
             called = self.calls.read_text("utf-8").split() if self.calls.exists() else []
-            sought = [tool for tool in self.missing if tool.startswith("/") and _names(error, tool)]
+            sought = [tool for tool in self.missing if _is_not_there(tool, error)]
             self._causes[id(error)] = (error, next(iter([*called, *sought]), ""))
         return self._causes[id(error)][1]
 
 
-def _names(error: BaseException, place: str) -> bool:
-    return re.search(rf"{re.escape(place)}\b", str(error)) is not None
+def _is_not_there(tool: str, error: BaseException) -> bool:
+    """Return whether an error says that a tool was sought at its place: by a path, not by PATH."""
+    if isinstance(error, FileNotFoundError) and Path(str(error.filename)).name == tool:
+        return True
+    place = tool if tool.startswith("/") else f"bin/{tool}"
+    return re.search(rf"{re.escape(place)}(?![\w-])", str(error)) is not None

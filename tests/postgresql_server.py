@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import shutil
@@ -22,13 +23,20 @@ Place: TypeAlias = Callable[[str], DatabaseLocation]
 """The location of a test's database by name; the same name gives the same location."""
 
 ADMINISTRATOR = "postgres"
-_PROGRAMS = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name), default=Path())
+_INSTALLED = Path("/usr/lib/postgresql")
+_PROGRAMS = max(_INSTALLED.glob("*/bin"), key=lambda folder: int(folder.parent.name), default=None)
 
 
 class PostgresqlServer:
-    """A running server with no database of edgetune's yet."""
+    """A running server with no database of edgetune's yet.
+
+    Raises FileNotFoundError where PostgreSQL is not installed.
+    """
 
     def __init__(self) -> None:
+        if _PROGRAMS is None:
+            raise FileNotFoundError(errno.ENOENT, "PostgreSQL is not installed", str(_INSTALLED))
+        self._programs = _PROGRAMS
         self.folder = Path(tempfile.mkdtemp(prefix="edgetune-pg-"))
         self._user = ADMINISTRATOR if os.geteuid() == 0 else None
         if self._user is not None:
@@ -72,7 +80,7 @@ class PostgresqlServer:
     def _run(self, program: str, *arguments: str) -> None:
         environment = {**os.environ, "PGDATA": str(self.folder / "data"), "LC_ALL": "C"}
         done = subprocess.run(
-            [_PROGRAMS / program, *arguments], user=self._user, env=environment, capture_output=True, text=True,
+            [self._programs / program, *arguments], user=self._user, env=environment, capture_output=True, text=True,
             check=False, cwd="/", timeout=60, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         assert done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"

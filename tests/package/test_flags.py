@@ -13,6 +13,7 @@ import pytest
 from edgetune.codegen import polynomials
 from edgetune.target.target import load_target, strict_math
 from tests import flags_sample, package_sample
+from tests.missing_tools import require
 
 STRICT = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
 PATHS = ("-std=gnu11", "-Iinclude", "-Isrc", "-Itest")
@@ -100,6 +101,8 @@ MACHINES = {
 @pytest.mark.parametrize("machine", MACHINES)
 def test_other_machines_give_right_results(machine: str, objects: Callable[..., list[str]], tmp_path: Path) -> None:
     cc, linker, flags, emulator = MACHINES[machine]
+    if "-m32" in cc:
+        require("/usr/lib32")
     _run([*linker, *objects(cc, flags), "-o", str(tmp_path / "test"), "-lm"], tmp_path)
     _passes(tmp_path / "test", emulator)
 
