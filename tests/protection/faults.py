@@ -1,6 +1,6 @@
 """Which faults do the tests catch? Draws faults over the rooms, and tries each against the room's own tests.
 
-    python -m tests.faults.run TABLE --tree NAME=FOLDER [--tree NAME=FOLDER] [--number 20] [--seed 1]
+    python -m tests.protection.faults TABLE --tree NAME=FOLDER [--tree NAME=FOLDER] [--number 20] [--seed 1]
 
 Each FOLDER is a clone with a `.venv` of its own, which nobody else uses meanwhile: a fault is written into its file,
 then pytest runs on the room's tests until one fails, for `LIMIT_S` seconds at most. A tree whose tests know `--long`
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import random
 import signal
@@ -25,7 +24,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.faults.kinds import Fault, faults
+from tests.protection.fault_kinds import Fault, faults
+from tests.protection.table import append, read
 
 LIMIT_S = 240.0
 WORKERS = 2
@@ -59,19 +59,27 @@ def draw(tree: Path, number: int, seed: int) -> list[Drawn]:
     """Draw faults: the same ones for the same tree, number and seed."""
     generator = random.Random(seed)  # noqa: S311
     files = rooms(tree)
-    texts = {path: path.read_text(encoding="utf-8") for paths in files.values() for path in paths}
-    lines = [sum(texts[path].count("\n") for path in files[room]) for room in files]
+    lines = [sum(path.read_text(encoding="utf-8").count("\n") for path in files[room]) for room in files]
+    places: dict[str, list[list[Drawn]]] = {}
     drawn: list[Drawn] = []
     while len(drawn) < number:
         (room,) = generator.choices(list(files), lines)
-        found: list[list[Drawn]] = [[] for _ in faults("")]
-        for path in files[room]:
-            for kind, some in zip(found, faults(texts[path]), strict=True):
-                kind += [Drawn(str(path.relative_to(tree)), fault) for fault in some]
-        one = generator.choice(generator.choice([kind for kind in found if kind]))
+        if room not in places:
+            places[room] = _places(tree, files[room])
+        one = generator.choice(generator.choice(places[room]))
         if one not in drawn:
             drawn.append(one)
     return drawn
+
+
+def _places(tree: Path, files: Iterable[Path]) -> list[list[Drawn]]:
+    """Return all faults that files can have, by kind; kinds without a place are left out."""
+    by_kind: dict[str, list[Drawn]] = {}
+    for path in files:
+        for kind in faults(path.read_text(encoding="utf-8")):
+            for fault in kind:
+                by_kind.setdefault(fault.kind, []).append(Drawn(str(path.relative_to(tree)), fault))
+    return [by_kind[kind] for kind in sorted(by_kind)]
 
 
 @dataclass(frozen=True)
@@ -124,17 +132,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def written(table: Path) -> list[Outcome]:
-    """Return what a table holds; a line that was cut off by a kill is removed."""
-    if not table.exists():
-        return []
-    whole, end, _ = table.read_text(encoding="utf-8").rpartition("\n")
-    mended = table.with_suffix(".new")
-    mended.write_text(whole + end, encoding="utf-8")
-    mended.replace(table)
-    return [Outcome(**json.loads(line)) for line in whole.splitlines()]
-
-
 def summary(outcomes: Iterable[Outcome], trees: Iterable[str]) -> list[str]:
     """Return lines of text: each fault and its verdicts, then how many each tree caught."""
     by_fault: dict[str, dict[str, Outcome]] = {}
@@ -162,7 +159,7 @@ def main(arguments: list[str]) -> int:
     trees: Mapping[str, Path] = {
         name: Path(folder).resolve() for name, _, folder in (t.partition("=") for t in options.tree)
     }
-    outcomes = written(options.table)
+    outcomes = read(options.table, Outcome)
     done = {(outcome.name, outcome.tree) for outcome in outcomes}
     first = next(iter(trees.values()))
     for drawn in draw(first, options.number, options.seed):
@@ -172,8 +169,7 @@ def main(arguments: list[str]) -> int:
             if (tree / drawn.file).read_text("utf-8") != (first / drawn.file).read_text("utf-8"):
                 raise SystemExit(f"{drawn.file} differs between the trees: the fault is not the same in both")
             outcomes.append(attempt(drawn, name, tree))
-            with options.table.open("a", encoding="utf-8") as table:
-                table.write(json.dumps(asdict(outcomes[-1])) + "\n")
+            append(options.table, asdict(outcomes[-1]))
             sys.stdout.write(f"{outcomes[-1]}\n")
             sys.stdout.flush()
     sys.stdout.write("".join(f"{line}\n" for line in summary(outcomes, trees)))
