@@ -1,4 +1,4 @@
-"""Properties get few examples in `make test`, the same each time; many new ones in `make test-all`, which a seed repeats."""
+"""Properties get few examples in `make test`, the same each time, and many new ones, by a seed, in `make test-all`."""
 
 from __future__ import annotations
 
