@@ -37,7 +37,7 @@ def compile_strictly(source: KernelSource, target: Target, folder: Path, cc: str
     """Compile to assembly with all warnings as errors; returns the assembly."""
     name = f"{source.symbol}.c"
     command = [cc, *flags_for(target, cc), *STRICT, *extra, "-S"]
-    made = compiled(command, {name: kernel_unit(source, target, "test")}, folder, result="kernel.s")
+    made = compiled(command, {name: kernel_unit(source, target, "test")}, folder, suffix=".s")
     return made.read_text(encoding="utf-8")
 
 
@@ -60,10 +60,8 @@ def run_kernel(
     compiler = cc or target.compiler.cc
     command = [compiler, *flags_for(target, compiler), *extra]
     text = kernel_unit(source, target, "test") + shim(source, "test")
-    library = compiled(
-        [*command, *_LIBRARY], {f"{source.symbol}.c": text}, folder, result="kernel.so", libraries=["-lm"]
-    )
-    runner = compiled(command, {"runner.c": _RUNNER}, folder, result="runner.program", libraries=["-ldl"])
+    library = compiled([*command, *_LIBRARY], {f"{source.symbol}.c": text}, folder, suffix=".so", libraries=["-lm"])
+    runner = compiled(command, {"runner.c": _RUNNER}, folder, suffix=".program", libraries=["-ldl"])
     (folder / "in").write_bytes(b"".join(array.tobytes() for array in arrays))
     words = [library, folder / "in", folder / "out", len(arrays), *over, *sizes]
     program = [*target.emulator, str(runner), *map(str, words)]

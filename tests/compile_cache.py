@@ -1,4 +1,4 @@
-"""Compiles C for tests and keeps the results in the user's cache folder: by text, command and compiler.
+"""Compiles for tests, and keeps the results in the user's cache folder by all that they depend on.
 
 A result is used again within a run and in later ones; with `--no-compile-cache` within the process alone. What was used
 least recently is removed at the end of a run, down to `LIMIT` bytes.
@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -42,45 +42,60 @@ def bypass() -> None:
     atexit.register(shutil.rmtree, _Place.folder, ignore_errors=True)
 
 
-@cache
 def _version(compiler: str) -> str:
     """Return what tells a compiler from another one: its file, when that was written, and its words about itself."""
     path = Path(shutil.which(compiler) or compiler).resolve()
-    words = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
-    return f"{path} {path.stat().st_mtime_ns if path.exists() else 0} {words}"
+    return _words(str(path), path.stat().st_mtime_ns if path.exists() else 0)
 
 
-def _key(command: Sequence[str], sources: Mapping[str, str], libraries: Sequence[str]) -> str:
-    parts = [_version(command[0]), *command, *libraries]
-    parts += [part for name in sources for part in (name, sources[name])]
-    return hashlib.sha256("\0".join(f"{len(part)} {part}" for part in parts).encode()).hexdigest()
+@cache
+def _words(path: str, written_ns: int) -> str:
+    said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    return f"{path} {written_ns} {said}"
+
+
+def kept(parts: Iterable[str | bytes], suffix: str, make: Callable[[Path], object]) -> Path:
+    """Return the file that `make` writes at the path it is given: made once for `parts`, on which alone it depends."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else part.encode()
+        digest.update(f"{len(data)} ".encode() + data)
+    path = _Place.folder / f"{digest.hexdigest()}{suffix}"
+    if not _touched(path):
+        unfinished = _Place.folder / "unfinished"
+        unfinished.mkdir(parents=True, exist_ok=True)
+        made = unfinished / f"{os.getpid()}-{path.name}"
+        make(made)
+        made.replace(path)
+    return path
 
 
 def compiled(
-    command: Sequence[str], sources: Mapping[str, str], folder: Path, *, result: str, libraries: Sequence[str] = ()
+    command: Sequence[str], sources: Mapping[str, str], folder: Path, *, suffix: str, libraries: Sequence[str] = ()
 ) -> Path:
     """Return the file that `command` makes of `sources`, texts by the names of their files.
 
-    The texts are written into `folder` in any case. The command gets their names, then `libraries`, `-o` and the
-    result's name `result`. Its texts may include only each other and what comes with the compiler.
+    The texts are written into `folder` in any case. The command gets their names, then `libraries`, `-o` and a name
+    that ends with `suffix`. The texts may include only each other and what comes with the compiler.
 
     Raises:
         CompileError: the compiler failed.
     """
     for name, text in sources.items():
         (folder / name).write_text(text, encoding="utf-8")
-    kept = _Place.folder / f"{_key(command, sources, libraries)}{Path(result).suffix}"
-    if _touched(kept):
-        return kept
-    made = _scratch() / f"{os.getpid()}-{result}"
-    words = [*command, *(name for name in sources if name.endswith((".c", ".cpp"))), *libraries, "-o", str(made)]
-    done = subprocess.run(
-        words, cwd=folder, capture_output=True, text=True, errors="replace", check=False, timeout=_SECONDS
-    )
-    if done.returncode != 0:
-        raise CompileError(done.stderr, next(iter(sources.values())))
-    made.replace(kept)
-    return kept
+    files = [name for name in sources if name.endswith((".c", ".cpp"))]
+
+    def compile_to(path: Path) -> None:
+        words = [*command, *files, *libraries, "-o", str(path)]
+        done = subprocess.run(
+            words, cwd=folder, capture_output=True, text=True, errors="replace", check=False, timeout=_SECONDS
+        )
+        if done.returncode != 0:
+            raise CompileError(done.stderr, next(iter(sources.values())))
+
+    texts = [part for name in sources for part in (name, sources[name])]
+    parts = [_version(command[0]), str(len(command)), *command, str(len(libraries)), *libraries, *texts]
+    return kept(parts, suffix, compile_to)
 
 
 def _touched(kept: Path) -> bool:
@@ -92,17 +107,13 @@ def _touched(kept: Path) -> bool:
     return True
 
 
-def _scratch() -> Path:
-    """Return a folder beside the kept files, for those that are not whole yet."""
-    place = _Place.folder / "unfinished"
-    place.mkdir(parents=True, exist_ok=True)
-    return place
-
-
 def prune(limit: int = LIMIT) -> None:
-    """Remove the files that were used least recently, until the rest has at most `limit` bytes."""
+    """Remove the files that were used least recently, until the rest has at most `limit` bytes.
+
+    Files that no process has finished count as well.
+    """
     found = []
-    for path in _Place.folder.glob("*.*"):
+    for path in [*_Place.folder.glob("*.*"), *_Place.folder.glob("unfinished/*")]:
         try:
             found.append((path.stat().st_mtime_ns, path.stat().st_size, path))
         except FileNotFoundError:  # another run prunes as well

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import tvm
 from tvm import te, topi
 
 from edgetune.target.target import Compiler, Target
+from tests.compile_cache import kept
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -89,10 +91,16 @@ _LLVM = {"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 1, "opt-level": 0}
 
 def run(mod: Any, arrays: Sequence[Array]) -> Array:
     """The last argument after one call of the module's "main", compiled by LLVM (weights are packed on the fly)."""
-    compiled = tvm.compile(mod, target=tvm.target.Target(_LLVM))
-    tensors = [tvm.runtime.tensor(array) for array in arrays]
-    compiled["main"](*tensors)
-    return np.asarray(tensors[-1].numpy())
+
+    def compute(path: Path) -> None:
+        compiled = tvm.compile(mod, target=tvm.target.Target(_LLVM))
+        tensors = [tvm.runtime.tensor(array) for array in arrays]
+        compiled["main"](*tensors)
+        np.save(path, tensors[-1].numpy())
+
+    given = [part for array in arrays for part in (f"{array.dtype} {array.shape}", array.tobytes())]
+    result: Array = np.load(kept([tvm.__version__, str(_LLVM), tvm.ir.save_json(mod), *given], ".npy", compute))
+    return result
 
 
 def run_plain(function: Any, arrays: Sequence[Array]) -> Array:

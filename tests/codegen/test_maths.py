@@ -84,7 +84,7 @@ def _computed(
     flags = flags_for(target, compiler)
     if _FREEING in extra:
         flags = [flag for flag in flags if flag not in target.compiler.strict_math]
-    unit = compiled([compiler, *flags, *STRICT, *extra, "-c"], {"maths.c": text}, folder, result="maths.o")
+    unit = compiled([compiler, *flags, *STRICT, *extra, "-c"], {"maths.c": text}, folder, suffix=".o")
     program = folder / "maths"
     subprocess.run([compiler, *linked, unit, "-o", program, "-lm"], check=True)
     x.tofile(folder / "in")

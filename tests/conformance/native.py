@@ -74,7 +74,7 @@ def compile_unit(unit: Unit, target: Target, folder: Path) -> Path:
     flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
     machine = [f for f in (*target.compiler.cflags, *target.compiler.kernel_cflags) if f.startswith("-m")]
     command = [target.compiler.cc, *flags, *machine]
-    return compiled(command, {"unit.c": unit.text}, folder, result="unit.so", libraries=["-lm"])
+    return compiled(command, {"unit.c": unit.text}, folder, suffix=".so", libraries=["-lm"])
 
 
 def execute(library: Path, program: Program, unit: Unit, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:

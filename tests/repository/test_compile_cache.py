@@ -41,7 +41,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def made(folder: Path, text: str = TEXT, command: tuple[str, ...] = COMMAND, **more: object) -> Path:
-    return compiled(command, {"f.c": text}, folder / "work", result="f.o", **more)  # type: ignore[arg-type]
+    return compiled(command, {"f.c": text}, folder / "work", suffix=".o", **more)  # type: ignore[arg-type]
 
 
 def test_the_same_compilation_runs_once(tmp_path: Path, started: list[list[str]]) -> None:
