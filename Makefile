@@ -44,9 +44,7 @@ DEMO_OUT := build/demo/ds_cnn
 BASE ?= HEAD~1
 # `make test-all` tries new examples each time, and prints the seed that repeats them.
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
-# Tests write many small files: into memory, where there is room for them.
-MEMORY := $(shell test -w /dev/shm && test "$$(df --output=avail /dev/shm | tail -n 1)" -gt 4000000 && echo /dev/shm)
-IN_MEMORY := $(if $(MEMORY),TMPDIR=$(MEMORY))
+IN_MEMORY = $(shell sh .ci/temporary-folder.sh)
 SIDE_BY_SIDE = --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 RUN_TESTS = $(IN_MEMORY) sh .ci/once-more.sh $(BIN)/pytest $(SIDE_BY_SIDE)
 
@@ -107,7 +105,7 @@ types: $(VENV)/.stamp-test
 	$(BIN)/mypy edgetune examples tests $(wildcard benchmarks)
 
 pytest: $(VENV)/.stamp-test
-	$(RUN_TESTS) --long share --base $(BASE) $(PYTEST_FLAGS)
+	$(RUN_TESTS) --long share --base '$(BASE)' $(PYTEST_FLAGS)
 
 durations: $(VENV)/.stamp-test
 	$(IN_MEMORY) $(BIN)/python -m tests.durations.run $(SIDE_BY_SIDE) --no-compile-cache $(PYTEST_FLAGS)

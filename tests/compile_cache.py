@@ -17,8 +17,10 @@ from functools import cache
 from pathlib import Path
 
 LIMIT = 1 << 30
-_HOME = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-FOLDER = Path(_HOME) / "edgetune" / "compiled-for-tests"
+_GIVEN = Path(os.environ.get("XDG_CACHE_HOME", ""))
+FOLDER = (_GIVEN if _GIVEN.is_absolute() else Path.home() / ".cache") / "edgetune" / "compiled-for-tests"
+# Environment variables that change what compilers find.
+_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX")
 _SECONDS = 300
 
 
@@ -44,14 +46,23 @@ def bypass() -> None:
 
 def _version(compiler: str) -> str:
     """Return what tells a compiler from another one: its file, when that was written, and its words about itself."""
-    path = Path(shutil.which(compiler) or compiler).resolve()
+    path = Path(shutil.which(compiler) or compiler)
     return _words(str(path), path.stat().st_mtime_ns if path.exists() else 0)
+
+
+def can_be_written() -> bool:
+    """Return whether the folder of kept files can be made and written to."""
+    try:
+        _Place.folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(_Place.folder, os.W_OK | os.X_OK)
 
 
 @cache
 def _words(path: str, written_ns: int) -> str:
-    said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
-    return f"{path} {written_ns} {said}"
+    said = subprocess.run([path, "-v"], capture_output=True, text=True, check=False)
+    return f"{path} {written_ns} {said.stdout} {said.stderr}"
 
 
 def kept(parts: Iterable[str | bytes], suffix: str, make: Callable[[Path], object]) -> Path:
@@ -80,6 +91,7 @@ def compiled(
 
     Raises:
         CompileError: the compiler failed.
+        subprocess.TimeoutExpired: it took more than 300 s.
     """
     for name, text in sources.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -94,14 +106,15 @@ def compiled(
             raise CompileError(done.stderr, next(iter(sources.values())))
 
     texts = [part for name in sources for part in (name, sources[name])]
-    parts = [_version(command[0]), str(len(command)), *command, str(len(libraries)), *libraries, *texts]
+    variables = [os.environ.get(name, "") for name in _VARIABLES]
+    parts = [_version(command[0]), *variables, str(len(command)), *command, str(len(libraries)), *libraries, *texts]
     return kept(parts, suffix, compile_to)
 
 
-def _touched(kept: Path) -> bool:
+def _touched(path: Path) -> bool:
     """Note that a kept file is used now; False where there is none, which another run may have removed just now."""
     try:
-        os.utime(kept)
+        os.utime(path)
     except FileNotFoundError:
         return False
     return True

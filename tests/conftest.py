@@ -21,12 +21,12 @@ from edgetune.boards import statistics
 from edgetune.config.database_location import DatabaseLocation
 from edgetune.target.cuda_toolkit import WHEELS, find_nvcc
 from tests import compile_cache, examples
-from tests.missing_tools import LEFT_OUT, TOOLS, MissingTools
+from tests.missing_tools import LEFT_OUT, TOOLS, MissingTools, lacking
 from tests.postgresql_server import Place, PostgresqlServer
 from tests.selection import Selection
 
 GOLDEN = Path(__file__).parent / "golden"
-NO_NVCC = f"{LEFT_OUT}nvcc: {WHEELS} installs it"
+NO_NVCC = f"{LEFT_OUT}nvcc ({WHEELS} installs it)"
 
 examples.register_profiles()
 
@@ -113,7 +113,7 @@ class _Skips:
     def _count(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         if report.skipped:
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
-            tool = reason.partition(LEFT_OUT)[2]
+            tool = lacking(reason)
             (self.lacking[tool] if tool else self.names).append(report.nodeid)
 
     @pytest.hookimpl(trylast=True)
@@ -141,7 +141,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Skips(strict=config.getoption("--no-skips")), "skips")
     config.pluginmanager.register(MissingTools(TOOLS.read_text(encoding="utf-8")), "missing-tools")
     config.pluginmanager.register(Selection(config), "selection")
-    if config.getoption("--no-compile-cache"):
+    if config.getoption("--no-compile-cache") or not compile_cache.can_be_written():
         compile_cache.bypass()
 
 

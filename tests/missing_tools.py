@@ -1,14 +1,16 @@
 """Leaves out, by name, the tests that need a tool which this machine lacks.
 
 `.ci/tools.txt` lists the tools. One that is missing gets a stand-in on PATH, which notes that it was called, and fails.
-A test that fails after it called a stand-in, or that looked for a missing tool at its place, is skipped: it could not
-show what it is for. So no test has to say which tools it needs, and none runs less than it can.
+A test that fails after it called a stand-in, or that looked for a missing tool at its place, is skipped, with its error
+in the reason: it could not show what it is for. So no test has to say which tools it needs, and none runs less than it
+can. Where all tools are installed, as in CI, nothing of this happens.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Generator
@@ -18,6 +20,7 @@ import pytest
 
 TOOLS = Path(__file__).parents[1] / ".ci" / "tools.txt"
 LEFT_OUT = "left out, because this machine lacks "
+_BECAUSE = ": "
 _PREFIX = "edgetune-missing-tools-"
 _STAND_IN = """#!/bin/sh
 # Stands in for a tool that is not installed: .ci/tools.txt
@@ -42,6 +45,11 @@ def missing(listing: str) -> dict[str, str]:
     }
 
 
+def lacking(reason: str) -> str:
+    """Return the tool that the reason of a skip names; nothing where a test was skipped for something else."""
+    return reason.partition(LEFT_OUT)[2].partition(_BECAUSE)[0]
+
+
 def require(place: str) -> None:
     """Leave the test out where `place`, a file or folder of `.ci/tools.txt`, is not there."""
     if not Path(place).exists():
@@ -63,7 +71,7 @@ class MissingTools:
         for tool in self.missing:
             if not tool.startswith("/"):
                 script = programs / tool
-                script.write_text(_STAND_IN.format(tool=tool, calls=self.calls), encoding="ascii")
+                script.write_text(_STAND_IN.format(tool=tool, calls=shlex.quote(str(self.calls))), encoding="utf-8")
                 script.chmod(0o755)
         os.environ["PATH"] = os.pathsep.join([*path, str(programs)])
 
@@ -82,7 +90,11 @@ class MissingTools:
         report = yield
         if report.failed and call.excinfo is not None and (tool := self._cause(call.excinfo.value)):
             report.outcome = "skipped"
-            report.longrepr = (str(item.path), item.reportinfo()[1] or 0, f"{LEFT_OUT}{tool}")
+            report.longrepr = (
+                str(item.path),
+                item.reportinfo()[1] or 0,
+                f"{LEFT_OUT}{tool}{_BECAUSE}{_first_line(call.excinfo.value)}",
+            )
         return report
 
     def _cause(self, error: BaseException) -> str:
@@ -95,6 +107,10 @@ class MissingTools:
             sought = [tool for tool in self.missing if _is_not_there(tool, error)]
             self._causes[id(error)] = (error, next(iter([*called, *sought]), ""))
         return self._causes[id(error)][1]
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line for line in str(error).splitlines() if line), type(error).__name__)[:200]
 
 
 def _is_not_there(tool: str, error: BaseException) -> bool:

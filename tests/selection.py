@@ -2,13 +2,12 @@
 
 A run with `--long share` has all other tests, the long ones of each room that changed since `--base`, and a quarter of
 the remaining ones. The commit's hash chooses the quarter, so that later commits run the others. All of these take at
-most `LIMIT_S` seconds of CPU time, by `tests/durations.json`; what exceeds that is left to `make test-all`.
+most `LIMIT_S` seconds of workers' time, by `tests/durations.json`; what exceeds that is left to `make test-all`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import subprocess
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -18,25 +17,58 @@ from typing import TypeAlias
 
 import pytest
 
+from tests.durations.recorded import Row, recorded
+
 Costs: TypeAlias = Mapping[str, float]
-Table: TypeAlias = Mapping[str, Mapping[str, float]]
 
 ROOT = Path(__file__).parents[1]
-DURATIONS = Path(__file__).parent / "durations.json"
 PARTS = 4
-LIMIT_S = 900.0
+LIMIT_S = 1500.0
+"""Seconds of workers' time: about a third of that where three workers run side by side."""
 UNKNOWN_S = 10.0
-"""CPU seconds of the long tests of a file that was never measured."""
+"""Seconds of the long tests of a file that was never measured."""
+
 # Folders outside of edgetune/ and tests/, and the room whose tests show a change there.
-_ROOMS = {"templates": "package", "targets": "target", "deploy": "boards", "benchmarks": "benchmarks"}
+_BELONGS_TO = {
+    "templates": "package",
+    "targets": "target",
+    "deploy": "boards",
+    "benchmarks": "benchmarks",
+    ".ci": "repository",
+    "docs": "repository",
+    "examples": "repository",
+    "schemas": "config",
+}
+# What the tests of every room depend on: a change counts as one of all rooms.
+_OF_ALL_ROOMS = ("pyproject.toml",)
+# Folders of tests beside those of the rooms, by the rooms that they show.
+_SHOWN_ELSEWHERE = {
+    "backends": ("acceptance", "cuda"),
+    "codegen": ("conformance", "cuda"),
+    "frontend": ("conformance",),
+    "graph": ("conformance",),
+    "measure": ("hostile",),
+    "package": ("acceptance",),
+    "verify": ("acceptance",),
+}
 
 
 def room(path: str) -> str | None:
     """Return the room of a file of the repository, a folder of `edgetune/` or `tests/`; None where it has none."""
     parts = Path(path).parts
-    if parts[0] in {"edgetune", "tests"} and len(parts) > 2:
-        return parts[1]
-    return _ROOMS.get(parts[0]) if len(parts) > 1 else None
+    if len(parts) == 1:
+        return None
+    if parts[0] == "edgetune":
+        return parts[1].removesuffix(".py")
+    if parts[0] == "tests":
+        return parts[1] if len(parts) > 2 else None
+    return _BELONGS_TO.get(parts[0])
+
+
+def is_of_all_rooms(path: str) -> bool:
+    """Return whether the tests of every room depend on a file: it pins versions, or several rooms' tests use it."""
+    parts = Path(path).parts
+    return path in _OF_ALL_ROOMS or (parts[0] == "tests" and len(parts) == 2 and path.endswith(".py"))
 
 
 def quarters(costs: Costs) -> list[set[str]]:
@@ -64,10 +96,10 @@ class Choice:
         return self.changed | self.quarter
 
 
-def choose(costs: Costs, changed_rooms: Collection[str], commit: str) -> Choice:
-    """Choose among files with long tests, by their CPU seconds; each commit draws the order of changed rooms' files."""
+def choose(costs: Costs, changed_rooms: Collection[str] | None, commit: str) -> Choice:
+    """Choose among files with long tests, by their seconds; each commit draws the order of changed rooms' files."""
     quarter = quarters(costs)[int(hashlib.sha256(commit.encode()).hexdigest(), 16) % PARTS]
-    in_changed = [file for file in costs if room(file) in changed_rooms]
+    in_changed = [file for file in costs if changed_rooms is None or room(file) in changed_rooms]
     quarter -= set(in_changed)
     left = LIMIT_S - sum(costs[file] for file in quarter)
     changed: set[str] = set()
@@ -78,38 +110,42 @@ def choose(costs: Costs, changed_rooms: Collection[str], commit: str) -> Choice:
     return Choice(frozenset(changed), frozenset(quarter), frozenset(in_changed) - changed)
 
 
-def _git(*words: str) -> str | None:
-    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout if done.returncode == 0 else None
+def _git(*words: str) -> tuple[str | None, str]:
+    """Return what git says, and its error; None and the error where it fails."""
+    try:
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, errors="replace", check=False)
+    except FileNotFoundError as error:
+        return None, str(error)
+    return (done.stdout, "") if done.returncode == 0 else (None, done.stderr.strip().partition("\n")[0])
 
 
 @dataclass(frozen=True)
 class Change:
-    """What differs from the base: the rooms. `words` says it; `commit` draws the quarter."""
+    """What differs from the base: the rooms, None for all. `words` says it; `commit` draws the quarter."""
 
-    rooms: tuple[str, ...]
+    rooms: tuple[str, ...] | None
     commit: str
     words: str
 
 
 def change_since(base: str) -> Change:
-    """Return what differs between `base` and the working tree, new files included."""
-    commit = (_git("rev-parse", "HEAD") or "").strip()
-    differing = _git("diff", "--name-only", "--no-renames", base, "--") if commit else None
-    if differing is None:
-        return Change((), commit, f"there is no commit {base} to compare with: no room counts as changed")
-    new = _git("ls-files", "--others", "--exclude-standard") or ""
-    rooms = sorted({found for path in (differing + new).splitlines() if (found := room(path)) is not None})
-    short = (_git("rev-parse", "--short", base) or base).strip()
-    return Change(tuple(rooms), commit, f"changed since {short}: {', '.join(rooms) or 'no room'}")
-
-
-def recorded() -> Table:
-    """Return what `make durations` wrote of each test file; nothing where there is no such file."""
-    if not DURATIONS.exists():
-        return {}
-    found: Table = json.loads(DURATIONS.read_text(encoding="utf-8"))
-    return found
+    """Return what differs between `base` and the working tree, new files included. All rooms where git cannot tell."""
+    commit, _ = _git("rev-parse", "HEAD")
+    differing, error = _git("diff", "--name-only", "--no-renames", "-z", base, "--")
+    if commit is None or differing is None:
+        return Change(
+            None, (commit or "").strip(), f"all rooms count as changed: git cannot compare with {base}: {error}"
+        )
+    new, _ = _git("ls-files", "--others", "--exclude-standard", "-z")
+    paths = [path for path in (differing + (new or "")).split("\0") if path]
+    short = base[:12]
+    if wide := next((path for path in paths if is_of_all_rooms(path)), None):
+        return Change(None, commit.strip(), f"all rooms count as changed since {short}: {wide} differs")
+    rooms = {found for path in paths if (found := room(path)) is not None}
+    rooms |= {folder for one in rooms for folder in _SHOWN_ELSEWHERE.get(one, ())}
+    return Change(
+        tuple(sorted(rooms)), commit.strip(), f"changed since {short}: {', '.join(sorted(rooms)) or 'no room'}"
+    )
 
 
 class Selection:
@@ -118,7 +154,8 @@ class Selection:
     def __init__(self, config: pytest.Config) -> None:
         given = getattr(config, "workerinput", {}).get("change")
         self.change = Change(*given) if given else change_since(config.getoption("--base"))
-        self.share = config.getoption("--long") == "share"
+        again = config.getoption("lf", default=False)  # what failed runs again, whatever was drawn
+        self.share = config.getoption("--long") == "share" and not again
         self.counts: dict[str, int] = {}
 
     @pytest.hookimpl(optionalhook=True)
@@ -139,12 +176,12 @@ class Selection:
         seconds = {file: float(row["wall_s"]) for file, row in known.items()}
         items.sort(key=lambda item: -seconds.get(_file(item), UNKNOWN_S))  # stable: a file's tests keep their order
 
-    def _select(self, config: pytest.Config, items: list[pytest.Item], known: Table) -> None:
+    def _select(self, config: pytest.Config, items: list[pytest.Item], known: Mapping[str, Row]) -> None:
         of_file: dict[str, list[pytest.Item]] = defaultdict(list)
         for item in items:
             if item.get_closest_marker("long") is not None:
                 of_file[_file(item)].append(item)
-        costs = {file: float(known.get(file, {}).get("long_cpu_s", 0)) or UNKNOWN_S for file in of_file}
+        costs = {file: float(known.get(file, {}).get("long_wall_s", 0)) or UNKNOWN_S for file in of_file}
         choice = choose(costs, self.change.rooms, self.change.commit)
         dropped = {id(item) for file, long in of_file.items() if file not in choice.run for item in long}
         config.hook.pytest_deselected(items=[item for item in items if id(item) in dropped])
@@ -173,8 +210,8 @@ class Selection:
         )
         if counts["beyond"]:
             terminalreporter.write_line(
-                f"{counts['beyond']} long tests of changed rooms were left to `make test-all`: together they take more "
-                f"than {LIMIT_S:.0f} s of CPU time."
+                f"{counts['beyond']} long tests of changed rooms were left to `make test-all`: with them, long tests "
+                f"take more than {LIMIT_S:.0f} s."
             )
 
 

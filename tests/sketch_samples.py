@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import te, topi
 
 from edgetune.target.target import Compiler, Target
@@ -91,24 +91,22 @@ _LLVM = {"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 1, "opt-level": 0}
 
 def run(mod: Any, arrays: Sequence[Array]) -> Array:
     """The last argument after one call of the module's "main", compiled by LLVM (weights are packed on the fly)."""
-
-    def compute(path: Path) -> None:
-        compiled = tvm.compile(mod, target=tvm.target.Target(_LLVM))
-        tensors = [tvm.runtime.tensor(array) for array in arrays]
-        compiled["main"](*tensors)
-        np.save(path, tensors[-1].numpy())
-
-    given = [part for array in arrays for part in (f"{array.dtype} {array.shape}", array.tobytes())]
-    result: Array = np.load(kept([tvm.__version__, str(_LLVM), tvm.ir.save_json(mod), *given], ".npy", compute))
-    return result
+    compiled = tvm.compile(mod, target=tvm.target.Target(_LLVM))
+    tensors = [tvm.runtime.tensor(array) for array in arrays]
+    compiled["main"](*tensors)
+    return np.asarray(tensors[-1].numpy())
 
 
 def run_plain(function: Any, arrays: Sequence[Array]) -> Array:
-    """The same by the untouched function."""
+    """The same by the untouched function: a reference, which is computed once for the function and its arguments."""
     plain = function.with_attr("global_symbol", "main")
     if "layout_free_buffers" in (plain.attrs or {}):
         plain = plain.without_attr("layout_free_buffers")
-    return run(tvm.IRModule({"main": plain}), arrays)
+    mod = tvm.IRModule({"main": plain})
+    given = [part for array in arrays for part in (f"{array.dtype} {array.shape}", array.tobytes())]
+    parts = [tvm.__version__, tvm_ffi.__version__, str(_LLVM), tvm.ir.save_json(mod), *given]
+    result: Array = np.load(kept(parts, ".npy", lambda path: np.save(path, run(mod, arrays))))
+    return result
 
 
 def conv2d_reference(x: Array, w: Array, stride: int, pad: tuple[int, int, int, int], groups: int) -> Array:

@@ -59,7 +59,7 @@ def test_without_nvcc_tests_that_need_it_are_skipped_by_name_and_ci_fails(tmp_pa
     done = pytest_run(tmp_path, body, conftest=conftest)
     assert done.returncode == 0, done.stdout
     assert "2 tests left out for want of tools; `make system` installs what Debian has" in done.stdout
-    assert "2 need nvcc: pip install 'edgetune[cuda]' installs it" in done.stdout
+    assert "2 need nvcc (pip install 'edgetune[cuda]' installs it)" in done.stdout
     strict = pytest_run(tmp_path, body, "--no-skips", conftest=conftest)
     assert strict.returncode not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}  # and is not run once more
     assert "2 tests left out for want of tools, which counts as failed" in strict.stdout

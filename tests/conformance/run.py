@@ -94,6 +94,7 @@ def main() -> int:
     parser.add_argument("--again", metavar="STATUS", help="keep earlier results, run only tests that had this status")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
+    from tests.compile_cache import prune
     from tests.conformance.case import node_tests
     from tests.conformance.chains import BY_KEY
     from tests.conformance.report import gpu_section_of, support_text, with_gpu_section
@@ -118,6 +119,7 @@ def main() -> int:
         support = ROOT / "SUPPORT.md"
         text = support_text([known[n] for n in names if n not in BY_KEY], {n: known[n] for n in BY_KEY})
         support.write_text(with_gpu_section(text, gpu_section_of(support.read_text())))
+    prune()
     return 0
 
 

@@ -57,6 +57,10 @@ class Use:
     cpu: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
+class LostEventsError(Exception):
+    """The kernel told of more processes than could be noted: counts would be short."""
+
+
 class _Starts:
     """The programs that were executed by each process of a test: the test's file, and the program's name.
 
@@ -68,6 +72,7 @@ class _Starts:
         self.programs: dict[tuple[int, int], list[tuple[str, str]]] = defaultdict(list)
         self._given: dict[int, int] = defaultdict(int)
         self._files: dict[int, str] = {}
+        self.lost = False
 
     def take(self, event: bytes) -> None:
         """Note what an event says."""
@@ -103,10 +108,14 @@ class _Starts:
 def _listen(listener: socket.socket, stop: int, starts: _Starts) -> None:
     while True:
         ready, _, _ = select.select([listener.fileno(), stop], [], [])
-        if listener.fileno() in ready:
-            starts.take(listener.recv(1 << 16))
-        else:
+        if listener.fileno() not in ready:
             return
+        try:
+            event = listener.recv(1 << 16)
+        except OSError:  # ENOBUFS
+            starts.lost = True
+        else:
+            starts.take(event)
 
 
 def _tell(listener: socket.socket, operation: int) -> None:
@@ -140,7 +149,8 @@ def observed(folder: Path) -> Iterator[dict[str, Use]]:
     """Observe all processes of this machine until the block ends; the result is filled then: by test file.
 
     Raises:
-        PermissionError: this is not root.
+        OSError: the kernel tells nothing: this is not root, or root of a container.
+        LostEventsError: it told more than could be noted.
     """
     starts = _Starts(folder)
     uses: dict[str, Use] = defaultdict(Use)
@@ -162,6 +172,8 @@ def observed(folder: Path) -> Iterator[dict[str, Use]]:
             os.close(end)
             thread.join()
             os.close(stop)
+    if starts.lost:
+        raise LostEventsError("more processes started than could be noted")
     for ran in starts.programs.values():
         for file, name in ran:
             uses[file].started[program(name)] += 1

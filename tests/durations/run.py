@@ -15,12 +15,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.durations.processes import Use, observed
+from tests.durations.processes import LostEventsError, Use, observed
+from tests.durations.recorded import DURATIONS, Row, recorded
 from tests.durations.recorder import COLLECTED
 
-DURATIONS = Path(__file__).parents[1] / "durations.json"
+NOT_OBSERVED = 77
 SHOWN = ("gcc", "clang", "qemu", "nvcc", "python")
-_SECONDS = ("wall_s", "cpu_s", "long_cpu_s", "collecting_cpu_s")
+_SECONDS = ("wall_s", "cpu_s", "long_wall_s", "long_cpu_s", "collecting_cpu_s")
 
 
 def _notes(folder: Path) -> list[dict[str, Any]]:
@@ -36,7 +37,7 @@ def _programs(counts: dict[str, int] | dict[str, float]) -> dict[str, float]:
     return {name: round(count, 2) for name, count in (named | {"others": others}).items() if count}
 
 
-def _table(notes: Iterable[Mapping[str, Any]], uses: Mapping[str, Use]) -> dict[str, object]:
+def _table(notes: Iterable[Mapping[str, Any]], uses: Mapping[str, Use]) -> dict[str, Row]:
     rows: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(_SECONDS, 0.0) | {"tests": 0})
     for note in notes:
         file, _, test = note["test"].partition("::")
@@ -47,7 +48,9 @@ def _table(notes: Iterable[Mapping[str, Any]], uses: Mapping[str, Use]) -> dict[
         row["tests"] += 1
         row["wall_s"] += note["wall"]
         row["cpu_s"] += note["cpu"]
-        row["long_cpu_s"] += note["cpu"] if note["long"] else 0
+        if note["long"]:
+            row["long_wall_s"] += note["wall"]
+            row["long_cpu_s"] += note["cpu"]
     return {
         file: {name: round(value, 2) for name, value in rows[file].items()}
         | {"started": _programs(uses[file].started), "programs_cpu_s": _programs(uses[file].cpu)}
@@ -56,8 +59,8 @@ def _table(notes: Iterable[Mapping[str, Any]], uses: Mapping[str, Use]) -> dict[
     }
 
 
-def main(arguments: list[str]) -> int:
-    """Run pytest with `arguments`; write the file where no test failed."""
+def main(arguments: list[str], written: Path = DURATIONS) -> int:
+    """Run pytest with `arguments`; write the rows of the files that ran, unless a test failed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         command = [
@@ -72,16 +75,21 @@ def main(arguments: list[str]) -> int:
         try:
             with observed(folder) as uses:
                 status = subprocess.run(command, check=False).returncode
-        except PermissionError:
-            sys.stderr.write("durations: the kernel tells root alone which processes start: run this as root\n")
-            return 1
+        except (OSError, LostEventsError) as error:
+            sys.stderr.write(f"durations: {error}; run this as root of the whole machine, not of a container\n")
+            return NOT_OBSERVED
+        notes = _notes(folder)
         if kept := os.environ.get("DURATIONS_NOTES"):  # the seconds of each test
-            Path(kept).write_text("".join(f"{json.dumps(note)}\n" for note in _notes(folder)), encoding="utf-8")
-        table = _table(_notes(folder), uses)
-    written = DURATIONS.with_suffix(".new")
-    written.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
-    written.replace(DURATIONS)
-    return status
+            Path(kept).write_text("".join(f"{json.dumps(note)}\n" for note in notes), encoding="utf-8")
+        if status != 0:
+            return status
+        earlier = {file: row for file, row in recorded(written).items() if Path(file).exists()}
+        table = earlier | _table(notes, uses)
+    unfinished = written.with_suffix(".new")
+    rows = {file: table[file] for file in sorted(table)}
+    unfinished.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    unfinished.replace(written)
+    return 0
 
 
 if __name__ == "__main__":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from tests.durations.run import DURATIONS, SHOWN
+from tests.durations.recorded import Row, recorded
+from tests.durations.run import SHOWN
+from tests.selection import room
 
 DEAR_S = 60.0
 DEAREST = 25
@@ -17,13 +17,6 @@ REASONS: dict[str, str] = {}
 
 _PROGRAMS = (*SHOWN, "others")
 _WORKERS = "Python of the tests"
-
-Row = Mapping[str, Any]
-
-
-def room(file: str) -> str:
-    """Return the folder of `tests/` that a test file lies in."""
-    return file.split("/")[1]
 
 
 def own_cpu(row: Row) -> float:
@@ -36,7 +29,7 @@ def by_room(table: Mapping[str, Row]) -> list[list[str]]:
     """Return rows of text: each room's tests, wall and CPU seconds, those of long tests, and CPU seconds by program."""
     rooms: dict[str, list[Row]] = defaultdict(list)
     for file, row in table.items():
-        rooms[room(file)].append(row)
+        rooms[str(room(file))].append(row)
     rows = [_row(name, rooms[name]) for name in sorted(rooms, key=lambda one: -_sum(rooms[one], "cpu_s"))]
     head = ["room", "tests", "wall s", "CPU s", "long CPU s", _WORKERS, *_PROGRAMS]
     return [head, *rows, _row("all", table.values())]
@@ -68,7 +61,7 @@ def _lines(rows: list[list[str]]) -> Iterable[str]:
 
 def main() -> int:
     """Print the tables; returns 1 where a file needs a reason and has none."""
-    table: dict[str, Row] = json.loads(DURATIONS.read_text(encoding="utf-8"))
+    table = recorded()
     write = sys.stdout.write
     write("".join(f"{line}\n" for line in _lines(by_room(table))))
     write(f"\nprocesses started: {started(table)}\n\nCPU s of the files that cost most:\n")

@@ -101,5 +101,6 @@ def faults(source: str) -> list[list[Fault]]:
     tree = ast.parse(source)
     inside = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
     taken = {id(child) for node in inside for child in ast.walk(node)}
-    places = {(n.lineno, n.col_offset) for n in ast.walk(tree) if isinstance(n, ast.expr) and id(n) in taken}
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.expr) and id(node) in taken]
+    places = {(node.lineno, node.col_offset) for node in nodes}
     return [[fault for fault in kind(tree) if (fault.line, fault.column) not in places] for kind in KINDS]

@@ -20,7 +20,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -93,36 +93,57 @@ class Outcome:
     test: str
 
 
+class TreeError(Exception):
+    """Nothing can be said of a tree: it differs from its commit, or its tests do not run."""
+
+
 def attempt(drawn: Drawn, name: str, tree: Path) -> Outcome:
-    """Try the room's tests on the tree with the fault; the file is as before afterwards."""
+    """Try the room's tests on the tree with the fault; the file is as before afterwards.
+
+    A test that fails with the fault is run again without it.
+
+    Raises:
+        TreeError: the tests do not run, or the test that failed does so without the fault as well.
+    """
     path = tree / drawn.file
     source = path.read_text(encoding="utf-8")
-    log = tree / "build" / "fault.log"
-    log.parent.mkdir(exist_ok=True)
-    command = [str(tree / ".venv/bin/pytest"), "--exitfirst", "--numprocesses", str(WORKERS), "--dist", "loadfile"]
-    command += ["--no-loadscope-reorder", "-p", "no:cacheprovider", "-q", f"tests/{drawn.room}"]
-    if (tree / "tests" / "selection.py").exists():
-        command += ["--long", "share", "--base", "HEAD"]
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     start = time.monotonic()
     try:
         path.write_text(drawn.fault.apply(source), encoding="utf-8")
-        with log.open("w", encoding="utf-8") as out:
-            process = subprocess.Popen(
-                command, cwd=tree, env=environment, stdout=out, stderr=out, start_new_session=True
-            )
-            try:
-                verdict = {0: "passed", 1: "caught"}.get(process.wait(timeout=LIMIT_S), "caught")
-            except subprocess.TimeoutExpired:
-                verdict = "time is up"
-            finally:
-                _end(process)
+        status, text = _tests(tree, [f"tests/{drawn.room}"])
     finally:
         path.write_text(source, encoding="utf-8")
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    failed = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
-    test = failed[0].split(" - ")[0].partition(" ")[2] if failed and verdict == "caught" else ""
-    return Outcome(drawn.name, name, verdict, round(time.monotonic() - start, 1), test)
+    seconds = round(time.monotonic() - start, 1)
+    if status in {0, None}:
+        return Outcome(drawn.name, name, "passed" if status == 0 else "time is up", seconds, "")
+    failed = [line for line in text.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    if status not in {1, 2} or not failed:
+        raise TreeError(f"the tests of {drawn.room} do not run in {tree} with {drawn.name}:\n{text[-3000:]}")
+    test = failed[0].split(" - ")[0].partition(" ")[2]
+    status, text = _tests(tree, [test])
+    if status != 0:
+        raise TreeError(f"{test} fails in {tree} without a fault as well:\n{text[-3000:]}")
+    return Outcome(drawn.name, name, "caught", seconds, test)
+
+
+def _tests(tree: Path, what: Sequence[str]) -> tuple[int | None, str]:
+    """Run tests of a tree until one fails; return the exit status, None where time was up, and what they printed."""
+    command = [str(tree / ".venv/bin/pytest"), "--exitfirst", "--numprocesses", str(WORKERS), "--dist", "loadfile"]
+    command += ["--no-loadscope-reorder", "-p", "no:cacheprovider", "-q", *what]
+    if (tree / "tests" / "selection.py").exists():
+        command += ["--long", "share", "--base", "HEAD"] if what[0].count("/") == 1 else ["--long", "all"]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    log = tree / "build" / "fault.log"
+    log.parent.mkdir(exist_ok=True)
+    with log.open("w", encoding="utf-8") as out:
+        process = subprocess.Popen(command, cwd=tree, env=environment, stdout=out, stderr=out, start_new_session=True)
+        try:
+            status: int | None = process.wait(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            _end(process)
+    return status, log.read_text(encoding="utf-8", errors="replace")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -130,6 +151,21 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def _require_clean(tree: Path) -> None:
+    """Raise TreeError where the code of a tree differs from its commit: a killed run may have left a fault."""
+    said = subprocess.run(
+        ["git", "status", "--porcelain", "edgetune"], cwd=tree, capture_output=True, text=True, check=True
+    ).stdout
+    if said:
+        raise TreeError(f"{tree} differs from its commit: `git checkout edgetune` there:\n{said}")
+
+
+def _require_same(one: Path, other: Path) -> None:
+    """Raise TreeError where two trees have different files: a fault is not the same in both."""
+    if one.read_text(encoding="utf-8") != other.read_text(encoding="utf-8"):
+        raise TreeError(f"{other} differs from {one}: the fault is not the same in both")
 
 
 def summary(outcomes: Iterable[Outcome], trees: Iterable[str]) -> list[str]:
@@ -156,22 +192,26 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--number", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
-    trees: Mapping[str, Path] = {
-        name: Path(folder).resolve() for name, _, folder in (t.partition("=") for t in options.tree)
-    }
+    pairs = (text.partition("=") for text in options.tree)
+    trees: Mapping[str, Path] = {name: Path(folder).resolve() for name, _, folder in pairs}
     outcomes = read(options.table, Outcome)
     done = {(outcome.name, outcome.tree) for outcome in outcomes}
     first = next(iter(trees.values()))
-    for drawn in draw(first, options.number, options.seed):
-        for name, tree in trees.items():
-            if (drawn.name, name) in done:
-                continue
-            if (tree / drawn.file).read_text("utf-8") != (first / drawn.file).read_text("utf-8"):
-                raise SystemExit(f"{drawn.file} differs between the trees: the fault is not the same in both")
-            outcomes.append(attempt(drawn, name, tree))
-            append(options.table, asdict(outcomes[-1]))
-            sys.stdout.write(f"{outcomes[-1]}\n")
-            sys.stdout.flush()
+    try:
+        for tree in trees.values():
+            _require_clean(tree)
+        for drawn in draw(first, options.number, options.seed):
+            for name, tree in trees.items():
+                if (drawn.name, name) in done:
+                    continue
+                _require_same(first / drawn.file, tree / drawn.file)
+                outcomes.append(attempt(drawn, name, tree))
+                append(options.table, asdict(outcomes[-1]))
+                sys.stdout.write(f"{outcomes[-1]}\n")
+                sys.stdout.flush()
+    except TreeError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     sys.stdout.write("".join(f"{line}\n" for line in summary(outcomes, trees)))
     return 0
 

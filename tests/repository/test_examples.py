@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -30,13 +31,14 @@ def test_costly(number):
 
 
 def tried(folder: Path, *words: str) -> tuple[list[str], list[str]]:
-    """Run the two tests; return the examples of each."""
+    """Run the two tests as in CI; return the examples of each."""
     folder.mkdir()
     (folder / "conftest.py").write_text("from tests.conftest import *\n")
     (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {ROOT}\naddopts = --import-mode=importlib\n")
     (folder / "test_it.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    environment = os.environ | {"CI": "true"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     return (folder / "plain").read_text().split(), (folder / "costly").read_text().split()
 
@@ -57,7 +59,8 @@ def test_many_and_new_ones_which_a_seed_repeats(tmp_path: Path) -> None:
 
 def test_make_prints_the_seed() -> None:
     command = ["make", "--no-print-directory", "--dry-run", "-C", str(ROOT), "test-all"]
-    done = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    environment = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MFLAGS", "SEED"}}
+    done = [subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout for _ in "12"]
     seeds = [re.search(r"--hypothesis-profile all --hypothesis-seed (\d+)", text) for text in done]
     assert all(seed is not None for seed in seeds)
     assert done[0] != done[1]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.protection.fault_kinds import KINDS, faults
-from tests.protection.faults import Drawn, attempt, draw, main
+from tests.protection.faults import Drawn, TreeError, attempt, draw, main
 
 ROOT = Path(__file__).parents[2]
 SOURCE = """
@@ -76,6 +77,9 @@ def tree(tmp_path: Path) -> Path:
     (tmp_path / "tests/room/test_a.py").write_text(test)
     (tmp_path / ".venv/bin/pytest").write_text(f'#!/bin/sh\nexec {sys.executable} -m pytest "$@"\n')
     (tmp_path / ".venv/bin/pytest").chmod(0o755)
+    (tmp_path / ".gitignore").write_text("build\n.venv\n*.jsonl\n*.new\n")
+    for words in (["init"], ["add", "."], ["-c", "user.name=n", "-c", "user.email=n@n", "commit", "-m", "one"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True, capture_output=True)
     return tmp_path
 
 
@@ -95,6 +99,29 @@ def test_what_is_caught_is_written_and_the_tree_is_as_before(tree: Path, capsys:
     table.write_text(written + '{"name": "cut o')  # by a kill
     assert main(words) == 0
     assert "it catches 2 of 3" in capsys.readouterr().out
+
+
+def test_a_fault_that_is_left_of_a_killed_run_stops_the_next_one(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tree / "edgetune/room/a.py").write_text("def f(x):\n    return x\n")
+    assert main([str(tree / "table.jsonl"), "--tree", f"it={tree}", "--number", "1"]) == 1
+    assert "differs from its commit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [
+        ("def test_f():\n    raise AssertionError\n", "fails in .* without a fault as well"),
+        ("def test_f(:\n", "without a fault as well"),
+        ("", "do not run"),
+    ],
+)
+def test_tests_that_fail_by_themselves_catch_nothing(tree: Path, test: str, words: str) -> None:
+    (tree / "tests/room/test_a.py").write_text(test)
+    drawn = Drawn("edgetune/room/a.py", faults((tree / "edgetune/room/a.py").read_text())[0][0])
+    with pytest.raises(TreeError, match=words):
+        attempt(drawn, "it", tree)
 
 
 def test_a_suite_that_hangs_is_ended(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,41 @@ def test_few_failures_are_run_alone_and_named(
         assert done.stdout.splitlines()[-flaky:] == [f"test_some.py::test_fails_once[{i}]" for i in range(flaky)]
 
 
+SEEDED = """
+from pathlib import Path
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+@settings(derandomize=False, database=None)
+@given(st.integers())
+def test_random(number):
+    with Path("tried").open("a") as file:
+        file.write(f"{number} ")
+    assert Path("tried").read_text().count(" ") < 5
+"""
+
+
+def test_the_second_run_tries_the_examples_of_the_first(tmp_path: Path) -> None:
+    """What a seed finds fails again."""
+    (tmp_path / "test_some.py").write_text(SEEDED)
+    pytest_program = str(Path(sys.executable).with_name("pytest"))
+    command = ["sh", str(SCRIPT), pytest_program, "--quiet", "--numprocesses", "2", "--hypothesis-seed", "7"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "=== run once more, alone:\ntest_some.py::test_random" in done.stdout
+    assert done.returncode == 1, done.stdout
+
+
+def test_what_failed_in_an_earlier_run_is_not_run_again(tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text(TESTS.format(flaky=1, right=True))
+    (tmp_path / "test_other.py").write_text("def test_other():\n    raise AssertionError\n")
+    pytest_program = str(Path(sys.executable).with_name("pytest"))
+    subprocess.run([pytest_program, "--quiet", "test_other.py"], cwd=tmp_path, capture_output=True, check=False)
+    command = ["sh", SCRIPT, pytest_program, "--quiet", "--deselect", "test_other.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "=== 1 of the tests failed beside others" in done.stdout
+
+
 def test_a_run_that_broke_is_no_matter_of_tests(tmp_path: Path) -> None:
     done = subprocess.run(
         ["sh", SCRIPT, Path(sys.executable).with_name("pytest"), "--nonsense"],

@@ -24,12 +24,14 @@ COSTS = st.dictionaries(
     ("path", "name"),
     [
         ("edgetune/farm/causes/board.py", "farm"),
-        ("edgetune/api.py", None),
+        ("edgetune/api.py", "api"),
         ("tests/codegen/cuda/test_cuda_golden.py", "codegen"),
         ("tests/conftest.py", None),
         ("templates/kws.h.j2", "package"),
         ("targets/rpi4.yaml", "target"),
         ("deploy/agent/agent.c", "boards"),
+        (".ci/rooms.py", "repository"),
+        ("examples/demo.sh", "repository"),
         ("README.md", None),
     ],
 )
@@ -37,11 +39,15 @@ def test_the_room_of_a_file(path: str, name: str | None) -> None:
     assert room(path) == name
 
 
-def test_every_folder_of_tests_for_a_room_is_that_of_a_room() -> None:
-    folder = selection.ROOT / "tests"
-    names = {path.relative_to(folder).parts[0] for path in folder.glob("*/**/test_*.py")}
-    assert "farm" in names
-    assert all(room(f"tests/{name}/test_some.py") == name for name in names)
+def test_each_room_with_tests_is_one_and_each_folder_of_tests_belongs_to_a_room() -> None:
+    """So a change of any room runs the long tests of its folder, and no folder's long tests are forgotten."""
+    code = {room(str(path.relative_to(selection.ROOT))) for path in (selection.ROOT / "edgetune").rglob("*.py")}
+    folders = {
+        path.relative_to(selection.ROOT / "tests").parts[0] for path in selection.ROOT.glob("tests/*/**/test_*.py")
+    }
+    elsewhere = {folder for folders in selection._SHOWN_ELSEWHERE.values() for folder in folders}
+    assert set(selection._SHOWN_ELSEWHERE) <= code
+    assert folders <= code | elsewhere | set(selection._BELONGS_TO.values())
 
 
 @given(costs=COSTS)
@@ -80,26 +86,63 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
 
 
-def test_a_change_is_what_differs_from_the_base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commits, changes that are not committed, new files and deleted ones."""
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository of two commits: the second one changes the farm."""
     for name in ("farm", "codegen", "graph", "ipc", "boards"):
         (tmp_path / "edgetune" / name).mkdir(parents=True)
         (tmp_path / "edgetune" / name / "a.py").write_text("")
+    (tmp_path / "pyproject.toml").write_text("")
     git(tmp_path, "init")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-m", "one")
     (tmp_path / "edgetune/farm/a.py").write_text("1")
     git(tmp_path, "commit", "-am", "two")
-    (tmp_path / "edgetune/codegen/a.py").write_text("1")
-    (tmp_path / "edgetune/graph/new.py").write_text("")
-    (tmp_path / "edgetune/ipc/a.py").unlink()
     monkeypatch.setattr(selection, "ROOT", tmp_path)
-    assert change_since("HEAD~1").rooms == ("codegen", "farm", "graph", "ipc")
-    assert "codegen, farm, graph, ipc" in change_since("HEAD~1").words
-    assert change_since("HEAD").rooms == ("codegen", "graph", "ipc")
-    unknown = change_since("HEAD~7")
-    assert unknown.rooms == ()
-    assert "no commit HEAD~7" in unknown.words
+    return tmp_path
+
+
+def test_a_change_is_what_differs_from_the_base(repository: Path) -> None:
+    """Commits, changes that are not committed, new files and deleted ones, whatever their names."""
+    assert change_since("HEAD~1").rooms == ("farm",)
+    assert change_since("HEAD").rooms == ()
+    (repository / "edgetune/boards/a.py").write_text("1")
+    (repository / "edgetune/farm/größe.py").write_text("")
+    (repository / "edgetune/ipc/a.py").unlink()
+    assert change_since("HEAD").rooms == ("boards", "farm", "ipc")
+    assert "boards, farm, ipc" in change_since("HEAD").words
+
+
+def test_tests_that_show_several_rooms_run_with_each_of_them(repository: Path) -> None:
+    (repository / "edgetune/codegen/a.py").write_text("1")
+    assert change_since("HEAD").rooms == ("codegen", "conformance", "cuda")
+
+
+@pytest.mark.parametrize("file", ["pyproject.toml", "tests/codegen_run.py"])
+def test_what_all_tests_depend_on_changes_all_rooms(repository: Path, file: str) -> None:
+    (repository / file).parent.mkdir(exist_ok=True)
+    (repository / file).write_text("1")
+    change = change_since("HEAD")
+    assert change.rooms is None
+    assert file in change.words
+    costs = {f"tests/{name}/test_a.py": 1.0 for name in ("farm", "graph", "cuda")}
+    assert choose(costs, change.rooms, change.commit).changed == set(costs)
+
+
+@pytest.mark.parametrize("base", ["HEAD~7", "no-such-branch", ""])
+def test_where_git_cannot_tell_all_rooms_count_as_changed(repository: Path, base: str) -> None:
+    """As in a clone of the newest commit alone."""
+    change = change_since(base)
+    assert change.rooms is None
+    assert f"git cannot compare with {base}: " in change.words
+    assert repository.exists()
+
+
+def test_without_git_all_rooms_count_as_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "ROOT", tmp_path)
+    assert change_since("HEAD~1").rooms is None
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert change_since("HEAD~1").rooms is None
 
 
 TESTS = """
@@ -134,10 +177,18 @@ def test_a_run_says_which_long_tests_it_had(tmp_path: Path) -> None:
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-m", "one")
     (tmp_path / "tests/farm/test_farm.py").write_text(TESTS + "\n")
-    words = [sys.executable, "-m", "pytest", "--numprocesses", "2", "--long", "share", "--base", "HEAD", "--verbose"]
+    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--numprocesses", "2", "--verbose"]
+    words += ["--long", "share", "--base", "HEAD"]
     done = subprocess.run([*words, "tests"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert "changed since" in done.stdout
     assert "Of 9 long tests, 3 of changed rooms ran, and " in done.stdout
     assert done.stdout.count("PASSED tests/farm/test_farm.py::test_long") == 3
     assert done.stdout.count("::test_short") >= 3
+
+
+def test_make_compares_with_its_base_and_ci_names_one() -> None:
+    command = ["make", "--dry-run", "-C", str(selection.ROOT), "pytest", "BASE=0123abc"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "--long share --base '0123abc'" in done.stdout
+    assert 'make test BASE="${base:-HEAD~1}"' in (selection.ROOT / ".ci/run").read_text(encoding="utf-8")
