@@ -16,7 +16,6 @@ _LINES = (Path(__file__).parents[1] / "conformance" / "slice.txt").read_text().s
 PASSED = [line for line in _LINES if line and not line.startswith("#")]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", PASSED)
 def test_node(name: str, tmp_path: Path) -> None:
     assert judge(f"test_{name}", tmp_path) == ("passed", "")

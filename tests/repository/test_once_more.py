@@ -78,7 +78,7 @@ def test_what_failed_in_an_earlier_run_is_not_run_again(tmp_path: Path) -> None:
     (tmp_path / "test_other.py").write_text("def test_other():\n    raise AssertionError\n")
     pytest_program = str(Path(sys.executable).with_name("pytest"))
     subprocess.run([pytest_program, "--quiet", "test_other.py"], cwd=tmp_path, capture_output=True, check=False)
-    command = ["sh", SCRIPT, pytest_program, "--quiet", "--deselect", "test_other.py"]
+    command = ["sh", str(SCRIPT), pytest_program, "--quiet", "--deselect", "test_other.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert "=== 1 of the tests failed beside others" in done.stdout
