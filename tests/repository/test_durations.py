@@ -68,7 +68,7 @@ def measured(folder: Path, tests: str) -> tuple[int, Path]:
     script, written = folder / "run.py", folder / "durations.json"
     script.write_text(_RUN)
     command = [sys.executable, str(script), str(written), "--numprocesses", "2", "--rootdir", str(folder), str(folder)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DURATIONS_NOTES": ""}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode == NOT_OBSERVED:
         assert "durations: " in done.stderr
