@@ -36,8 +36,8 @@ DEMO_TIME ?= 5m
 NIGHTLY_SLICE := farm/test_two_hosts.py farm/test_engines.py farm/test_page.py records/test_postgresql.py \
 	farm/test_replayed_nights.py farm/test_cause.py farm/test_night_store.py records/test_records.py
 # Test files run side by side; tests that time hold the lock of the measuring core. Much of a test is waiting for boards and
-# processes, so there is one worker more than the cores it is meant for.
-JOBS ?= 3
+# processes, so there are twice as many workers as cores it is meant for.
+JOBS ?= 4
 DEMO_OUT := build/demo/ds_cnn
 
 # What the rooms that changed are compared with: `make test` runs their long tests.

@@ -13,7 +13,17 @@ from tests.selection import room
 DEAR_S = 60.0
 DEAREST = 25
 # Why a file needs more than DEAR_S seconds of CPU time.
-REASONS: dict[str, str] = {}
+REASONS: dict[str, str] = {
+    "tests/acceptance/test_packages.py": "packages of whole models are tuned, killed and checked",
+    "tests/acceptance/test_soak.py": "faults befall boards while they are tuned on",
+    "tests/backends/test_cuda.py": "nvcc compiles packages for each GPU",
+    "tests/boards/test_tune_on_boards.py": "searches run on a whole machine that is emulated",
+    "tests/bundle/test_rounds.py": "nvcc compiles the candidates of several rounds",
+    "tests/cli/test_nightly.py": "whole nights are run by their commands",
+    "tests/farm/test_nights_of_engines.py": "whole nights are run by both engines",
+    "tests/package/test_flags.py": "a package is compiled with many flags and for many machines",
+    "tests/search/test_loop_supervise.py": "each search is a process that imports TVM and crashes",
+}
 
 _PROGRAMS = (*SHOWN, "others")
 _WORKERS = "Python of the tests"
