@@ -328,7 +328,8 @@ class Program(threading.Thread):
                 channel.send_exit_status(status)
             if self._faults.half_close_after is None:
                 channel.close()
-        channel.close()
+        with suppress(OSError, EOFError, paramiko.SSHException):  # the link may be cut
+            channel.close()
         pumps[2].join(5.0)
         for stream in (process.stdin, process.stdout, process.stderr):
             with suppress(OSError):
