@@ -88,7 +88,8 @@ demo: $(VENV)/.stamp-run
 # --- checks -----------------------------------------------------------------------------------------------------
 # Where tools may not be installed, the tests that need them are left out by name. The environment comes after them.
 test: try-system
-	@$(MAKE) --no-print-directory lint types pytest
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory --jobs 2 types pytest
 
 test-all: try-system
 	@$(MAKE) --no-print-directory lint types

@@ -21,7 +21,7 @@ from tvm.tirx import compilation_pipeline
 from edgetune.graph.double_sums import in_double
 from edgetune.graph.flat_buffers import flatten_buffers
 from edgetune.graph.program import Program
-from edgetune.graph.tvm_types import Expr, Pass, PrimFunc
+from edgetune.graph.tvm_types import Expr, Pass, PrimFunc, SBlock
 
 EVALUATOR = "tvm.llvm"
 """Name of this evaluator in reports."""
@@ -31,6 +31,8 @@ _REMAINDERS = (tirx.Mod, tirx.FloorMod)
 _FMOD = {"float32": "fmodf", "float64": "fmod"}
 """Functions of the C library, for TVM's back end has no rule for them."""
 _PIPELINE = "edgetune.reference"
+_FEW_ITERATIONS = 1 << 24
+"""Up to this many, unoptimised iterations (2.4 ns more each) take less time than LLVM's optimisation (95 ms)."""
 
 
 def evaluate(
@@ -85,8 +87,8 @@ class ReferenceFunction:
         self._types = [str(parameter.dtype) for parameter in wide.params]
         self._shapes = [tuple(int(extent) for extent in parameter.ty.shape) for parameter in wide.params]
         module = tvm.IRModule({"main": wide.with_attr("global_symbol", "main")})
-        target = tvm.target.Target({"kind": "llvm"})
-        self._built = tvm.compile(module, target, tir_pipeline=_PIPELINE)["main"]
+        options = {"kind": "llvm"} | ({"opt-level": 0} if _iterations(wide) <= _FEW_ITERATIONS else {})
+        self._built = tvm.compile(module, tvm.target.Target(options), tir_pipeline=_PIPELINE)["main"]
 
     def run(self, arguments: Sequence[np.ndarray], outputs: Sequence[tuple[tuple[int, ...], str]]) -> list[np.ndarray]:
         """Outputs (shape, numpy dtype name) for `arguments`, which are the first parameters."""
@@ -98,6 +100,17 @@ class ReferenceFunction:
         with np.errstate(over="ignore"):  # a value too large for the output type becomes infinite
             pairs = zip(results, outputs, strict=True)
             return [r.numpy().astype(dtype, copy=False).reshape(shape) for r, (shape, dtype) in pairs]
+
+
+def _iterations(function: PrimFunc) -> int:
+    """Return how often the bodies of all blocks run."""
+    found: list[int] = []
+
+    def count(block: SBlock) -> None:
+        found.append(prod(int(axis.dom.extent) for axis in block.iter_vars))
+
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, count))
+    return sum(found)
 
 
 def _pipeline() -> tuple[Pass, Callable[[], Pass], Callable[[], Pass]]:

@@ -133,6 +133,7 @@ def test_an_output_folder_that_is_read_only(tmp_path: Path) -> None:
     assert "-o" in sentence
 
 
+@pytest.mark.long
 def test_an_output_folder_of_somebody_else(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("mine", encoding="utf-8")

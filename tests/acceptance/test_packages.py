@@ -74,6 +74,7 @@ def test_ds_cnn_under_emulators(ds_cnn: Case) -> None:
     assert cross(ds_cnn, ("rpi4", "generic-armv7"))
 
 
+@pytest.mark.long
 def test_two_packages_in_one_program(ds_cnn: Case, ad_ae: Case) -> None:
     assert two_in_one(ds_cnn, ad_ae)
 

@@ -134,6 +134,7 @@ def test_verify_finds_a_model_by_its_name_and_all_of_its_data(
     assert any("from which the package was made" in message for message in warned) == (kind != "same")
 
 
+@pytest.mark.long
 def test_a_model_over_2_gb_is_built_and_verified(tmp_path: Path) -> None:
     """Its tensors share the bytes of one file, so that it needs little memory: serialised it would have 2.25 GiB.
 

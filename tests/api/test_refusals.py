@@ -25,6 +25,7 @@ def test_a_model_over_its_memory_limit_is_refused_by_the_tensors_that_need_most(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 def test_a_model_that_fits_where_a_sum_takes_its_operands_memory_is_built(tmp_path: Path) -> None:
     weights = [numpy_helper.from_array(np.eye(64, dtype=np.float32) * n, f"w{n}") for n in range(4)]
     nodes = [

@@ -95,6 +95,7 @@ def test_a_reference_that_is_off_is_said_to_be_and_double_judges(tmp_path: Path)
     assert all(("compared with double" in o.note) == (o.name == "y") for o in report.outputs)
 
 
+@pytest.mark.long
 def test_verify_judges_by_double_what_its_fresh_reference_is_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_package_that_is_really_wrong_fails_however_far_its_reference_is_off(
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
 
 
+@pytest.mark.long
 def test_where_the_reference_is_off_by_everything_zeros_do_not_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +141,7 @@ def test_where_the_reference_is_off_by_everything_zeros_do_not_pass(
     assert "so no result in float32 can be judged" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("board", ["host", "generic-aarch64"])
 def test_what_fails_its_self_test_does_not_replace_a_good_package(
     board: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,6 +14,7 @@ from edgetune.package.manifest import read_manifest
 from tests import package_sample, threads_sample
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("emit", "threads"), [(package_sample.emit, 1), (threads_sample.emit, threads_sample.WORKERS)])
 def test_versions_are_timed_on_one_thread_and_on_all(
     emit: Callable[[Path], object], threads: int, tmp_path: Path

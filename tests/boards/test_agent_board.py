@@ -338,6 +338,7 @@ def test_arrays_that_do_not_fit_are_a_matter_of_the_candidate(opened: Callable[.
     )
 
 
+@pytest.mark.long
 def test_what_others_left_there_makes_room(opened: Callable[..., AgentBench], cache: Path) -> None:
     bench = opened()
     bench.use(Small("small", bench.target, cache=cache))

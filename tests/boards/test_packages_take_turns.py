@@ -108,6 +108,7 @@ def test_a_package_finds_its_board_taken_by_a_server_of_tvm(
         server.stdin.close()
 
 
+@pytest.mark.long
 def test_a_package_waits_for_the_end_of_a_search(bench: Bench, emitted: Path, tmp_path: Path) -> None:
     board = bench.board()
     shelve(bench, attic=board)
@@ -147,6 +148,7 @@ def test_a_search_finds_its_board_taken_by_a_package(bench: Bench, tmp_path: Pat
     assert (board.files(), board.left()) == ([], [])
 
 
+@pytest.mark.long
 def test_of_several_boards_a_free_one_is_taken(bench: Bench, emitted: Path, tmp_path: Path) -> None:
     boards = [bench.board() for _ in range(3)]
     shelve(bench, a=boards[0], b=boards[1], c=boards[2])

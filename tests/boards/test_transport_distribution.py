@@ -97,6 +97,7 @@ def test_its_boards_are_listed_checked_and_set_up(site: Path, board: Path, tmp_p
     assert "line 2: 'boards.a.target' is 'bench', which needs no address: its agent is a process of" in done.stderr
 
 
+@pytest.mark.long
 def test_without_the_distribution_its_name_is_unknown(board: Path, model: Path, tmp_path: Path) -> None:
     done = edgetune(["tune", str(model), "--board", str(board)], cwd=tmp_path)
     assert done.returncode == 3

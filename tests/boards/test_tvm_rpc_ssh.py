@@ -85,6 +85,7 @@ def test_a_server_is_brought_over_ssh_used_and_removed(
     assert shelf.files() == []
 
 
+@pytest.mark.long
 def test_a_farm_is_leased_through_the_ssh_host(
     bench: Bench, shelf: SshBoard, candidates: Candidates, tmp_path: Path
 ) -> None:
@@ -113,6 +114,7 @@ def test_a_board_without_python_is_told_what_to_do(bench: Bench, shelf: SshBoard
         board.close()
 
 
+@pytest.mark.long
 def test_closing_ends_the_wait_for_a_server_that_restarts_its_board(
     bench: Bench, shelf: SshBoard, candidates: Candidates, tmp_path: Path
 ) -> None:
@@ -164,6 +166,7 @@ def test_closing_while_the_server_is_made_leaves_nothing_there(
     assert shelf.files() == []
 
 
+@pytest.mark.long
 def test_the_server_of_a_session_that_died_is_ended_and_removed(
     bench: Bench, shelf: SshBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

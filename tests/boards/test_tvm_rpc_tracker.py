@@ -73,6 +73,7 @@ def farm_board(name: str, tracker: LocalTracker, folder: Path, lock_timeout_s: f
     return TvmRpcBoard(name, load_target("host"), door, folder, lock_timeout_s=lock_timeout_s)
 
 
+@pytest.mark.long
 def test_a_farm_lends_a_server_to_one_client_at_a_time(
     tracker: LocalTracker, server: Launched, folder: Path, candidates: Candidates
 ) -> None:
@@ -277,6 +278,7 @@ def test_somebody_else_on_the_board_is_told_by_name(
     server.stop()
 
 
+@pytest.mark.long
 def test_who_finds_a_server_of_a_night_reads_its_cell_its_end_and_how_to_drain_the_board(
     folder: Path, tracker: LocalTracker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,6 +308,7 @@ def test_who_finds_a_server_of_a_night_reads_its_cell_its_end_and_how_to_drain_t
         reach.close()
 
 
+@pytest.mark.long
 def test_a_server_that_could_not_be_ended_is_ended_by_a_new_connection(
     deployed: tuple[TvmRpcBoard, LocalTracker, ProcessReach],
     candidates: Candidates,

@@ -92,6 +92,7 @@ def test_no_sample_is_lost_or_counted_twice_where_the_runner_is_killed(
     assert len({line.split()[0] for line in lines}) == len(lines) == number
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_a_candidate_that_crashes_or_is_wrong_leaves_the_others_unharmed(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -119,6 +120,7 @@ def test_a_candidate_that_hangs_is_ended(bundle: Path, whole: Path) -> None:
     assert {line.split()[2] for line in (bundle / RESULTS).read_text().splitlines()} == {"ok", "timeout"}
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_another_part_no_driver_and_an_old_folder_are_refused_in_a_sentence(
     bundle: Path, monkeypatch: pytest.MonkeyPatch
@@ -158,6 +160,7 @@ def _exported(model: Path, out: Path, target: GpuTarget | None = None) -> Path:
     return out
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 @pytest.mark.parametrize("written", ["", "wrong"])
 def test_outputs_that_are_no_floats_are_compared_exactly(
@@ -202,6 +205,7 @@ def test_outputs_of_16_bits_are_compared_within_a_tolerance(
     assert line.split()[2] == status
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_a_reference_that_is_not_a_number_refuses_no_candidate(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -92,6 +92,7 @@ def test_a_host_behind_ssh_runs_a_round_and_keeps_no_files(bundle: Path, bench: 
     assert board.left() == []
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_a_round_that_was_begun_goes_on_behind_ssh(bundle: Path, bench: Bench) -> None:
     ThisMachine(lambda _: None).run(bundle)

@@ -311,6 +311,7 @@ def test_a_bundle_runs_under_the_lock_of_this_machine(
     assert set(statuses(bundle)) == {"ok"}
 
 
+@pytest.mark.long
 def test_libraries_that_do_not_fit_wait_for_another_round(tmp_path: Path) -> None:
     program, events, most = read_model(model(tmp_path)).program(), list[Event](), LEAST_ROOM + (4 << 10)
     request = BundleRequest(20, 1, most_bytes=most)

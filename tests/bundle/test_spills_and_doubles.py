@@ -60,6 +60,7 @@ def test_candidates_that_spill_are_left_out_while_there_are_others(
         assert not spills(gpu_candidate(kernels[one.workload], one.trace, target), target, require_nvcc(target))
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_results_of_two_machines_and_doubled_lines_count_once(
     sent: tuple[Path, dict[str, object]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -111,6 +111,7 @@ def test_the_last_of_it_is_in_the_message_when_the_process_dies(
     assert all(said in sentence for said in FOREIGN)
 
 
+@pytest.mark.long
 def test_a_fault_of_ours_has_its_traceback(tmp_path: Path) -> None:
     code, lines = explain(tmp_path, then="1 / 0")
     assert code == 1

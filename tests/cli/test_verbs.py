@@ -240,6 +240,7 @@ def test_version_and_no_verb() -> None:
     assert "Verbs:" in bare.stderr
 
 
+@pytest.mark.long
 def test_a_full_disk_behind_stdout() -> None:
     for flags in ([], ["--json"]):
         with Path("/dev/full").open("w", encoding="utf-8") as full:

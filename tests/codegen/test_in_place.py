@@ -108,6 +108,7 @@ def test_an_operand_that_is_read_where_it_is_written_can_be_written_over(name: s
         check(function, scheduled, source, number, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", [residual, pointwise])
 def test_sampled_schedules_compute_the_same_in_place(make: Callable[[], Any], tmp_path: Path) -> None:
     function = make()

@@ -50,6 +50,7 @@ def softmax(length: int, lanes: int) -> Any:
     return prim_func([x], topi.nn.softmax(x, axis=0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(TARGETS))
 def test_the_bits_are_those_of_single_calls(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target, function = TARGETS[name](), softmax(6, 160)

@@ -126,6 +126,7 @@ def test_the_bounds_hold_on_arm(board: str, width: int, tmp_path: Path) -> None:
         assert _largest_error(name, x, found[name], flushes=board == "generic-armv7") <= bound, name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("board", "cc", "width"),
     [

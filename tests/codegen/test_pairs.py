@@ -79,6 +79,7 @@ def emitted(function: Any, bits: int = 512) -> KernelSource:
     return emit_kernel(apply_schedule(function, default_schedule(function, target, 0, FORMS)[0]).module, target, "k")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("value", VALUES)
 @costly(5)
 @given(columns=st.integers(1, 70), bits=st.sampled_from([128, 256, 512]), cc=st.sampled_from(["gcc", "clang-19"]))

@@ -76,6 +76,7 @@ def test_windows_at_borders_are_left_alone() -> None:
     assert texts[0] == texts[1]
 
 
+@pytest.mark.long
 def test_it_goes_with_all_other_requests(tmp_path: Path) -> None:
     arrays = random_arguments(POINTWISE)
     expected = run_plain(POINTWISE, arrays)

@@ -46,6 +46,7 @@ def test_all_that_is_read_is_asked_for_some_steps_before(name: str, tmp_path: Pa
     assert asked == set(range(distance // 16, -(-size // 16)))
 
 
+@pytest.mark.long
 def test_it_goes_with_requests_for_the_next_block_and_with_parts(tmp_path: Path) -> None:
     plain, sizes = Variant(ROWS, prefetch_weights_l1=True), {"pixel": 3, "vectors": 2}
     both = replace(plain, prefetch_weights_l2=True)

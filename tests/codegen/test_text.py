@@ -23,6 +23,7 @@ from tests import codegen_samples as samples
 from tests.codegen_run import compile_strictly, run_kernel, wide_target
 
 
+@pytest.mark.long
 @given(st.text(max_size=60))
 def test_any_name_becomes_a_harmless_identifier(name: str) -> None:
     found = identifier(name)

@@ -304,6 +304,7 @@ def test_what_is_left_of_the_time_counts_idle_threads_and_what_stays_on_one() ->
     assert expected_share(tile(), slow, 2) > expected_share(tile(), board, 2)
 
 
+@pytest.mark.long
 def test_a_kernel_whose_threads_need_more_scratch_than_there_is_stays_on_one() -> None:
     function, board = conv2d((10, 10, 16), 32), wide_target(256).model_copy(update={"handover_cycles": 0})
     found = best_guess(algorithm_named(function, "winograd_f4").function, board, 1 << 20)

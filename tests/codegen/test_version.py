@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+import pytest
+
 from edgetune.codegen import CODEGEN_VERSION, emit_kernel, kernel_unit
 from edgetune.codegen.polynomial_functions import function
 from edgetune.codegen.polynomials import BODIES
@@ -27,6 +29,7 @@ def digest() -> str:
     return texts.hexdigest()
 
 
+@pytest.mark.long
 def test_other_text_has_another_version(update_golden: bool) -> None:
     now = f"{CODEGEN_VERSION} {digest()}\n"
     pinned = PINNED.read_text(encoding="ascii")

@@ -225,6 +225,7 @@ NAMES = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,8}\Z").filter(lambda name:
 LINES = st.text(min_size=1, max_size=20).filter(lambda text: text.isprintable())
 
 
+@pytest.mark.long
 @given(st.dictionaries(NAMES, LINES, max_size=4))
 def test_whatever_was_added_is_read_back(wanted: dict[str, str]) -> None:
     path = boards_path()
@@ -299,6 +300,7 @@ def test_the_verb_asks_nothing_and_tells_what_it_did(boards: Path, capsys: pytes
     assert "shelf-2" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @given(st.lists(NAMES, min_size=1, max_size=5, unique=True), st.data())
 def test_removing_leaves_the_others(names: list[str], data: st.DataObject) -> None:
     path = boards_path()

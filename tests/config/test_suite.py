@@ -31,6 +31,7 @@ def pytest_run(folder: Path, body: str, *flags: str, conftest: str | None = None
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -47,6 +48,7 @@ def test_what_could_not_run_fails(tmp_path: Path, body: str, code: int) -> None:
     assert ("which counts as failed" in done.stdout) == bool(code)
 
 
+@pytest.mark.long
 def test_without_nvcc_tests_that_need_it_are_skipped_by_name_and_ci_fails(tmp_path: Path) -> None:
     body = (
         "import pytest\n"

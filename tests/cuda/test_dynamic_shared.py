@@ -62,6 +62,7 @@ def check(tmp_path_factory: pytest.TempPathFactory) -> tuple[Checked, Path]:
     return checked(kernel(folder), trace=trace(folder)), folder
 
 
+@pytest.mark.long
 def test_a_kernel_asks_for_what_it_needs(check: tuple[Checked, Path], tmp_path: Path) -> None:
     source = check[0].source
     (launch,) = source.launches
@@ -74,6 +75,7 @@ def test_a_kernel_asks_for_what_it_needs(check: tuple[Checked, Path], tmp_path: 
     assert error < TOLERANCE
 
 
+@pytest.mark.long
 def test_a_launch_that_asks_for_less_is_stopped(check: tuple[Checked, Path], tmp_path: Path) -> None:
     (launch,) = check[0].source.launches
     less = replace(check[0].source, launches=(replace(launch, dynamic_bytes=launch.dynamic_bytes - 16),))
@@ -82,6 +84,7 @@ def test_a_launch_that_asks_for_less_is_stopped(check: tuple[Checked, Path], tmp
     assert "a thread touches shared memory that the launch has not asked for" in done.stderr
 
 
+@pytest.mark.long
 def test_a_missing_barrier_is_noticed_there_as_well(check: tuple[Checked, Path], tmp_path: Path) -> None:
     done = run(check[0].without_barrier(0), tmp_path)
     assert isinstance(done, subprocess.CompletedProcess), done

@@ -56,6 +56,7 @@ def test_without_nvcc_the_first_schedule_with_a_text_is_taken(tmp_path: Path) ->
     assert note == SHARED
 
 
+@pytest.mark.long
 def test_a_process_that_registers_extrema_ends_in_order() -> None:
     """TVM's table of reductions is freed after the interpreter, and with it functions that only it refers to."""
     script = "from edgetune.codegen.infinite_extrema import register_infinite_extrema as f; f()"

@@ -86,6 +86,7 @@ def test_without_any_one_of_its_barriers_a_kernel_is_stopped(name: str, tmp_path
     assert missed == []
 
 
+@pytest.mark.long
 def test_a_barrier_that_some_threads_do_not_reach_is_reported(tmp_path: Path) -> None:
     found = checked(program().kernels[3])
     before, brace, after = found.source.definition.rpartition("}")

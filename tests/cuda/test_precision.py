@@ -85,6 +85,7 @@ def test_layers_at_the_border_of_the_model_are_kernels_of_their_own(tmp_path: Pa
     ]
 
 
+@pytest.mark.long
 def test_a_kernel_that_only_moves_elements_to_an_output_widens_them(tmp_path: Path) -> None:
     """The output of a convolution is transposed; its elements in memory are those of the model's output."""
     weights = numpy_helper.from_array(np.ones((8, 8, 3, 3), np.float32), "w")
@@ -191,6 +192,7 @@ def test_a_precision_that_a_board_lacks_is_refused(board: str, precision: str, s
     assert not (tmp_path / "build").exists()
 
 
+@pytest.mark.long
 def test_a_reduction_of_a_model_in_16_bits_is_joined_in_32(tmp_path: Path) -> None:
     """ONNX's own float16: registers hold floats, and warps exchange them; whole rows of 6 sum up in every lane."""
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT16, [3, 6]) for name in "xy"]

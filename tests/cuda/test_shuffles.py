@@ -54,6 +54,7 @@ _WRONG = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("old", "new"), _WRONG)
 def test_a_wrong_shuffle_gives_a_wrong_result(
     old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -65,6 +66,7 @@ def test_a_wrong_shuffle_gives_a_wrong_result(
     assert not isinstance(error, float) or error > TOLERANCE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
@@ -83,6 +85,7 @@ def test_a_lane_that_is_not_there_is_reported(
     assert fault in done.stderr
 
 
+@pytest.mark.long
 def test_lanes_that_wait_for_their_warp_go_on_together(tmp_path: Path) -> None:
     found = kernel(CLASSIFIER)
     before, brace, after = found.source.definition.partition("{\n")

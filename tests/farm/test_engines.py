@@ -54,6 +54,7 @@ def test_a_night_of_one_host_goes_on_after_a_freeze_a_kill_and_a_drain(make: Cal
     assert farm.most_measured() == 1, "no candidate is measured twice"
 
 
+@pytest.mark.long
 def test_a_host_with_another_edgetune_takes_no_cell_and_says_so(postgresql: PostgresqlServer, tmp_path: Path) -> None:
     farm = TestFarm.make(tmp_path, "procrastinate", postgresql.new_database())
     with pytest.MonkeyPatch.context() as patch:
@@ -71,6 +72,7 @@ def test_a_host_with_another_edgetune_takes_no_cell_and_says_so(postgresql: Post
         farm.stop()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("db", ["records.db", "postgresql"])
 def test_work_is_refused_where_hosts_cannot_share(db: str, postgresql: PostgresqlServer, tmp_path: Path) -> None:
     place = tmp_path / db if db == "records.db" else postgresql.new_database()

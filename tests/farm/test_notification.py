@@ -54,6 +54,7 @@ def a_night(store: NightStore, number: int, verdict: Verdict) -> Night:
     return store.night(night.id)
 
 
+@pytest.mark.long
 def test_each_change_is_told_once_until_it_is_gone_or_accepted(store: NightStore, tmp_path: Path) -> None:
     farm = farm_with(tmp_path, HEAR)
     verdicts = [

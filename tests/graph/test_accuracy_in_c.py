@@ -159,6 +159,7 @@ SIGNALLING, QUIET = (np.array([bits], np.uint16).view(ml_dtypes.bfloat16) for bi
 OPPOSITE = pair("float64", [np.inf, 1.7e308], [-np.inf, -1.7e308])
 
 
+@pytest.mark.long
 @given(outputs(), TOLERANCES)
 @example(HUGE, Tolerance())
 @example(NEIGHBOURS, Tolerance(absolute=1.0))

@@ -97,6 +97,7 @@ def test_a_constant_keeps_its_shape() -> None:
     assert collapse_axes(function, [1]).same_as(function)
 
 
+@pytest.mark.long
 @costly(20)
 @given(
     st.lists(st.integers(1, 6), min_size=2, max_size=4),

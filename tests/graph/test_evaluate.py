@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 from tvm import te, tirx
 
+from edgetune.graph import evaluate
 from edgetune.graph.evaluate import ReferenceFunction
+
+
+@pytest.fixture(autouse=True, params=[0, 1 << 62], ids=["optimised", "unoptimised"])
+def few_iterations(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM optimises functions of more iterations."""
+    monkeypatch.setattr(evaluate, "_FEW_ITERATIONS", request.param)
 
 
 def evaluated(value: Callable[..., Any], *arrays: np.ndarray, dtype: str) -> np.ndarray:
@@ -57,3 +64,11 @@ def test_the_remainder_of_floats() -> None:
     x = np.array([-1.5, 1.5, 300.7, -300.2, 1e10, 0.0], "float32")
     got = evaluated(lambda one: te.fmod(one, tirx.const(3.0, "float32")), x, dtype="float32")
     np.testing.assert_array_equal(got, np.fmod(x, np.float32(3)))
+
+
+def test_iterations_of_all_blocks_count() -> None:
+    x = te.placeholder((4, 5), "float32", "x")
+    k = te.reduce_axis((0, 5), "k")
+    total = te.compute((4,), lambda i: te.sum(x[i, k], axis=k), "total")
+    out = te.compute((4,), lambda i: total[i] * 2.0, "out")
+    assert evaluate._iterations(te.create_prim_func([x, out])) == 4 * 5 + 4 + 1  # the root is a block as well

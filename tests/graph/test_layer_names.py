@@ -42,6 +42,7 @@ def test_a_residual_network_is_recognised() -> None:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["ds_cnn", "vww", "ad_ae"])
 def test_every_convolution_and_product_is_known_by_its_node(model: str) -> None:
     nodes = [n.name for n in onnx.load(MODELS / f"{model}.onnx").graph.node if n.op_type in {"Conv", "Gemm", "MatMul"}]

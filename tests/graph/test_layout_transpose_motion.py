@@ -50,6 +50,7 @@ def test_a_shuffle_moves_only_channels(groups: int, channels: int) -> None:
     assert names[before + 2].startswith("conv2d")
 
 
+@pytest.mark.long
 def test_a_shuffle_of_a_tensor_with_other_readers_is_right() -> None:
     nodes, constants = _shuffle(2, 6, 3, [0, 2, 1, 3, 4])
     for outputs in (["y", "c"], ["y", "d"], ["y", "e"], ["y", "f"]):

@@ -73,6 +73,7 @@ def assert_same_in_windows(function: Any, how: str, axis: int, seed: int) -> Non
     assert np.max(np.abs(found - wanted) / terms) < 1e-6
 
 
+@pytest.mark.long
 @costly(20)
 @given(
     st.sampled_from(sorted(COMPARISONS)),
@@ -86,6 +87,7 @@ def test_windows_mean_what_the_triangle_means(kind: str, length: int, how: str, 
     assert_same_in_windows(function, how, -1, length)
 
 
+@pytest.mark.long
 @costly(15)
 @given(
     st.sampled_from(sorted(COMPARISONS)),
@@ -102,6 +104,7 @@ def test_rows_run_down_as_elements_run_along(
     assert_same_in_windows(function, how, -2, length)
 
 
+@pytest.mark.long
 @costly(2)
 @given(st.sampled_from(sorted(COMPARISONS)), st.sampled_from([64, 77]), st.sampled_from(sorted(REDUCED)))
 def test_schedules_of_rows_mean_the_same(kind: str, length: int, how: str) -> None:

@@ -54,6 +54,7 @@ def stages(function: tirx.PrimFunc) -> int:
     return len(found.stages)
 
 
+@pytest.mark.long
 @costly(15)
 @given(
     st.sampled_from([(5, 5), (4, 7), (9, 3), (5, 5, 5), (3, 4, 5)]),

@@ -33,6 +33,7 @@ def fire(channels: int = 8) -> tuple[Network, int]:
     return net, net.conv(joined, 5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("channels", [8, 16, 3])
 def test_convolutions_write_their_part_of_the_result(channels: int, tmp_path: Path) -> None:
     net, last = fire(channels)
@@ -48,6 +49,7 @@ def test_convolutions_write_their_part_of_the_result(channels: int, tmp_path: Pa
     assert_same_in_c(net.model(last), tmp_path)
 
 
+@pytest.mark.long
 def test_an_activation_after_a_concatenation_is_fused_into_the_kernels_of_its_operands(tmp_path: Path) -> None:
     net = network()
     stem = net.conv(0, 8)
@@ -59,6 +61,7 @@ def test_an_activation_after_a_concatenation_is_fused_into_the_kernels_of_its_op
     assert_same_in_c(net.model(net.conv(joined, 3)), tmp_path)
 
 
+@pytest.mark.long
 def test_constants_after_a_concatenation_are_split_with_the_channels() -> None:
     net = network()
     joined = net.concat(net.conv(0, 4), net.conv(0, 6))
@@ -130,6 +133,7 @@ def test_an_operand_that_is_there_twice_stays_copied() -> None:
     assert not any(call.parts for call in program.calls)
 
 
+@pytest.mark.long
 def test_a_model_output_is_written_in_parts_and_an_output_that_is_an_operand_stays_whole(tmp_path: Path) -> None:
     net = Network((1, 8, 1, 1))
     first, second = net.relu(net.conv(0, 4)), net.relu(net.conv(0, 6))
@@ -153,6 +157,7 @@ def test_rows_one_below_the_other_need_no_gaps_and_no_kernels_of_their_own() -> 
     assert program.kernels[program.calls[0].kernel].workload == unchanged(net.model(joined)).kernels[0].workload
 
 
+@pytest.mark.long
 def test_nested_rows_along_other_axes_are_written_in_place(tmp_path: Path) -> None:
     net = network()
     columns = [net.relu(net.conv(0, 4)) for _ in range(2)]
@@ -164,6 +169,7 @@ def test_nested_rows_along_other_axes_are_written_in_place(tmp_path: Path) -> No
     assert_same_in_c(net.model(last), tmp_path)
 
 
+@pytest.mark.long
 def test_an_early_operand_of_a_late_concatenation_does_not_make_the_arena_larger() -> None:
     net = network(4)
     early = net.relu(net.conv(0, 4))
@@ -195,6 +201,7 @@ def test_rows_that_a_copy_cannot_write_with_gaps_keep_their_concatenation() -> N
     assert_same(net.model(net.concat(flat, one)))
 
 
+@pytest.mark.long
 def test_rows_that_a_copy_cannot_read_with_gaps_keep_their_concatenation() -> None:
     net = Network((2, 10))
     wide = peak = net.add("MatMul", ["t0", net.constant(10, 400)], 400)

@@ -74,6 +74,7 @@ def test_layers_read_their_half_of_a_split_in_place(tmp_path: Path) -> None:
     assert_same_in_c(model, tmp_path)
 
 
+@pytest.mark.long
 def test_a_half_that_comes_back_is_written_over_the_one_it_was_computed_from(tmp_path: Path) -> None:
     net = network()
     stem = net.relu(net.conv(0, 16))
@@ -146,6 +147,7 @@ def product(net: Network, source: int, columns: int, result: int) -> int:
     return net.relu(net.add("MatMul", [f"t{source}", net.constant(columns, result)], result))
 
 
+@pytest.mark.long
 def test_a_slice_that_is_a_model_output_is_written(tmp_path: Path) -> None:
     net = matrices(6, 8)
     stem = product(net, product(net, 0, 8, 60), 60, 8)
@@ -157,6 +159,7 @@ def test_a_slice_that_is_a_model_output_is_written(tmp_path: Path) -> None:
     assert_same_in_c(model, tmp_path)
 
 
+@pytest.mark.long
 def test_the_same_loops_over_other_gaps_are_another_kernel(tmp_path: Path) -> None:
     net = matrices(6, 8)
     stem = product(net, product(net, 0, 8, 60), 60, 8)
@@ -184,6 +187,7 @@ def test_a_concatenation_absorbs_operators_where_fusion_merges_it_with_its_reade
     assert any({"concatenate", "transpose"} <= set(kernel.sources) for kernel in program.kernels)
 
 
+@pytest.mark.long
 def test_all_slices_concatenated_in_order_are_the_sliced_tensor(tmp_path: Path) -> None:
     net = network()
     first, second = split(net, net.relu(net.conv(0, 16)), 8, 8)
@@ -197,6 +201,7 @@ def test_all_slices_concatenated_in_order_are_the_sliced_tensor(tmp_path: Path) 
     assert_same_in_c(model, tmp_path)
 
 
+@pytest.mark.long
 def test_a_concatenation_of_all_results_of_a_split_vanishes() -> None:
     net = network()
     pieces = split(net, net.relu(net.conv(0, 12)), 4, 4, 4)
@@ -207,6 +212,7 @@ def test_a_concatenation_of_all_results_of_a_split_vanishes() -> None:
     assert_same(net.model(net.conv(net.concat(b, a, c), 4)))
 
 
+@pytest.mark.long
 def test_part_of_a_picture_is_read_where_it_lies(tmp_path: Path) -> None:
     net = network()
     made = net.relu(net.conv(0, 8))
@@ -219,6 +225,7 @@ def test_part_of_a_picture_is_read_where_it_lies(tmp_path: Path) -> None:
     assert_same_in_c(model, tmp_path)
 
 
+@pytest.mark.long
 def test_a_slice_along_two_axes_is_read_in_place(tmp_path: Path) -> None:
     net = network()
     some = cut(net, net.relu(net.conv(0, 8)), 4, c=(1, 5), w=(2, 6))

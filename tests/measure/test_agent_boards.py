@@ -144,6 +144,7 @@ def test_a_stopped_agent_is_replaced_while_its_twin_goes_on(steps: ModuleType) -
     assert {one.status for one in measured} <= FINE
 
 
+@pytest.mark.long
 def test_boards_that_are_gone_end_the_session_by_name(steps: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     shelf = Shelf("host", 2)
     measured = []
@@ -166,6 +167,7 @@ def test_boards_that_are_gone_end_the_session_by_name(steps: ModuleType, monkeyp
     assert shelf.told("quarantined") == {"board-0", "board-1"}
 
 
+@pytest.mark.long
 def test_closing_in_the_middle_leaves_no_process_nor_thread(steps: ModuleType) -> None:
     shelf = Shelf("host", 2)
     session = shelf.open()

@@ -97,6 +97,7 @@ def steps() -> Iterator[ModuleType]:
         yield importlib.import_module("measure_steps")
 
 
+@pytest.mark.long
 def test_measurements_hold_the_limits_of_the_core(tmp_path: Path, steps: ModuleType) -> None:
     with open_session(tmp_path) as session:
         session.prepare([steps.spec()])
@@ -194,6 +195,7 @@ def test_candidates_known_from_an_earlier_run_are_not_started(steps: ModuleType,
     assert ids[0] == ids[1]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_sample_is_noisy")
 def test_a_much_slower_candidate_is_timed_briefly(steps: ModuleType, tmp_path: Path) -> None:
     slow = 'for (int n = 0; n < 1000; ++n) { __asm__ volatile("" ::: "memory"); ' + steps.GOOD + " }"
@@ -250,6 +252,7 @@ def _alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["go", "stuck"])
 def test_kill_9_leaves_no_process_and_the_next_run_clears_the_folder(tmp_path: Path, what: str) -> None:
     run, folder = start_run(tmp_path, what)

@@ -78,6 +78,7 @@ def test_the_library_leaves_nothing_undefined_and_writes_no_globals(tiny: Path, 
     assert all(name.startswith("tiny_") for name, kind in pairs if kind.isupper() and kind != "U")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("board", "width", "weights"),
     [
@@ -299,6 +300,7 @@ def test_weights_go_where_the_linker_section_says(tmp_path: Path) -> None:
         assert ".ext_flash" in listing
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("weights", ["binary", "external"])
 def test_cmake_builds_and_passes_too(tmp_path: Path, weights: str) -> None:
     sample.emit(tmp_path / "a package", weights=weights, measure=False)
@@ -377,6 +379,7 @@ def test_every_element_type_and_odd_shapes(tmp_path: Path) -> None:
     assert len(report.outputs) == 2 * len(dtypes)
 
 
+@pytest.mark.long
 def test_a_model_without_inputs(tmp_path: Path) -> None:
     model, made, cases = sample.copies([("float32", (4,))], inputs=False)
     sample.write(sample.compiled(model, made, [KernelProvenance("33" * 32, "fixed")]), cases, tmp_path / "p")

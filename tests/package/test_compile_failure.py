@@ -43,6 +43,7 @@ def test_a_disk_that_fills_while_verify_compiles(emitted: Path, tmp_path: Path) 
         assert "no space is left" in sentence
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gone", [("aarch64-linux-gnu/lib",), ("aarch64-linux-gnu/include", "include")])
 def test_a_cross_compiler_without_its_libc(tmp_path: Path, gone: tuple[str, ...]) -> None:
     """As where gcc-aarch64-linux-gnu was installed without what it recommends."""

@@ -135,6 +135,7 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
             check_output_folder(out)
 
 
+@pytest.mark.long
 def test_a_full_disk_leaves_the_earlier_package(tmp_path: Path) -> None:
     out = tmp_path / "out"
     sample.emit(out, measure=False)

@@ -119,6 +119,7 @@ def test_one_file_of_all_sources_gives_right_results(cc: str, package: Path, tmp
     _passes(tmp_path / "test")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flags", [("-O2", "-ffast-math"), ("-Ofast", "-Wno-deprecated")], ids=" ".join)
 @pytest.mark.parametrize("cc", ["gcc", "clang-19"])
 def test_without_nan_and_infinity_an_error_says_which_flags_to_add(

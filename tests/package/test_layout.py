@@ -56,6 +56,7 @@ def _build(
     return out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("board", "quantised"), [("host", False), ("host", True), ("generic-aarch64", False)])
 def test_it_computes_what_the_reference_computes(tmp_path: Path, board: str, quantised: bool) -> None:
     out = _build(tmp_path, board, quantised=quantised)
@@ -83,6 +84,7 @@ def test_its_reader_is_told(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.long
 def test_one_tensor_may_stay_as_it_is_and_the_other_not(tmp_path: Path) -> None:
     out = _build(tmp_path, flags=CommandLineFlags(layouts={"mask": "channels_last"}))
     assert [t["shape"] for t in read_manifest(out)["inputs"]] == [[1, 3, 12, 10]]

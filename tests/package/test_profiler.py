@@ -33,6 +33,7 @@ def emit(folder: Path, *labels: str) -> Path:
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["alone", "threads"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
 def test_a_macro_takes_hooks_and_names_out_of_the_library(tmp_path: Path, compiler: str, kind: str) -> None:

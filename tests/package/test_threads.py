@@ -31,6 +31,7 @@ def copy_of(package: Path, place: Path) -> Path:
     return Path(shutil.copytree(package, place / "package"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
 def test_no_warning_and_the_same_bits_on_any_number_of_threads(tiny: Path, tmp_path: Path, compiler: str) -> None:
     folder = copy_of(tiny, tmp_path)
@@ -49,6 +50,7 @@ def test_sanitizers_find_nothing(tiny: Path, tmp_path: Path, compiler: str, chec
     assert last(make(folder, f"CC={compiler}", flags, "selftest")) == "PASS"
 
 
+@pytest.mark.long
 def test_threads_that_wait_ask_for_weights_that_no_cache_keeps(tmp_path: Path) -> None:
     """The second call's, half of the second cache at most; at the last's end none.
 
@@ -99,6 +101,7 @@ def _undefined(folder: Path) -> str:
     return "\n".join(line for line in done.stdout.splitlines() if " U " in line)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("board", ["rpi4", "generic-armv7"])
 def test_cross_built_packages_pass_under_the_emulator(tmp_path: Path, board: str) -> None:
     threads_sample.emit(tmp_path / "package", target=sample.arm(board))
@@ -208,6 +211,7 @@ int name_go(void)
 """
 
 
+@pytest.mark.long
 def test_two_packages_with_pools_link_into_one_program(tmp_path: Path) -> None:
     for name in ("tiny", "other"):
         threads_sample.emit(tmp_path / name, name=name)
@@ -222,6 +226,7 @@ def test_two_packages_with_pools_link_into_one_program(tmp_path: Path) -> None:
     subprocess.run(["./both"], cwd=tmp_path, check=True, timeout=60)
 
 
+@pytest.mark.long
 def test_cmake_links_the_threads(tiny: Path, tmp_path: Path) -> None:
     folder = copy_of(tiny, tmp_path)
     for command in (["cmake", "-B", "made"], ["cmake", "--build", "made"], ["ctest", "--test-dir", "made"]):

@@ -208,6 +208,7 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path) -> None:
         assert store.count([KEY]) == len(done) + 1
 
 
+@pytest.mark.long
 def test_an_export_that_does_not_fit_leaves_the_old_one(tmp_path: Path) -> None:
     with RecordStore.open(tmp_path / "db") as store:
         for number in range(100):

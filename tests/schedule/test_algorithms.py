@@ -98,6 +98,7 @@ def test_other_kernels_have_the_direct_form_alone(function: Any) -> None:
         algorithm_named(function, "winograd_f2")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "bits"),
     [
@@ -126,6 +127,7 @@ def test_c_is_clean_under_sanitizers(tmp_path: Path) -> None:
     run_kernel(source, target, prepared(arrays, scheduled.constants), tmp_path, extra=SANITIZERS)
 
 
+@pytest.mark.long
 def test_sampled_schedules_compute_the_same(tmp_path: Path) -> None:
     name, function, target = "winograd_f2", conv2d((10, 12, 16), 32, tail="residual"), wide_target(256)
     arrays = random_arguments(function)
@@ -144,6 +146,7 @@ def test_sampled_schedules_compute_the_same(tmp_path: Path) -> None:
         assert error(results[-1].reshape(expected.shape), expected) < ROUNDING[name]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cc", ["gcc", "clang-19"])
 def test_text_compiles_without_warnings_and_is_the_same_each_time(cc: str, tmp_path: Path) -> None:
     function, target = conv2d((7, 8, 16), 16), wide_target(512)
@@ -193,6 +196,7 @@ def test_trials_go_to_every_form_and_most_to_the_fast_ones() -> None:
     assert sum(share(32, forms, {"c": 3.0, "a": 5.0}).values()) == 32
 
 
+@pytest.mark.long
 def test_a_search_proposes_the_guess_of_each_allowed_form_first_and_learns_from_all() -> None:
     function, target = conv2d((8, 8, 16), 16), board(512, 32)
     roles: tuple[Role, ...] = ("input", "constant", "constant", "output")

@@ -81,6 +81,7 @@ def test_few_queries_are_one_block(queries: int, tmp_path: Path) -> None:
     assert_near(run_kernel(source, wide_target(), arrays, tmp_path)[-1], attention.expected(*arrays[:-1]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["rpi4", "generic-armv7", "generic-riscv64"])
 def test_cross_built_kernels_compute_what_numpy_says(name: str, tmp_path: Path) -> None:
     attention, target = Attention(mask="scores"), load_target(name)

@@ -71,6 +71,7 @@ def test_any_overlap_means_what_plain_loops_mean(**sizes: Any) -> None:
         np.testing.assert_allclose(run(module, arrays), run_plain(function, arrays), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 @costly(20)
 @given(st.data())
 def test_any_ends_mean_what_plain_loops_mean(data: st.DataObject) -> None:

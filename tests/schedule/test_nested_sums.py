@@ -43,6 +43,7 @@ def product_in_parts(parts: int, depth: int, rows: int, columns: int) -> Any:
     return prim_func([x, w], te.compute((rows, columns), lambda i, j: te.sum(part[p, i, j], axis=p), "product"))
 
 
+@pytest.mark.long
 @costly(12)
 @given(
     st.sampled_from(["plain", "mean", "read again"]),

@@ -255,6 +255,7 @@ def test_the_same_is_computed_in_whole_tiles(name: str, bits: int, tmp_path: Pat
     check(function, schedule_text(form, found[0]), target, arrays, expected, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kernel", "name"), [("grouped", "vectors_256"), ("fused rows", "tiles_6"), ("padded", "tiles_4")]
 )

@@ -47,6 +47,7 @@ def pooled(side: int) -> Any:
     return prim_func([x], te.compute((6, side, side), lambda c, r, s: te.max(pad[c, r + i, s + j], [i, j]), "pool"))
 
 
+@pytest.mark.long
 @costly(15)
 @given(st.integers(1, 3), st.integers(1, 40), st.integers(0, 9), st.integers(0, 9), st.sampled_from([128, 256, 512]))
 def test_padding_stays_the_same(rows: int, columns: int, before: int, after: int, bits: int) -> None:

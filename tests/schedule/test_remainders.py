@@ -83,6 +83,7 @@ def test_the_rest_of_a_function_is_a_vector_that_overlaps(length: int, widths: l
     np.testing.assert_allclose(result, run_plain(function, arrays), rtol=2e-5)
 
 
+@pytest.mark.long
 @costly(10)
 @given(
     st.sampled_from([1, 3, 8]), st.integers(2, 70), st.sampled_from([board(512, 32), board(256, 16), board(128, 32)])
@@ -143,6 +144,7 @@ def separable(rows: int, columns: int, taps: int) -> Any:
     return prim_func([x, w], te.compute((rows, columns), lambda r, c: te.sum(down[r, c + j] * w[j], axis=j), "blurred"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bits", [512, 256, 128])
 def test_sums_of_windows_stay_in_registers(bits: int, tmp_path: Path) -> None:
     """The row of results was loaded and stored for each term. The last vectors overlap those before."""

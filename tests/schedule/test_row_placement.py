@@ -95,6 +95,7 @@ def test_rows_divide_the_image_and_are_multiples_of_a_tile(extent: int, wanted: 
     assert rows_apart(extent, 8, wanted) == rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mean", [False, True])
 @pytest.mark.parametrize(("bits", "columns"), [(512, 28), (512, 13), (256, 28), (256, 14), (128, 28), (128, 13)])
 def test_windows_of_stride_two_are_vectors(bits: int, columns: int, mean: bool, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ def rows(kind: str, height: int, width: int) -> Any:
     return prim_func([x], operators[kind](x, axis=2))
 
 
+@pytest.mark.long
 @costly(12)
 @given(
     st.sampled_from(["softmax", "layer_norm", "sum", "max", "argmax"]),

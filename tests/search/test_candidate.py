@@ -69,6 +69,7 @@ def test_a_child_of_two_takes_all_decisions_of_a_block_from_one_parent(
     assert mixed > 5
 
 
+@pytest.mark.long
 @given(design=st.integers(0, 63), seed=st.integers(0, 2**31))
 def test_a_changed_structure_keeps_decisions_of_the_same_role_and_can_be_replayed(design: int, seed: int) -> None:
     function = conv2d((16, 16, 16), 32)

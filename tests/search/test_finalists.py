@@ -226,6 +226,7 @@ class Sweeps(ScriptedBoard):
         return replace(ran, samples_ns=planned.pop(0)) if ran is not None and planned else ran
 
 
+@pytest.mark.long
 def test_sweeps_that_were_refused_do_not_count_and_the_worst_trust_is_kept() -> None:
     """Real builds, on a board with times of our choice."""
     narrow, wide, noisy = (tuple(2000.0 * (1 + n % 2 * width) for n in range(20)) for width in (0.0, 0.08, 0.5))

@@ -79,6 +79,7 @@ def test_half_floats_are_sampled_in_float32(mode: str) -> None:
     np.testing.assert_allclose(found.astype("float32"), expected, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["avg", "max"])
 def test_an_image_beyond_the_batch_is_the_nearest_one(mode: str) -> None:
     proto = _proto(16, mode=mode, sampling_ratio=2)

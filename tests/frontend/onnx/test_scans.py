@@ -41,6 +41,7 @@ def by_numpy(operator: str, x: np.ndarray, axis: int, *, exclusive: bool, revers
     return np.flip(y, axis) if reverse else y
 
 
+@pytest.mark.long
 @costly(12)
 @given(
     st.sampled_from(["CumSum", "CumProd"]),

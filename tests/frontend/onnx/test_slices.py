@@ -58,6 +58,7 @@ def expected(proto: ModelProto) -> np.ndarray:
     return np.asarray(session.run(None, {"x": x()})[0])
 
 
+@pytest.mark.long
 @given(start=_BOUNDS, end=_BOUNDS, step=st.sampled_from([1, 2, -1, -2]))
 def test_a_slice_is_that_of_onnx(start: int, end: int, step: int) -> None:
     if step < 0 and end == FAR:

@@ -85,6 +85,7 @@ def test_pads_are_those_of_auto_pad(auto_pad: str, taps: int, stride: int) -> No
     compared(model([3, 4], weights, strides=[stride, stride], auto_pad=auto_pad), [2, 2, 3, 4])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("taps", "stride", "pads"), [(2, 2, 0), (4, 2, 1), (3, 2, 1), (5, 3, 1), (3, 1, 1)])
 def test_few_products_are_with_zeros(taps: int, stride: int, pads: int) -> None:
     weights = np.ones((8, 16, taps, taps), np.float32)
@@ -95,6 +96,7 @@ def test_few_products_are_with_zeros(taps: int, stride: int, pads: int) -> None:
     assert products <= 1.3 * 2 * 8 * 16 * (9 if stride > 1 else 8) ** 2 * taps**2
 
 
+@pytest.mark.long
 def test_few_bytes_of_weights_are_zeros() -> None:
     for taps, stride in ((3, 16), (2, 8), (1, 2), (5, 3)):
         weights = np.ones((8, 16, taps, taps), np.float32)
@@ -144,6 +146,7 @@ def decoder(after: list[str], channels: int, taps: int, pads: int) -> onnx.Model
     return onnx.shape_inference.infer_shapes(proto, strict_mode=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", [["BatchNormalization", "Relu"], ["Clip"], ["Add", "Relu"], ["Relu", "Concat"]])
 @pytest.mark.parametrize(("channels", "taps", "pads"), [(16, 2, 0), (16, 4, 1), (5, 2, 0)])
 def test_what_follows_needs_no_pass_and_no_memory(after: list[str], channels: int, taps: int, pads: int) -> None:
@@ -156,6 +159,7 @@ def test_what_follows_needs_no_pass_and_no_memory(after: list[str], channels: in
     assert sum(prod(tensor.shape) >= 5 * extent**2 for tensor in tensors) == (2 if "Add" in after or copied else 1)
 
 
+@pytest.mark.long
 def test_the_end_of_the_last_phases_is_left_out_without_a_copy() -> None:
     program = compared(decoder(["Relu"], 16, 3, 0), [1, 8, 8, 8], [1, 4, 17, 17])
     assert {source for kernel in program.kernels if not kernel.macs for source in kernel.sources} <= {"transpose"}

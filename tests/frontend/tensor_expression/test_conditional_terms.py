@@ -44,6 +44,7 @@ def numbers(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("condition", "terms"),
     [
@@ -120,6 +121,7 @@ def test_what_is_read_outside_is_padded() -> None:
     np.testing.assert_allclose(answer, np.convolve(x.astype(np.float64), w), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.long
 @given(st.data())
 def test_any_conditions_mean_the_same(data: st.DataObject) -> None:
     """Of integers, so that sums in another order are equal."""

@@ -128,6 +128,7 @@ def test_a_filter_with_a_stride_is_right(rows: int, results: int, taps: int, str
     np.testing.assert_allclose(answer, windows(x, w, stride), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.long
 @costly(12)
 @given(
     rows=st.sampled_from([1, 5, 16, 32]),

@@ -123,6 +123,7 @@ def test_a_complex_filter_is_right(*, length: int, taps: int) -> None:
     assert "filtered_interleaved" in names(program) or taps <= FEW
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("always")
 @costly(8)
 @given(rows=st.integers(1, 20), terms=st.integers(32, 90))
@@ -133,6 +134,7 @@ def test_products_of_complex_vectors_are_right(*, rows: int, terms: int) -> None
     assert "x0_last" in names(program)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("always")
 @costly(8)
 @given(
@@ -153,6 +155,7 @@ def test_results_between_those_of_a_filter_are_right(
     assert "raised" in names(program) or taps <= FEW
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("always")
 @costly(8)
 @given(

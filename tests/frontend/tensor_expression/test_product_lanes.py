@@ -96,6 +96,7 @@ def test_rows_that_would_grow_by_a_third_have_no_gaps() -> None:
     assert all(param.rows is None for kernel in program.kernels for param in kernel.params)
 
 
+@pytest.mark.long
 @given(
     st.sampled_from(["ik,kj->ij", "ik,jk->ij", "ki,jk->ij", "ki,kj->ji", "ibk,jbk->bij", "bik,kj->bji"]),
     st.tuples(*(st.sampled_from([1, 3, 7, 8, 13, 31, 33]) for _ in range(3))),

@@ -80,6 +80,7 @@ def test_other_divisors_stay(function: Any) -> None:
     assert divides(function)
 
 
+@pytest.mark.long
 @costly(5)
 @given(st.sampled_from([(8, 20), (70, 7), (9, 31)]), st.sampled_from([board(256, 16), board(128, 32)]))
 def test_all_schedules_mean_the_same(shape: tuple[int, int], target: Any) -> None:

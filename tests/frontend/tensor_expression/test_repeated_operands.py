@@ -82,6 +82,7 @@ def test_lanes_that_do_not_repeat_read_no_such_copy(shape: tuple[int, int, int],
     assert [kernel.name for kernel in program.kernels] == ["made"]
 
 
+@pytest.mark.long
 @costly(15)
 @given(
     rows=st.integers(7, 12),

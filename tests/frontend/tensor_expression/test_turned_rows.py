@@ -57,6 +57,7 @@ def test_rows_that_lanes_cross_are_turned(bodies: int, places: int, masses: int,
     np.testing.assert_allclose(answer, wanted, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.long
 @costly(12)
 @given(bodies=st.integers(200, 420), places=st.integers(1, 7), masses=st.integers(1, 3))
 def test_gravity_is_right(bodies: int, places: int, masses: int) -> None:

@@ -51,6 +51,7 @@ def extreme(reduced: Any, *, scaled: bool = False, skipped: int = 0) -> Any:
     return compute
 
 
+@pytest.mark.long
 @costly(12)
 @given(st.integers(60, 90), st.integers(200, 260), st.integers(2, 4), st.booleans())
 def test_the_nearest_and_the_farthest_of_any_number(first: int, second: int, axes: int, nearest: bool) -> None:
