@@ -46,7 +46,8 @@ BASE ?= HEAD~1
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 IN_MEMORY = $(shell sh .ci/temporary-folder.sh)
 SIDE_BY_SIDE = --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
-RUN_TESTS = $(IN_MEMORY) sh .ci/once-more.sh $(BIN)/pytest $(SIDE_BY_SIDE)
+# Tests run make themselves, which is to know nothing of this one.
+RUN_TESTS = env --unset=MAKEFLAGS --unset=MFLAGS --unset=MAKELEVEL $(IN_MEMORY) sh .ci/once-more.sh $(BIN)/pytest $(SIDE_BY_SIDE)
 
 .DELETE_ON_ERROR:
 # Tests and nights start hundreds of processes. Each would compile edgetune again where the environment forbids bytecode.
