@@ -51,7 +51,8 @@ def test_they_are_measured_on_this_machine_once(tmp_path: Path, vector_bits: int
     assert peaks is not None
     assert peaks.flops > 1e8
     assert all(rate > 1e8 for rate in peaks.bandwidth.values())
-    assert peaks.bandwidth["L1"] > peaks.bandwidth["DRAM"]
+    # Element by element, loads are slower than any memory: then either may be ahead.
+    assert not vector_bits or peaks.bandwidth["L1"] > peaks.bandwidth["DRAM"]
 
 
 @pytest.mark.parametrize("vector_bits", [None, 0])
