@@ -181,7 +181,7 @@ class Selection:
         for item in items:
             if item.get_closest_marker("long") is not None:
                 of_file[_file(item)].append(item)
-        costs = {file: float(known.get(file, {}).get("long_wall_s", 0)) or UNKNOWN_S for file in of_file}
+        costs = {file: known[file]["long_wall_s"] or UNKNOWN_S if file in known else UNKNOWN_S for file in of_file}
         choice = choose(costs, self.change.rooms, self.change.commit)
         dropped = {id(item) for file, long in of_file.items() if file not in choice.run for item in long}
         config.hook.pytest_deselected(items=[item for item in items if id(item) in dropped])

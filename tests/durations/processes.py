@@ -58,7 +58,7 @@ class Use:
 
 
 class LostEventsError(Exception):
-    """The kernel told of more processes than could be noted: counts would be short."""
+    """Events of the kernel were lost, so that counts would be too small."""
 
 
 class _Starts:
@@ -150,7 +150,7 @@ def observed(folder: Path) -> Iterator[dict[str, Use]]:
 
     Raises:
         OSError: the kernel tells nothing: this is not root, or root of a container.
-        LostEventsError: it told more than could be noted.
+        LostEventsError: some of its events were lost.
     """
     starts = _Starts(folder)
     uses: dict[str, Use] = defaultdict(Use)
@@ -173,7 +173,7 @@ def observed(folder: Path) -> Iterator[dict[str, Use]]:
             thread.join()
             os.close(stop)
     if starts.lost:
-        raise LostEventsError("more processes started than could be noted")
+        raise LostEventsError("events of the kernel were lost")
     for ran in starts.programs.values():
         for file, name in ran:
             uses[file].started[program(name)] += 1

@@ -21,7 +21,7 @@ from tests.durations.recorder import COLLECTED
 
 NOT_OBSERVED = 77
 SHOWN = ("gcc", "clang", "qemu", "nvcc", "python")
-_SECONDS = ("wall_s", "cpu_s", "long_wall_s", "long_cpu_s", "collecting_cpu_s")
+SECONDS = ("wall_s", "cpu_s", "long_wall_s", "long_cpu_s", "collecting_cpu_s")
 
 
 def _notes(folder: Path) -> list[dict[str, Any]]:
@@ -31,14 +31,14 @@ def _notes(folder: Path) -> list[dict[str, Any]]:
 
 
 def _programs(counts: dict[str, int] | dict[str, float]) -> dict[str, float]:
-    """Return the counts of the programs that are told apart, and all others as one."""
+    """Return the counts of the programs in `SHOWN`, and the sum of all others."""
     named: dict[str, float] = {name: counts[name] for name in SHOWN if counts.get(name)}
     others = sum(count for name, count in counts.items() if name not in SHOWN)
     return {name: round(count, 2) for name, count in (named | {"others": others}).items() if count}
 
 
 def _table(notes: Iterable[Mapping[str, Any]], uses: Mapping[str, Use]) -> dict[str, Row]:
-    rows: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(_SECONDS, 0.0) | {"tests": 0})
+    rows: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(SECONDS, 0.0) | {"tests": 0})
     for note in notes:
         file, _, test = note["test"].partition("::")
         row = rows[file]

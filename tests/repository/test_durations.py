@@ -14,7 +14,7 @@ import pytest
 from tests.durations import table
 from tests.durations.processes import accounted, program
 from tests.durations.recorded import recorded
-from tests.durations.run import NOT_OBSERVED
+from tests.durations.run import NOT_OBSERVED, SECONDS
 from tests.missing_tools import LEFT_OUT
 
 ROOT = Path(__file__).parents[2]
@@ -117,6 +117,8 @@ def test_rooms_add_up() -> None:
 def test_each_dear_file_has_its_reason() -> None:
     """`make durations` writes the file; a reason is a sentence in `tests/durations/table.py`."""
     rows = recorded()
+    assert all(set(SECONDS) <= set(row) for row in rows.values())  # what the choice of long tests reads
+    assert sum(row["long_wall_s"] for row in rows.values()) > 0
     dear = {file for file, row in rows.items() if row["cpu_s"] > table.DEAR_S}
     assert dear == set(table.REASONS)
     assert all((ROOT / file).is_file() for file in dear)
