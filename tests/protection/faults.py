@@ -20,7 +20,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -47,6 +47,12 @@ class Drawn:
     def name(self) -> str:
         """What tells it from others."""
         return f"{self.file}:{self.fault.line}:{self.fault.column} {self.fault.kind}"
+
+
+def named_trees(texts: Iterable[str]) -> dict[str, Path]:
+    """Return the folders of trees by name, from texts NAME=FOLDER."""
+    pairs = (text.partition("=") for text in texts)
+    return {name: Path(folder).resolve() for name, _, folder in pairs}
 
 
 def rooms(tree: Path) -> dict[str, list[Path]]:
@@ -192,8 +198,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--number", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
-    pairs = (text.partition("=") for text in options.tree)
-    trees: Mapping[str, Path] = {name: Path(folder).resolve() for name, _, folder in pairs}
+    trees = named_trees(options.tree)
     outcomes = read(options.table, Outcome)
     done = {(outcome.name, outcome.tree) for outcome in outcomes}
     first = next(iter(trees.values()))

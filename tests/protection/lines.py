@@ -15,11 +15,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.protection.faults import WORKERS, rooms
+from tests.protection.faults import WORKERS, named_trees, rooms
 from tests.protection.table import append, read
 
 _CONFIGURATION = """[run]
@@ -89,8 +89,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--tree", action="append", required=True, metavar="NAME=FOLDER")
     parser.add_argument("--room", action="append", default=[])
     options = parser.parse_args(arguments)
-    pairs = (text.partition("=") for text in options.tree)
-    trees: Mapping[str, Path] = {name: Path(folder).resolve() for name, _, folder in pairs}
+    trees = named_trees(options.tree)
     found = read(options.table, Covered)
     done = {(one.room, one.tree) for one in found}
     for room in options.room or rooms(next(iter(trees.values()))):
