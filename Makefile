@@ -45,9 +45,11 @@ BASE ?= HEAD~1
 # `make test-all` tries new examples each time, and prints the seed that repeats them.
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 IN_MEMORY = $(shell sh .ci/temporary-folder.sh)
+# The threads of OpenBLAS spin before they sleep: 0.1 s of another test's core for each process that imports numpy.
+ONE_THREAD = OPENBLAS_NUM_THREADS=1
 SIDE_BY_SIDE = --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 # Tests run make themselves, which is to know nothing of this one.
-RUN_TESTS = env --unset=MAKEFLAGS --unset=MFLAGS --unset=MAKELEVEL $(IN_MEMORY) sh .ci/once-more.sh $(BIN)/pytest $(SIDE_BY_SIDE)
+RUN_TESTS = env --unset=MAKEFLAGS --unset=MFLAGS --unset=MAKELEVEL $(ONE_THREAD) $(IN_MEMORY) sh .ci/once-more.sh $(BIN)/pytest $(SIDE_BY_SIDE)
 
 .DELETE_ON_ERROR:
 # Tests and nights start hundreds of processes. Each would compile edgetune again where the environment forbids bytecode.
@@ -103,14 +105,15 @@ lint: $(VENV)/.stamp-test
 	$(BIN)/python .ci/rooms.py --check
 	$(BIN)/python .ci/picture.py --check
 
+# What mypy found in a file stands for all clones that have the same file.
 types: $(VENV)/.stamp-test
-	$(BIN)/mypy edgetune examples tests $(wildcard benchmarks)
+	MYPY_CACHE_DIR="$${XDG_CACHE_HOME:-$$HOME/.cache}/edgetune/types" $(BIN)/mypy edgetune examples tests $(wildcard benchmarks)
 
 pytest: $(VENV)/.stamp-test
 	$(RUN_TESTS) --long share --base '$(BASE)' $(PYTEST_FLAGS)
 
 durations: $(VENV)/.stamp-test
-	$(IN_MEMORY) $(BIN)/python -m tests.durations.run $(SIDE_BY_SIDE) --no-compile-cache $(PYTEST_FLAGS)
+	$(ONE_THREAD) $(IN_MEMORY) $(BIN)/python -m tests.durations.run $(SIDE_BY_SIDE) --no-compile-cache $(PYTEST_FLAGS)
 
 durations-table: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.durations.table
