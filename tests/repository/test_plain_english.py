@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,16 +58,19 @@ def read_by_users() -> Iterator[tuple[str, str]]:
         yield path.relative_to(ROOT).as_posix(), " ".join(path.read_text(encoding="utf-8").split())
 
 
-TEXTS = list(read_by_users())
+@cache
+def texts() -> list[tuple[str, str]]:
+    """All of them, read once a worker."""
+    return list(read_by_users())
 
 
 def test_texts_of_all_kinds_are_read() -> None:
-    read = {place.rpartition("/")[0].partition("/")[0] for place, _ in TEXTS}
+    read = {place.rpartition("/")[0].partition("/")[0] for place, _ in texts()}
     assert read == {"", "docs", "edgetune", "templates"}
 
 
 @pytest.mark.parametrize("old", OLD)
 def test_no_text_has_a_phrase_that_a_clearer_one_replaced(old: str) -> None:
     phrase = re.compile(rf"\b{old}\b", re.IGNORECASE)
-    found = {place for place, text in TEXTS if phrase.search(text)}
+    found = {place for place, text in texts() if phrase.search(text)}
     assert not found, f"write {OLD[old]!r} instead of {old!r}"
