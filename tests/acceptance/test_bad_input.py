@@ -23,6 +23,7 @@ def test_a_missing_model(tmp_path: Path, verb: str) -> None:
     assert "gone.onnx does not exist" in refused(4, verb, "gone.onnx", *OUT, cwd=tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -53,6 +54,7 @@ def test_an_unsupported_operator(tmp_path: Path, operator: str, domain: str) -> 
     assert "replace" in sentence
 
 
+@pytest.mark.long
 def test_an_open_shape(tmp_path: Path) -> None:
     dense(tmp_path / "open.onnx", batch="batch")
     sentence = refused(6, "build", "open.onnx", *OUT, cwd=tmp_path)
@@ -81,6 +83,7 @@ def test_hostile_names_are_made_safe(tmp_path: Path, name: str, names: dict[str,
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -96,14 +99,17 @@ def test_a_wrong_project_file(tmp_path: Path, text: str, words: tuple[str, ...])
     assert all(word in sentence for word in ("edgetune.yaml", *words)), sentence
 
 
+@pytest.mark.long
 def test_an_unknown_board(tmp_path: Path) -> None:
     assert "'rpi4'" in refused(7, "build", MODEL, "--board", "rpi44", cwd=tmp_path)
 
 
+@pytest.mark.long
 def test_a_board_that_cannot_be_measured(tmp_path: Path) -> None:
     assert "edgetune build" in refused(8, "tune", MODEL, "--board", "rpi4", cwd=tmp_path)
 
 
+@pytest.mark.long
 def test_no_compiler(tmp_path: Path) -> None:
     sentence = refused(9, "tune", MODEL, *OUT, cwd=tmp_path, environment={"PATH": str(tmp_path)})
     assert "gcc" in sentence
@@ -122,6 +128,7 @@ def test_no_space_left(tmp_path: Path) -> None:
     assert last_line(said.stderr).startswith("edgetune: error: no space")
 
 
+@pytest.mark.long
 def test_an_output_folder_that_is_read_only(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir()
     (tmp_path / "closed").chmod(0o555)

@@ -101,6 +101,7 @@ def test_a_wrong_entry_has_the_exit_code_of_a_wrong_model(
     assert "Traceback" not in said[0]
 
 
+@pytest.mark.long
 def test_verify_notices_a_retrained_model(tmp_path: Path) -> None:
     path, out = model_with_tensors_everywhere(tmp_path), tmp_path / "out"
     api.build(settings(path, out), events=quiet)
@@ -115,6 +116,7 @@ def test_verify_notices_a_retrained_model(tmp_path: Path) -> None:
     assert before not in "".join(file.read_text(encoding="utf-8") for file in out.rglob("*") if file.is_file())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["same", "retrained", "no data"])
 def test_verify_finds_a_model_by_its_name_and_all_of_its_data(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

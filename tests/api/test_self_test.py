@@ -168,6 +168,7 @@ def test_a_package_that_crashes_is_not_written(tmp_path: Path, monkeypatch: pyte
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 def test_a_package_is_not_tested_beside_what_another_run_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = amplifying(tmp_path / "m.onnx", layers=1)
     monkeypatch.setattr("edgetune.boards.lock.lock_path", lambda: tmp_path / "lock")
@@ -207,6 +208,7 @@ def test_where_nothing_can_run_it_that_is_said_once(
     assert any(CPU_TOO_OLD in path.read_text(encoding="utf-8") for path in (tmp_path / "out/src").glob("*.c"))
 
 
+@pytest.mark.long
 def test_objects_that_were_compiled_for_their_size_are_not_compiled_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,7 @@ def test_a_wrong_kernel_fails_on_the_device(package: Path, tmp_path: Path) -> No
     assert "FAIL: an output is too far from its golden vector" in done.stdout
 
 
+@pytest.mark.long
 def test_the_images_hold_no_double_and_no_warning(package: Path) -> None:
     warnings = "-Wall -Wextra -Wconversion -Wdouble-promotion -Wshadow -Werror"
     with work_copy(package) as (copy, _):
@@ -126,6 +127,7 @@ def test_the_library_needs_no_operating_system(package: Path) -> None:
     assert {name for name in wanted if not name.startswith(("small", "mem", "__aeabi_mem"))} == set()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
@@ -202,6 +204,7 @@ def test_the_limits_leave_room_for_the_self_test() -> None:
     assert (memory.flash or 0) < space.flash.bytes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("missing", ["arm-none-eabi-gcc", "qemu-system-arm"])
 def test_a_missing_tool_is_named_with_its_package(package: Path, tmp_path: Path, missing: str) -> None:
     bin_folder = tmp_path / "bin"
@@ -217,6 +220,7 @@ def test_a_missing_tool_is_named_with_its_package(package: Path, tmp_path: Path,
     assert "apt-get install" in error
 
 
+@pytest.mark.long
 def test_the_doctor_compiles_and_runs_for_the_board(tmp_path: Path) -> None:
     done = edgetune(["doctor", "--board", BOARD, "--json"], cwd=tmp_path)
     found = {each["check"]: each["ok"] for each in json.loads(done.stdout)}

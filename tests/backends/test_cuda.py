@@ -104,6 +104,7 @@ def test_a_package_whose_copies_run_ahead_passes_its_self_test_and_compiles(tmp_
         assert (made.returncode, made.stdout, made.stderr) == (0, "", "")
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_the_report_and_the_manifest_say_what_each_kernel_uses(package: Path) -> None:
     report = (package / "REPORT.md").read_text()
@@ -217,6 +218,7 @@ def test_kernels_are_written_for_readers(package: Path) -> None:
         assert len(re.findall(rf"\b{declared}\b", text)) > 1
 
 
+@pytest.mark.long
 def test_without_a_gpu_it_cannot_be_tuned_and_one_sentence_says_so(package: Path) -> None:
     words = ["tune", str(MODEL), "--board", BOARD, "--trials", "1"]
     done = edgetune(words, cwd=package.parent, environment={"CUDA_VISIBLE_DEVICES": ""})
@@ -225,6 +227,7 @@ def test_without_a_gpu_it_cannot_be_tuned_and_one_sentence_says_so(package: Path
     assert "`--via bundle`" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -243,6 +246,7 @@ def test_a_target_file_of_a_gpu_that_is_wrong_gets_one_sentence(
     assert sentence in done.stderr
 
 
+@pytest.mark.long
 def test_a_target_file_of_a_cpu_cannot_name_the_backend(tmp_path: Path) -> None:
     target = yaml.safe_load((targets_dir() / "generic-x86_64.yaml").read_text())
     (tmp_path / "odd.yaml").write_text(yaml.safe_dump(target | {"name": "odd", "backend": "cuda"}))

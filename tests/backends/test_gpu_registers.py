@@ -85,6 +85,7 @@ def test_a_schedule_that_spills_gives_way_and_the_note_says_so(model: Path, monk
     assert note.endswith(f", because {GREEDY} spills registers")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compiled", [pytest.param(True, marks=pytest.mark.nvcc), False])
 def test_a_schedule_without_a_text_gives_way_and_the_note_says_so(
     compiled: bool, model: Path, monkeypatch: pytest.MonkeyPatch

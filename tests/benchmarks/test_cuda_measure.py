@@ -80,6 +80,7 @@ def test_a_killed_measurement_goes_on_and_all_of_it_is_in_the_table(prepared: Pa
     assert "beside the roofline of 1.8 TFLOP/s and 128 GB/s" in " ".join(shown.stdout.split())
 
 
+@pytest.mark.long
 def test_a_folder_says_in_which_precision_its_programs_compute(prepared: Path) -> None:
     for name, precision, stored in (("small", "fp32", "float32"), ("small_fp16", "fp16", "float16")):
         assert json.loads((prepared / name / "facts.json").read_text())["precision"] == precision
@@ -167,6 +168,7 @@ def test_all_steps_and_the_search_share_25_minutes(tmp_path: Path) -> None:
     assert len(failed) == 6
 
 
+@pytest.mark.long
 def test_a_model_that_is_not_there_is_named_with_a_way_to_get_it(tmp_path: Path) -> None:
     """Nothing is built, so neither compiler nor GPU is asked."""
     absent = [f"build/models/{name}.onnx" for name in ("resnet50", "bert_base")]

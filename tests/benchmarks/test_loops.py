@@ -210,6 +210,7 @@ def test_innermost_natural_loops(successors: list[list[int]], loops: list[set[in
     assert [set(loop) for loop in innermost_loops(successors)] == loops
 
 
+@pytest.mark.long
 def test_packages_are_judged_by_what_their_own_compiler_makes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

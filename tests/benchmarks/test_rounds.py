@@ -72,6 +72,7 @@ def test_the_turn_is_held_around_each_round() -> None:
     assert log == ["take", *order("ab", 0), "give", "take", *order("ab", 1), "give"]
 
 
+@pytest.mark.long
 def test_calls_are_timed_after_a_warm_up() -> None:
     now = 0
     calls = 0

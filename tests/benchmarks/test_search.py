@@ -156,6 +156,7 @@ def test_a_name_without_a_case_is_refused() -> None:
         list(names_of("gmm_1_b1,C2D"))
 
 
+@pytest.mark.long
 def test_a_candidates_compile_time_and_stack_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert compile_times.main(["--cases", "nrm_1_b1,gmm_1_b1", "--samples", "2", "-o", str(tmp_path)]) == 0
     found = json.loads((tmp_path / "compile_times.json").read_text(encoding="utf-8"))

@@ -12,6 +12,7 @@ from benchmarks.threads import compare, cores_for
 from tests import package_sample, threads_sample
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layers", [0, 2])
 def test_a_package_for_threads_is_compared_with_itself_on_one(layers: int, tmp_path: Path) -> None:
     threads_sample.emit(tmp_path / "tiny")

@@ -85,6 +85,7 @@ def test_an_emulated_board_says_so(opened: Callable[..., AgentBench]) -> None:
     assert (facts["emulated"], facts["clock"], facts["machine"], facts["bits"]) == (1, "instructions", "armv7l", 32)
 
 
+@pytest.mark.long
 def test_the_second_user_is_told_who_has_the_board(opened: Callable[..., AgentBench]) -> None:
     lock = f"edgetune-test-{os.getpid()}"
     first, second = opened(lock=lock), opened(lock=lock)
@@ -198,6 +199,7 @@ def test_the_descriptor_tells_of_results_and_of_the_end(opened: Callable[..., Ag
         bench.run(0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", [FrameType.STORED, FrameType.REFUSED, FrameType.RESULT, FrameType.PONG])
 def test_an_agent_that_sends_without_end_takes_no_memory(
     opened: Callable[..., AgentBench], what: FrameType, monkeypatch: pytest.MonkeyPatch
@@ -290,6 +292,7 @@ def test_without_memfd_libraries_go_through_files_that_have_no_name(
     assert list(bench.reach._place().iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_board_without_any_place_for_libraries_is_lost_and_not_the_candidate(
     opened: Callable[..., AgentBench], cache: Path
 ) -> None:

@@ -38,6 +38,7 @@ def test_it_asks_for_nothing_newer_than_the_oldest_glibc(name: str, cache: Path)
     assert [library for library in libraries if not library.startswith("ld-linux")] == ["libdl.so.2", "libc.so.6"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TARGETS)
 def test_it_is_small(name: str, cache: Path) -> None:
     assert build_agent(load_target(name), cache).stat().st_size <= MOST_BYTES

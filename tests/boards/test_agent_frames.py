@@ -141,6 +141,7 @@ def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
     wire.reach.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("data", "words"),
     [

@@ -296,6 +296,7 @@ def test_risc_v_counts_as_well(cache: Path, tmp_path: Path) -> None:
         bench.close()
 
 
+@pytest.mark.long
 def test_caches_are_swept_when_asked(cache: Path, tmp_path: Path) -> None:
     bench = AgentBench(load_target("host"), tmp_path, cache)
     bench.board._cold_bytes = 1 << 20

@@ -180,6 +180,7 @@ def rows(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, object]]:
     return {row["check"]: row for row in found if row["board"]}
 
 
+@pytest.mark.long
 def test_check_tells_each_step(board: SshBoard, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["boards", "check", "shelf-1", "--json"]) == 23
     found = rows(capsys)

@@ -178,6 +178,7 @@ def test_reset_and_power_cycle_bring_it_back_as_new(board: MachineReach, echo: P
     assert board.run(f"{board.put(echo, _ANSWER_S)} again", _ANSWER_S, b"!").stdout == "!"
 
 
+@pytest.mark.long
 def test_machine_that_does_not_boot_in_time_is_named_with_its_last_words(cache: Path, target: Target) -> None:
     machine = Machine(find_image(target, cache), "qemu-rpi4", "slow")
     with pytest.raises(BoardLost, match=r"board 'slow' has not booted within 0\.2 s: .+"):
@@ -196,6 +197,7 @@ def test_emulator_that_does_not_start_is_named_with_its_last_words(image: Image,
     machine.stop()
 
 
+@pytest.mark.long
 def test_missing_emulator_is_named(cache: Path, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(cache))
     reach = MachineReach(target, cache=cache)

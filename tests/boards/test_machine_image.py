@@ -154,6 +154,7 @@ def test_recipe_files_are_found_beside_it(target: Target) -> None:
     assert {"etc/inittab", "etc/board/start", "etc/ssh/sshd_config"} <= set(files)
 
 
+@pytest.mark.long
 def test_mirrors_are_those_of_this_system() -> None:
     mirrors = system_mirrors("bookworm")
     assert mirrors

@@ -239,6 +239,7 @@ def test_a_package_of_another_machine_bothers_no_board(bench: Bench, tmp_path: P
     assert board.commands == []
 
 
+@pytest.mark.long
 def test_a_target_without_a_board_is_verified_under_its_emulator(bench: Bench, emitted: Path) -> None:
     assert bench.boards == []
     report = api.verify(emitted, "generic-aarch64")

@@ -90,6 +90,7 @@ def test_a_package_finds_its_board_taken_by_a_search(
     assert (board.files(), board.left()) == ([], [])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("verb", list(ASKED))
 def test_a_package_finds_its_board_taken_by_a_server_of_tvm(
     bench: Bench, emitted: Path, monkeypatch: pytest.MonkeyPatch, verb: str
@@ -133,6 +134,7 @@ def test_a_package_waits_for_the_end_of_a_search(bench: Bench, emitted: Path, tm
     assert told.startswith("waiting for ")
 
 
+@pytest.mark.long
 def test_a_search_finds_its_board_taken_by_a_package(bench: Bench, tmp_path: Path) -> None:
     board = bench.board()
     shelve(bench, attic=board)
@@ -185,6 +187,7 @@ def test_when_all_boards_are_taken_the_first_that_comes_free_serves(
     assert told.data["board"] == "a, b"
 
 
+@pytest.mark.long
 def test_a_board_that_restarts_under_a_package_is_brought_back(bench: Bench) -> None:
     board = bench.board()
     shelve(bench, attic=board)
@@ -261,6 +264,7 @@ def test_a_program_whose_link_broke_does_not_run_beside_its_second_try(bench: Be
     assert beside == [0, 0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("verb", list(ASKED))
 def test_this_machine_is_taken_too(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: str

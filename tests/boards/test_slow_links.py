@@ -92,6 +92,7 @@ def test_candidates_over_a_slow_link_lose_no_board(bench: Bench, tmp_path: Path,
     assert (shelf.server.files(), shelf.server.left()) == ([], [])
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("hasty")
 def test_a_link_that_is_slow_all_at_once_costs_one_recovery(bench: Bench, tmp_path: Path, cache: Path) -> None:
     shelf = Shelf(bench, bench.board(), tmp_path, cache)

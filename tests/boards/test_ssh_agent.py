@@ -110,6 +110,7 @@ def test_an_agent_that_is_killed(shelf: Shelf) -> None:
     assert shelf.run().status == "ok"
 
 
+@pytest.mark.long
 def test_a_board_that_reboots_in_the_middle(shelf: Shelf) -> None:
     assert shelf.run().status == "ok"
     shelf.board.begin(shelf.request(2, deadline_s=20.0))

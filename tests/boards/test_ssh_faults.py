@@ -214,6 +214,7 @@ def test_a_status_that_is_lost(bench: Bench) -> None:
     assert bench.reach(board).run("echo hello", 10.0).stdout == "hello\n"
 
 
+@pytest.mark.long
 def test_rubbish_before_the_first_output(bench: Bench, echo: Path) -> None:
     board = bench.board()
     board.faults.noise = b"Welcome!\x1b[0m\nmachine=vax\n\x00\xff edgetune-"
@@ -318,6 +319,7 @@ def test_a_file_is_sent_once_per_content(bench: Bench, tmp_path: Path) -> None:
     assert Path(reach.put(tmp_path / "it's $HOME", 20.0)).read_bytes() == b"two"
 
 
+@pytest.mark.long
 def test_the_next_session_removes_what_a_dead_one_left(bench: Bench, echo: Path) -> None:
     board = bench.board()
     script = f"""

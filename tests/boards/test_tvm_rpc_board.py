@@ -180,6 +180,7 @@ def test_nothing_listens_off_the_loopback(server: Launched, board: TvmRpcBoard) 
     assert listening_addresses(descendants(os.getpid()) - descendants(server.pid)) <= {"0100007F"}
 
 
+@pytest.mark.long
 def test_a_candidate_that_kills_the_session_costs_the_board_not_the_run(
     board: TvmRpcBoard, candidates: Candidates, events: list[Event]
 ) -> None:
@@ -242,6 +243,7 @@ def test_a_server_that_is_gone_is_a_lost_board(folder: Path, candidates: Candida
         server.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("time", ["-5.0", "0.0", "0.0 / 0.0", "1e300"])
 def test_a_board_that_tells_times_that_are_none(tmp_path: Path, time: str) -> None:
     told = "(double)(end - start) / (double)repeat"
@@ -454,6 +456,7 @@ def test_candidates_are_kept_on_all_cores_of_the_address(
     assert board.facts["cores"] == ",".join(map(str, some))
 
 
+@pytest.mark.long
 def test_a_candidate_that_cannot_be_kept_on_its_cores_is_not_timed(tmp_path: Path) -> None:
     with _altered(
         tmp_path, "CPU_ISSET((size_t)first, &set)", "(first == 1000 || CPU_ISSET((size_t)first, &set))"

@@ -139,6 +139,7 @@ def test_closing_ends_the_wait_for_a_server_that_restarts_its_board(
     assert shelf.files() == []
 
 
+@pytest.mark.long
 def test_closing_while_the_server_is_made_leaves_nothing_there(
     bench: Bench, shelf: SshBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -205,6 +205,7 @@ def test_a_server_is_brought_joined_and_used(
     assert listening_addresses(descendants(os.getpid())) == {"0100007F"}
 
 
+@pytest.mark.long
 def test_what_a_server_wants_to_hear_is_nowhere_to_be_read(
     deployed: tuple[TvmRpcBoard, LocalTracker, ProcessReach], candidates: Candidates
 ) -> None:
@@ -221,6 +222,7 @@ def farm_client(tracker: LocalTracker, key: str) -> TrackerLender:
     return TrackerLender(*tracker.address, key)
 
 
+@pytest.mark.long
 def test_a_tracker_that_is_killed_is_started_again(
     deployed: tuple[TvmRpcBoard, LocalTracker, ProcessReach], candidates: Candidates, events: list[Event]
 ) -> None:
@@ -237,6 +239,7 @@ def test_a_tracker_that_is_killed_is_started_again(
     assert any("had ended and is started again" in one for one in details)
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_is_a_lost_board_that_comes_back(
     deployed: tuple[TvmRpcBoard, LocalTracker, ProcessReach], candidates: Candidates, events: list[Event]
 ) -> None:
@@ -371,6 +374,7 @@ def test_a_board_that_somebody_else_has_is_waited_for(tmp_path: Path, monkeypatc
     hasty.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tracker", ["farm", "local"])
 def test_the_priority_of_an_address_is_that_of_its_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tracker: str
@@ -401,6 +405,7 @@ def test_the_priority_of_an_address_is_that_of_its_requests(
     assert asked == [7]
 
 
+@pytest.mark.long
 def test_nothing_remains(
     deployed: tuple[TvmRpcBoard, LocalTracker, ProcessReach], candidates: Candidates, tracker: LocalTracker
 ) -> None:

@@ -67,6 +67,7 @@ def test_every_candidate_comes_back_once_however_often_it_is_run_and_imported(bu
     assert {row["environment"]["trust"] for row in rows} == {"C"}
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_no_sample_is_lost_or_counted_twice_where_the_runner_is_killed(
     whole: Path, bundle: Path, tmp_path: Path
@@ -135,6 +136,7 @@ def test_another_part_no_driver_and_an_old_folder_are_refused_in_a_sentence(
         export(bundle)
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_a_driver_that_is_older_than_the_toolkit_is_refused(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STUB_DRIVER", "11080")
@@ -143,6 +145,7 @@ def test_a_driver_that_is_older_than_the_toolkit_is_refused(bundle: Path, monkey
     assert not (bundle / RESULTS).read_text()
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_results_of_another_bundle_do_not_count_as_its_own(bundle: Path) -> None:
     """A bundle that was exported again: the runner tries what the import would refuse."""

@@ -73,6 +73,7 @@ def test_tune_takes_cold_times_alone(folder: Path) -> None:
     assert json.loads(done.stdout)["measured_kernels"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_cold_is_an_option_of_gpus(folder: Path) -> None:
     done = edgetune(["tune", "small.onnx", "--board", "host", "--cold", "--trials", "1"], cwd=folder)

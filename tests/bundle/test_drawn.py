@@ -165,6 +165,7 @@ def test_a_full_bundle_leaves_the_rest_to_the_next(tmp_path: Path) -> None:
     assert (counts["left_out"], counts["candidates"]) == (0, 6)
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_outputs_that_no_bundle_holds_are_told_before_nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cubins, "compile_text", None)

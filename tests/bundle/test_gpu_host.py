@@ -82,6 +82,7 @@ def test_this_machine_runs_a_round_and_tells_what_slowed_its_gpu(bundle: Path) -
     assert "ECC" not in said
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_a_host_behind_ssh_runs_a_round_and_keeps_no_files(bundle: Path, bench: Bench) -> None:
     board = bench.board()
@@ -105,6 +106,7 @@ def test_a_round_that_was_begun_goes_on_behind_ssh(bundle: Path, bench: Bench) -
     assert again.count(b"\n") == whole.count(b"\n")
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_a_candidate_that_hangs_or_crashes_behind_ssh_is_a_result(
     bundle: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
@@ -115,6 +117,7 @@ def test_a_candidate_that_hangs_or_crashes_behind_ssh_is_a_result(
     assert b" crashed " in (bundle / RESULTS).read_bytes()
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_the_reason_of_the_runner_behind_ssh_is_told(
     bundle: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch

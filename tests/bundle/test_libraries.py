@@ -297,6 +297,7 @@ def test_a_trust_grade_that_no_bundle_has_is_refused_before_anything_is_written(
     assert [path.name for path in tmp_path.iterdir()] == ["small.onnx"]
 
 
+@pytest.mark.long
 def test_a_bundle_runs_under_the_lock_of_this_machine(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,6 +330,7 @@ def test_two_exports_of_libraries_are_the_same_bytes(whole: Path, tmp_path: Path
         assert (tmp_path / "sent" / path.relative_to(whole / "sent")).read_bytes() == path.read_bytes(), path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", sorted(KINDS))
 @pytest.mark.parametrize("cc", ["gcc", "clang-19"])
 def test_both_compilers_take_the_runners_without_a_warning(tmp_path: Path, kind: str, cc: str) -> None:

@@ -135,6 +135,7 @@ def test_a_neighbour_differs_in_one_decision() -> None:
         assert sum(found[1][name] != known[1][name] for name in known[1]) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

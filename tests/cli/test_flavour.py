@@ -72,6 +72,7 @@ def test_a_flavour_of_another_distribution_is_written_beside_make(meson: Path, p
     assert build_files(project / "out") == ["CMakeLists.txt", "Makefile", "meson.build", "net.pc.in"]
 
 
+@pytest.mark.long
 def test_an_unknown_flavour_is_refused_with_the_nearest_name(meson: Path, project: Path) -> None:
     done = edgetune(["tune", "net.onnx", "--board", "host", "--flavour", "mason", "-q"], meson, cwd=project)
     said = "edgetune: error: unknown flavour 'mason': did you mean 'meson'? (flag --flavour)\n"

@@ -94,6 +94,7 @@ def test_there_are_enough_for_every_verb() -> None:
     assert all(counted[verb] >= LEAST_PER_VERB for verb in VERBS), counted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", ["explain package nothing", "bench changed", "verify changed", "bench package"])
 def test_what_is_done_with_a_package_loads_no_tvm(project: Path, words: str) -> None:
     """Nor ONNX: with a package alone, neither is needed."""

@@ -70,6 +70,7 @@ def test_its_mistakes_are_told_by_its_own_format(model: Path, run: Callable[...,
     assert (opened.returncode, named.returncode, missing.returncode) == (6, 4, 4)
 
 
+@pytest.mark.long
 def test_without_its_distribution_it_is_no_model(model: Path) -> None:
     done = edgetune(["build", model.name, "--board", "host"], cwd=model.parent)
     assert done.returncode == 4

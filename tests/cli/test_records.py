@@ -198,6 +198,7 @@ def test_the_address_of_another_server_is_refused(
     assert [path.name for path in tmp_path.iterdir()] == ["edgetune.yaml"]
 
 
+@pytest.mark.long
 def test_records_of_a_server_are_listed_pruned_and_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

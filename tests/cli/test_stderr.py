@@ -65,6 +65,7 @@ def test_people_see_our_sentence_alone(tmp_path: Path) -> None:
     assert explain(tmp_path, "-q") == (18, ["edgetune: error: it failed"])
 
 
+@pytest.mark.long
 def test_verbose_shows_what_others_wrote_before_our_sentence(tmp_path: Path) -> None:
     code, lines = explain(tmp_path, "-v")
     assert code == KernelFailed.exit_code
@@ -74,6 +75,7 @@ def test_verbose_shows_what_others_wrote_before_our_sentence(tmp_path: Path) -> 
     assert all(words in said for words in FOREIGN)
 
 
+@pytest.mark.long
 def test_json_has_it_as_events(tmp_path: Path) -> None:
     code, lines = explain(tmp_path, "--json")
     assert code == KernelFailed.exit_code
@@ -92,6 +94,7 @@ CRASHES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", CRASHES)
 @pytest.mark.parametrize("flags", [(), ("--json",), ("-q",), ("-v",)])
 def test_the_last_of_it_is_in_the_message_when_the_process_dies(
@@ -125,6 +128,7 @@ def test_a_fault_of_ours_has_its_traceback(tmp_path: Path) -> None:
     assert "report this" in error["message"]
 
 
+@pytest.mark.long
 def test_so_has_one_in_another_thread(tmp_path: Path) -> None:
     then = "t = threading.Thread(target=lambda: [][1]); t.start(); t.join()"
     code, lines = explain(tmp_path, "--json", then=then)
@@ -133,6 +137,7 @@ def test_so_has_one_in_another_thread(tmp_path: Path) -> None:
     assert classes == ["IndexError", "KernelFailed"]
 
 
+@pytest.mark.long
 def test_a_flood_neither_stops_the_command_nor_tears_lines(tmp_path: Path) -> None:
     """More than any pipe holds, written while the interpreter is held; our own long lines meanwhile."""
     then = (
@@ -149,6 +154,7 @@ def test_a_flood_neither_stops_the_command_nor_tears_lines(tmp_path: Path) -> No
     assert sum("ours" in event for event in events) == 50
 
 
+@pytest.mark.long
 def test_signals_that_mean_the_command_do_not_end_the_reader(tmp_path: Path) -> None:
     """As a service manager stops all processes of a group: what is said afterwards is still read."""
     then = (
@@ -161,6 +167,7 @@ def test_signals_that_mean_the_command_do_not_end_the_reader(tmp_path: Path) -> 
     assert any("after the signals" in line for line in lines)
 
 
+@pytest.mark.long
 def test_nothing_is_left_running(tmp_path: Path) -> None:
     then = (
         "from pathlib import Path\n"
@@ -172,6 +179,7 @@ def test_nothing_is_left_running(tmp_path: Path) -> None:
     assert wait_until_gone({int(readers[0])}) == set()
 
 
+@pytest.mark.long
 def test_a_command_without_a_stderr(tmp_path: Path) -> None:
     command = f"{sys.executable} -m edgetune boards list >out 2>&-"
     done = subprocess.run(
@@ -220,6 +228,7 @@ def test_verbose_on_a_terminal_is_shown_beside_the_live_display(tmp_path: Path) 
     assert b"edgetune: stderr" not in shown
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("to", ["2>&-", "2>/dev/full", "2>&1 >/dev/null | true", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("flags", ["", "--json"])
 def test_where_nobody_reads_stderr_work_goes_on_and_the_exit_code_is_right(tmp_path: Path, to: str, flags: str) -> None:

@@ -223,6 +223,7 @@ def seconds_of_help() -> float:
     return time.perf_counter() - start
 
 
+@pytest.mark.long
 def test_a_reader_that_goes_away_is_no_error() -> None:
     reader, writer = os.pipe()
     os.close(reader)

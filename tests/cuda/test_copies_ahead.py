@@ -115,6 +115,7 @@ def test_pieces_that_are_smaller_than_a_copy_are_stored_at_once(tmp_path: Path) 
     assert check.error(compiled([check], tmp_path).run(0, check.buffers)) < allowed(TENSOR)
 
 
+@pytest.mark.long
 def test_a_sum_of_one_step_is_no_loop() -> None:
     """An annotation of its loop would keep it, and barriers in it."""
     kernel = layer("1x1 of 7x7 images")
@@ -131,6 +132,7 @@ def test_a_sum_of_one_step_is_no_loop() -> None:
     assert texts[0].count(BARRIER) == texts[1].count(BARRIER)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_steps_of_a_sum_have_one_barrier(name: str) -> None:
     """Without copies that run ahead there are two: before the next copies, and before the sums."""
@@ -196,6 +198,7 @@ def test_the_formula_lets_copies_run_ahead_where_sums_of_other_steps_hide_them()
     assert (short["sums"][0], short["stages"]) == (1, (1,))
 
 
+@pytest.mark.long
 def test_a_neighbour_may_differ_in_its_stages() -> None:
     function, (design, *_) = kernel_called(POINTWISE).function, designs_of(POINTWISE)
     sch = scheduled(function, design, drawn(design, 2))

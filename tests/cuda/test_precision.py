@@ -126,6 +126,7 @@ int main()
 """
 
 
+@pytest.mark.long
 def test_conversions_of_the_cpu_check_are_those_of_ieee_754(tmp_path: Path) -> None:
     """Every number of 16 bits, and floats that lie between two of them, are subnormal, or too large."""
     (tmp_path / "convert.cpp").write_text(_CONVERT)

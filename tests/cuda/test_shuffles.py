@@ -32,6 +32,7 @@ def test_a_reduction_over_warps_meets_once_in_shared_memory() -> None:
     assert text.count(BARRIER) == 4
 
 
+@pytest.mark.long
 def test_a_product_with_a_vector_is_summed_by_the_lanes_of_a_warp_without_a_barrier() -> None:
     """The formula prefers it to a join in shared memory."""
     source = kernel(CLASSIFIER).source

@@ -146,6 +146,7 @@ def test_each_fault_is_noticed(tmp_path: Path) -> None:
             batch.run(number, one.buffers)
 
 
+@pytest.mark.long
 def test_a_kernel_is_written_as_the_golden_file_says(golden: Callable[[str, str], None]) -> None:
     text = unit(kernel_of(PADDED))
     golden("codegen/tensor_cores.cu", text)
@@ -170,6 +171,7 @@ def test_the_formula_prefers_tensor_cores_where_they_take_fewer_cycles() -> None
     assert said.endswith("multiply tiles on tensor cores")
 
 
+@pytest.mark.long
 def test_a_neighbour_of_tensor_cores_differs_in_one_decision() -> None:
     function, fastest = layer(PADDED).function, traces(PADDED)[0]
     known = design_of(function, gpu(), fastest)
@@ -183,6 +185,7 @@ def test_a_neighbour_of_tensor_cores_differs_in_one_decision() -> None:
         assert sum(found[1][name] != known[1][name] for name in known[1]) == 1
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 @pytest.mark.parametrize("arch", [75, 90])
 def test_nvcc_compiles_tensor_cores_without_a_warning_and_ptxas_spills_nothing(arch: int, tmp_path: Path) -> None:

@@ -192,6 +192,7 @@ def test_the_verdict_is_the_same_everywhere(
     assert float(line["share"]) == pytest.approx(expected.differing, abs=1e-6)
 
 
+@pytest.mark.long
 @given(outputs(), TOLERANCES)
 @example(HUGE, Tolerance())
 @example(NEIGHBOURS, Tolerance())
@@ -219,6 +220,7 @@ def test_float_suffices_for_the_verdict(
     assert compare(output, reference, strict).allowed <= found <= compare(output, reference, lenient).allowed
 
 
+@pytest.mark.long
 def test_halves_are_read_exactly(compiled: Compiled) -> None:
     for dtype in ("float16", "bfloat16"):
         every = np.arange(1 << 16, dtype=np.uint16).view(ELEMENTS[dtype])

@@ -184,6 +184,7 @@ def test_each_thread_has_room_for_a_few_queries(threads: int) -> None:
     assert scratch_limits(program, threads)[number] >= threads * alone
 
 
+@pytest.mark.long
 def test_eight_threads_score_as_many_queries_at_a_time_as_one() -> None:
     program, board = Model(queries=64, keys=256).program(), wide_target().model_copy(update={"handover_cycles": 0})
     number = names_of(program).index("attention")

@@ -148,6 +148,7 @@ def test_activations_between_convolutions_are_part_of_the_first(operator: str) -
     assert [name for name in names if "transpose" in name] == names[2:]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("axes", "groups"), [(1, 2), (2, 1), (3, 1)])
 def test_transposed_convolutions_after_convolutions(axes: int, groups: int) -> None:
     generator = np.random.default_rng(7)
@@ -158,6 +159,7 @@ def test_transposed_convolutions_after_convolutions(axes: int, groups: int) -> N
     _exchanged_program(model)
 
 
+@pytest.mark.long
 def test_kernels_away_from_the_border_stay_what_they_are() -> None:
     model = read_onnx(_MODELS / "ds_cnn.onnx")
     before = to_program(import_onnx(model))

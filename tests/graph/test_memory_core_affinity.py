@@ -130,6 +130,7 @@ def test_a_package_for_two_threads_has_such_places_and_needs_no_more_memory(tmp_
     assert api.verify(tmp_path / "2", None).passed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tries", [0, 1 << 14, 1 << 18])
 def test_work_has_a_bound_and_the_plan_then_found_is_no_worse(tries: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """No plan is begun when no tries are left, and none goes on for more than a block and a call without any."""

@@ -66,6 +66,7 @@ def test_doubles_stay_doubles_where_scales_are_folded() -> None:
     assert [spec.dtype for spec in assert_same(model).outputs] == ["float64"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["ds_cnn", "ad_ae"])
 def test_example_models_keep_their_meaning(name: str) -> None:
     assert_same(read_onnx(MODELS / f"{name}.onnx"))
@@ -81,6 +82,7 @@ def test_ds_cnn_is_six_kernels_with_batchnorm_and_transposes_gone() -> None:
     assert sum(k.macs * k.weight for k in program.kernels) == 2_656_768
 
 
+@pytest.mark.long
 def test_a_program_is_the_same_in_every_import() -> None:
     first, second = (to_program(import_onnx(read_onnx(MODELS / "resnet8.onnx"))) for _ in range(2))
     assert [k.workload for k in first.kernels] == [k.workload for k in second.kernels]

@@ -144,6 +144,7 @@ def test_a_model_output_is_written_in_parts_and_an_output_that_is_an_operand_sta
     assert_same_in_c(net.model(joined, first), tmp_path)
 
 
+@pytest.mark.long
 def test_rows_one_below_the_other_need_no_gaps_and_no_kernels_of_their_own() -> None:
     net = network()
     made = [net.relu(net.conv(0, 8)) for _ in range(3)]

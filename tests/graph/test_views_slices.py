@@ -235,6 +235,7 @@ def test_a_slice_along_two_axes_is_read_in_place(tmp_path: Path) -> None:
     assert_same_in_c(model, tmp_path)
 
 
+@pytest.mark.long
 def test_every_other_channel_is_copied() -> None:
     net = network()
     made = net.relu(net.conv(0, 8))
@@ -243,6 +244,7 @@ def test_every_other_channel_is_copied() -> None:
     assert any("strided_slice" in kernel.sources for kernel in program.kernels)
 
 
+@pytest.mark.long
 def test_a_slice_that_begins_at_the_start_does_not_make_its_kernel_compute_the_whole() -> None:
     net = network()
     program = assert_same(net.model(net.conv(cut(net, net.conv(0, 8), 8, h=(0, 2)), 3)))
@@ -258,6 +260,7 @@ def test_an_input_is_read_in_parts(tmp_path: Path) -> None:
     assert_same_in_c(net.model(made), tmp_path)
 
 
+@pytest.mark.long
 def test_one_position_of_a_sequence_is_read_in_place(tmp_path: Path) -> None:
     net = Network((1, 6, 8))
     made = net.relu(net.add("MatMul", ["t0", net.constant(8, 12)], 6))

@@ -85,6 +85,7 @@ main = stubborn
 """What the child above runs."""
 
 
+@pytest.mark.long
 def test_a_worker_at_work_is_told_more_than_a_pipe_holds(tmp_path: Path) -> None:
     """The second job comes with 20000 known candidates (1.3 MB) while the first one hangs: its time-out still works."""
     target = load_target("host")

@@ -65,6 +65,7 @@ def test_an_unknown_backend_is_the_fault_of_the_target() -> None:
         BuildWorker(setup, print)
 
 
+@pytest.mark.long
 def test_a_program_that_two_workers_built_leaves_the_files_of_one(tmp_path: Path) -> None:
     with opened(tmp_path, 2) as pool:
         results = twice(pool, measure_steps.trace())
@@ -73,6 +74,7 @@ def test_a_program_that_two_workers_built_leaves_the_files_of_one(tmp_path: Path
         assert [kept.parent] == list((tmp_path / "candidates").iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_program_over_its_scratch_limit_is_refused_once(tmp_path: Path, workers: int) -> None:
     with opened(tmp_path, workers) as pool:

@@ -201,6 +201,7 @@ def test_a_known_candidate_can_be_timed_again(session: MeasureSession, steps: Mo
     assert again.status in FINE
 
 
+@pytest.mark.long
 def test_a_compiler_that_takes_too_long_is_stopped(session: MeasureSession, steps: ModuleType) -> None:
     # Each macro doubles the last: 2**24 additions.
     lines = ["#define M0 +1"] + [f"#define M{n} M{n - 1} M{n - 1}" for n in range(1, 25)]

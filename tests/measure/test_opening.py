@@ -77,6 +77,7 @@ def test_every_way_to_talk_waits_as_long_as_it_is_told(
     board.close()
 
 
+@pytest.mark.long
 def test_the_options_choose_the_way_to_talk(tmp_path: Path, addresses: tuple[BoardAddress, ...]) -> None:
     target = load_target("rpi4")
     found = opened(target, tmp_path, addresses[:1], "tvm")
@@ -92,6 +93,7 @@ def test_the_default_of_the_options_is_the_way_of_the_target_itself(tmp_path: Pa
     assert opened(load_target("qemu-aarch64"), tmp_path, rpc="agent") == [(AgentBoard, "qemu-aarch64")]
 
 
+@pytest.mark.long
 def test_another_way_to_talk_to_an_emulated_machine_takes_its_link(tmp_path: Path) -> None:
     machine = load_target("qemu-rpi4")
     (access,) = reached(machine, rpc="tvm")
@@ -105,6 +107,7 @@ def test_keys_that_only_the_other_way_has_do_no_harm(tmp_path: Path) -> None:
     assert opened(load_target("rpi4"), tmp_path, (tracked,), "agent") == [(AgentBoard, "shelf-1")]
 
 
+@pytest.mark.long
 def test_a_board_of_a_farm_is_reached_by_its_tracker_alone(tmp_path: Path) -> None:
     farmed = BoardAddress(name="farm-7", target="rpi4", ssh="farm.example", rpc="tvm", tracker="localhost:9190")
     assert opened(load_target("rpi4"), tmp_path, (farmed,)) == [(TvmRpcBoard, "farm-7")]

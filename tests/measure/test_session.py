@@ -325,6 +325,7 @@ def test_a_full_disk_is_not_the_candidates_fault(
         pool.close()
 
 
+@pytest.mark.long
 def test_an_unprepared_kernel_is_a_mistake(steps: ModuleType, tmp_path: Path) -> None:
     with open_session(tmp_path) as session, pytest.raises(KeyError, match="not prepared"):
         session.submit(BuildJob("1", "k", steps.trace()))
@@ -332,6 +333,7 @@ def test_an_unprepared_kernel_is_a_mistake(steps: ModuleType, tmp_path: Path) ->
         session.prepare([steps.spec()])
 
 
+@pytest.mark.long
 def test_the_measuring_core_is_nobody_elses(steps: ModuleType, tmp_path: Path) -> None:
     """Processes bind themselves when they begin, before anything is built or timed."""
     split = split_cores()

@@ -41,6 +41,7 @@ def copy_of(package: Path, place: Path) -> Path:
     return Path(shutil.copytree(package, place / "package"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
 def test_no_warning_and_a_passing_self_test(tiny: Path, tmp_path: Path, compiler: str) -> None:
     folder = copy_of(tiny, tmp_path)
@@ -55,6 +56,7 @@ def test_no_warning_and_a_passing_self_test(tiny: Path, tmp_path: Path, compiler
     assert "workspace 320 bytes" in make(folder, f"CC={compiler}", "size")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("compiler", "weights"), [("gcc", "text"), ("clang-19", "text"), ("gcc", "binary"), ("clang-19", "external")]
 )
@@ -130,6 +132,7 @@ def test_the_x86_check_refuses_what_this_machine_lacks(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_two_packages_link_into_one_program(tmp_path: Path) -> None:
     sample.emit(tmp_path / "a", name="kws", measure=False)
     sample.emit(tmp_path / "b", name="kws k", width=16, scratch=64, measure=False)
@@ -220,6 +223,7 @@ def test_a_header_of_another_package_does_not_compile(tmp_path: Path) -> None:
     assert "are of different packages" in done.stderr
 
 
+@pytest.mark.long
 def test_hostile_names_compile_and_pass(tmp_path: Path) -> None:
     sample.emit(
         tmp_path / "p",
@@ -273,6 +277,7 @@ def test_a_model_called_example_links(tmp_path: Path) -> None:
     assert last(make(tmp_path / "p", f"WARNINGS={WARNINGS}", "selftest", "example")) == "PASS"
 
 
+@pytest.mark.long
 def test_large_vectors_go_into_a_binary_file(tmp_path: Path) -> None:
     sample.emit(tmp_path / "p", width=20_000, measure=False)
     assert last(make(tmp_path / "p", f"WARNINGS={WARNINGS}", "selftest")) == "PASS"
@@ -280,6 +285,7 @@ def test_large_vectors_go_into_a_binary_file(tmp_path: Path) -> None:
     assert max(path.stat().st_size for path in (tmp_path / "p").rglob("*.[ch]")) < 16 * 2**20
 
 
+@pytest.mark.long
 def test_other_flags_rebuild_everything(tiny: Path, tmp_path: Path) -> None:
     folder = copy_of(tiny, tmp_path)
     make(folder, "lib")

@@ -92,6 +92,7 @@ def test_what_is_a_failure_of_the_code(said: str, tmp_path: Path) -> None:
     assert isinstance(compile_failure("gcc", "x", said, tmp_path), CompileFailed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("cc", "flags", "package"),
     [

@@ -262,6 +262,7 @@ def test_copies_that_remain_of_concatenations_are_told(operators: tuple[str, ...
     assert told in (tmp_path / "p/REPORT.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_code_counts_against_flash_and_a_refusal_leaves_nothing(tmp_path: Path) -> None:
     size = sample.emit(tmp_path / "fits")
     assert size.code is not None

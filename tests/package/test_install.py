@@ -133,6 +133,7 @@ def test_cmake_finds_what_cmake_installs(tmp_path: Path, kind: str) -> None:
     assert "-ltiny" in answer("pkg-config", "--libs", "tiny", **where)
 
 
+@pytest.mark.long
 def test_cmake_takes_folders_that_are_absolute(tmp_path: Path) -> None:
     folder = package(tmp_path, "external")
     absolute = [f"-DCMAKE_INSTALL_{name}={tmp_path}/{name}" for name in ("INCLUDEDIR", "LIBDIR", "DATADIR")]
@@ -146,6 +147,7 @@ def test_cmake_takes_folders_that_are_absolute(tmp_path: Path) -> None:
     assert weights.read_bytes() == (folder / "src/tiny_weights.bin").read_bytes()
 
 
+@pytest.mark.long
 def test_a_package_inside_another_project_installs_nothing_of_itself(tmp_path: Path) -> None:
     package(tmp_path, "text")
     text = CMAKE.replace("find_package(tiny 1.0 REQUIRED)", "add_subdirectory(package)")

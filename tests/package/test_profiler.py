@@ -121,6 +121,7 @@ def test_labels_of_layers_differ_and_are_whole(texts: list[str]) -> None:
             assert re.fullmatch(re.escape(text) + r"( #\d+)?", label)
 
 
+@pytest.mark.long
 def test_long_names_are_whole_wherever_layers_are_named(tmp_path: Path) -> None:
     folder = emit(tmp_path / "p", LONG, LONG, "third")
     for file in ("src/tiny.c", "test/tiny_bench.c", "REPORT.md", "MANIFEST.json"):

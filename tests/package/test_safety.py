@@ -39,6 +39,7 @@ def test_a_package_with_a_file_of_the_users_is_not_replaced(package: Path) -> No
     check_output_folder(package)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["../evil", "src/../../evil", "/etc/passwd"])
 def test_names_in_a_manifest_stay_inside(package: Path, name: str) -> None:
     manifest = read_manifest(package)

@@ -43,6 +43,7 @@ def test_no_warning_and_the_same_bits_on_any_number_of_threads(tiny: Path, tmp_p
     assert json.loads(last(make(folder, f"CC={compiler}", "bench", "BENCH_ARGS=12 0.01 2")))["threads"] == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("compiler", "check"), [("gcc", "thread"), ("clang-19", "address,undefined")])
 def test_sanitizers_find_nothing(tiny: Path, tmp_path: Path, compiler: str, check: str) -> None:
     folder = copy_of(tiny, tmp_path)
@@ -75,6 +76,7 @@ def test_threads_that_wait_ask_for_weights_that_no_cache_keeps(tmp_path: Path) -
     assert "pool" not in (tmp_path / "alone/src/tiny.c").read_text()
 
 
+@pytest.mark.long
 def test_threads_that_sleep_at_once_are_woken_for_every_loop(tiny: Path, tmp_path: Path) -> None:
     folder = copy_of(tiny, tmp_path)
     flags = "CFLAGS=-O1 -g1 -fsanitize=thread -DTINY_SPINS=0"
@@ -166,6 +168,7 @@ typedef void (*idle_executor_fn)(void *user, idle_task_fn task, void *argument, 
 """
 
 
+@pytest.mark.long
 def test_every_iteration_runs_once_whoever_comes_to_help(tmp_path: Path) -> None:
     """On one thread, by executors that call task 0 alone, all backwards and all forwards, and on two and three."""
     for name in ("parallel.h", "parallel.c"):
@@ -233,6 +236,7 @@ def test_cmake_links_the_threads(tiny: Path, tmp_path: Path) -> None:
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
 
 
+@pytest.mark.long
 def test_fresh_inputs_are_verified_on_all_threads(tiny: Path) -> None:
     report = verify(tiny, fresh=GoldenCases(sample.goldens(sample.program()), "numpy"))
     assert report.to_json()

@@ -50,6 +50,7 @@ def timed(program: Program, settings: Settings, store: RecordStore, median_ns: f
         store.add(record(kernel, with_cpu(settings.target), median_ns, streamed=False))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("whole_ns", "kernels"), [(1.9e5, 1), (2.1e5, 2)])
 def test_the_division_whose_times_add_up_to_less_is_built(
     subject: CompileInput, settings: Settings, whole_ns: float, kernels: int
@@ -103,6 +104,7 @@ def run(subject: CompileInput, settings: Settings) -> Callable[..., Run]:
     return searched
 
 
+@pytest.mark.long
 def test_the_faster_division_gets_the_trials_that_are_left(run: Callable[..., Run]) -> None:
     chosen, last, asked, events = run((1e5, 1e5), 64)
     assert len(chosen.program.kernels) == 1  # two kernels take as long each
@@ -118,6 +120,7 @@ def test_too_few_trials_compare_nothing(run: Callable[..., Run]) -> None:
     assert asked == [(0, 2)]
 
 
+@pytest.mark.long
 def test_a_division_that_cannot_be_measured_is_told_and_left(run: Callable[..., Run]) -> None:
     chosen, _, asked, events = run((1e5, None), 64)
     assert len(chosen.program.kernels) == 2

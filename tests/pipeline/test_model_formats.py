@@ -41,6 +41,7 @@ def test_without_any_format_edgetune_is_to_be_installed_again(monkeypatch: pytes
         format_of(Path("model.onnx"))
 
 
+@pytest.mark.long
 def test_a_file_that_two_formats_claim_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both say that it may be theirs, as ONNX says of every file."""
     code = (

@@ -181,6 +181,7 @@ def test_snapshots_live_side_by_side_and_leave_nothing(stored: RecordStore) -> N
     assert stored.last_end(KEY) == ended
 
 
+@pytest.mark.long
 def test_the_order_of_two_searches_does_not_matter(place: Place) -> None:
     """Two searches of one kernel, one after the other: each finds the same whichever is the first."""
 

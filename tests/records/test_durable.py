@@ -219,11 +219,13 @@ def test_an_export_that_does_not_fit_leaves_the_old_one(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["db", "db.jsonl"]
 
 
+@pytest.mark.long
 def test_a_database_that_cannot_be_created_leaves_nothing(tmp_path: Path) -> None:
     assert finish(child("create_nowhere", tmp_path / "db")).startswith("error D")
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_rows_in_the_log_of_a_killed_process_are_not_taken_for_a_cut_off_file(tmp_path: Path) -> None:
     told = kill_after(child("measure_for_ever", tmp_path / "db"), 20)
     assert (tmp_path / "db-wal").stat().st_size > 0

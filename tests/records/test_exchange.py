@@ -150,6 +150,7 @@ def test_merging_in_either_order_gives_the_same(left: list[Record], right: list[
         assert exported(one) == merged
 
 
+@pytest.mark.long
 @given(lines=st.lists(st.binary(max_size=60) | any_record().map(lambda item: record_line(item).encode()), max_size=12))
 @quick
 def test_random_bytes_between_records_are_refused_by_line_number(lines: list[bytes]) -> None:
@@ -238,6 +239,7 @@ def test_many_refused_lines_are_counted_and_some_named(tmp_path: Path) -> None:
     assert [number for number, _ in counts.reasons] == list(range(1, 101))
 
 
+@pytest.mark.long
 def test_a_batch_border_loses_no_line(tmp_path: Path) -> None:
     records = [sample(seed=number, candidate=hashlib.sha256(b"%d" % number).hexdigest()) for number in range(1203)]
     (tmp_path / "in").write_text("\n".join(map(record_line, records)))

@@ -79,6 +79,7 @@ def test_both_engines_export_the_same_bytes_and_copy_both_ways(postgresql: Postg
     assert texts[0] == texts[1] == texts[2]
 
 
+@pytest.mark.long
 def test_a_restart_of_the_server_is_survived_and_a_stopped_one_is_named() -> None:
     server = PostgresqlServer()
     try:

@@ -185,6 +185,7 @@ def test_a_file_or_folder_that_cannot_be_written_is_named(open_folder: Path) -> 
     assert (code, said.partition(" cannot be read ")[1]) == (DatabaseError.exit_code, " cannot be read ")
 
 
+@pytest.mark.long
 def test_an_upgrade_on_a_full_disk_leaves_the_old_database(tmp_path: Path) -> None:
     path = tmp_path / "records.db"
     with closing(sqlite3.connect(path)) as connection:
@@ -271,6 +272,7 @@ def test_doctor_names_a_server_over_tcp_without_tls_or_scram(
     assert all(one.fix and not one.required for one in told.values() if not one.ok)
 
 
+@pytest.mark.long
 def test_doctor_knows_whether_a_server_asks_for_a_password(
     keyed: DatabaseUrl, postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,7 @@ def test_of_two_upgrades_at_once_one_has_nothing_to_do(old: DatabaseLocation) ->
     RecordStore.open(old, create=False).close()
 
 
+@pytest.mark.long
 def test_a_killed_upgrade_leaves_the_old_database(old: DatabaseLocation) -> None:
     code = """
 import os, signal, sys

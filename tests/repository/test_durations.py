@@ -76,6 +76,7 @@ def measured(folder: Path, tests: str) -> tuple[int, Path]:
     return done.returncode, written
 
 
+@pytest.mark.long
 def test_what_a_file_costs_is_counted(tmp_path: Path) -> None:
     """Whatever environment its programs get; files that ran earlier and are still there keep their rows."""
     (tmp_path / "test_old.py").touch()
@@ -88,11 +89,12 @@ def test_what_a_file_costs_is_counted(tmp_path: Path) -> None:
     assert row["tests"] == 2
     assert row["started"]["gcc"] >= 3  # the driver, cc1 and as
     assert row["started"]["others"] >= 1
-    assert row["cpu_s"] >= 0.3
-    assert row["long_cpu_s"] >= 0.3
+    assert row["cpu_s"] >= 0.25
+    assert row["long_cpu_s"] >= 0.25
     assert row["long_cpu_s"] < row["cpu_s"]
 
 
+@pytest.mark.long
 def test_nothing_is_written_where_a_test_fails(tmp_path: Path) -> None:
     status, written = measured(tmp_path, TESTS + "    raise AssertionError\n")
     assert status == 1

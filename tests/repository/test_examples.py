@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 TESTS = """
 from pathlib import Path
@@ -43,12 +45,14 @@ def tried(folder: Path, *words: str) -> tuple[list[str], list[str]]:
     return (folder / "plain").read_text().split(), (folder / "costly").read_text().split()
 
 
+@pytest.mark.long
 def test_few_and_the_same_ones(tmp_path: Path) -> None:
     first, second = tried(tmp_path / "first"), tried(tmp_path / "second")
     assert first == second
     assert [len(examples) for examples in first] == [20, 8]
 
 
+@pytest.mark.long
 def test_many_and_new_ones_which_a_seed_repeats(tmp_path: Path) -> None:
     words = ("--hypothesis-profile", "all", "--hypothesis-seed")
     runs = [tried(tmp_path / str(number), *words, seed) for number, seed in enumerate(("1", "1", "2"))]

@@ -83,6 +83,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_what_is_caught_is_written_and_the_tree_is_as_before(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (tree / "edgetune/room/a.py").read_text()
     table = tree / "table.jsonl"
@@ -109,6 +110,7 @@ def test_a_fault_that_is_left_of_a_killed_run_stops_the_next_one(
     assert "differs from its commit" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("test", "words"),
     [

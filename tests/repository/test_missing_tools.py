@@ -65,6 +65,7 @@ def run(folder: Path, *words: str, right: bool = True, listing: str = LISTING) -
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [(), ("--numprocesses", "2")], ids=["here", "workers"])
 def test_what_lacks_a_tool_is_left_out_by_name(tmp_path: Path, workers: tuple[str, ...]) -> None:
     done = run(tmp_path, "-rs", *workers)
@@ -76,18 +77,21 @@ def test_what_lacks_a_tool_is_left_out_by_name(tmp_path: Path, workers: tuple[st
     assert "2 need /no/such/folder" in done.stdout
 
 
+@pytest.mark.long
 def test_another_failure_fails(tmp_path: Path) -> None:
     done = run(tmp_path, right=False)
     assert done.returncode == 1
     assert "1 failed, 2 passed, 5 skipped" in done.stdout
 
 
+@pytest.mark.long
 def test_nothing_may_be_left_out_in_ci(tmp_path: Path) -> None:
     done = run(tmp_path, "--no-skips")
     assert done.returncode != 0
     assert "5 tests left out for want of tools, which counts as failed" in done.stdout
 
 
+@pytest.mark.long
 def test_a_tool_that_is_there_is_no_excuse(tmp_path: Path) -> None:
     done = run(tmp_path, listing="sh dash\n")
     assert done.returncode == 1
@@ -126,6 +130,7 @@ def test_the_line_to_type_is_printed_where_nothing_may_be_installed(tmp_path: Pa
     assert done.stdout.splitlines()[-1] == f"sudo sh -c 'apt-get update && sh .ci/no-new-servers.sh {wanted}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("user", ["0", "1000"])
 def test_what_is_missing_is_installed_where_that_is_allowed(tmp_path: Path, user: str) -> None:
     told = tmp_path / "told"
@@ -141,6 +146,7 @@ def test_what_is_missing_is_installed_where_that_is_allowed(tmp_path: Path, user
     assert told.read_text().splitlines() == ["noninteractive update", install]
 
 
+@pytest.mark.long
 def test_nothing_is_installed_where_all_is_there(tmp_path: Path) -> None:
     done = system(tmp_path, "sh dash\n/usr dash\n", {"apt-get": "exit 1", "sudo": "exit 1"})
     assert (done.returncode, done.stdout) == (0, "system: all there\n")

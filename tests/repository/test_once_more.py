@@ -25,6 +25,7 @@ def test_always():
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("flaky", "right", "passes", "words"),
     [
@@ -63,6 +64,7 @@ def test_random(number):
 """
 
 
+@pytest.mark.long
 def test_the_second_run_tries_the_examples_of_the_first(tmp_path: Path) -> None:
     """What a seed finds fails again."""
     (tmp_path / "test_some.py").write_text(SEEDED)
@@ -73,6 +75,7 @@ def test_the_second_run_tries_the_examples_of_the_first(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stdout
 
 
+@pytest.mark.long
 def test_what_failed_in_an_earlier_run_is_not_run_again(tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(TESTS.format(flaky=1, right=True))
     (tmp_path / "test_other.py").write_text("def test_other():\n    raise AssertionError\n")

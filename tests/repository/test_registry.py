@@ -49,6 +49,7 @@ def test_a_kind_without_members_says_what_to_do() -> None:
         COLOURS.get("red")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("red")
 def test_two_distributions_with_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = install(tmp_path, "edgetune.test_colours", "red", "other_red:RED", "RED = 'ee0000'\n")
@@ -57,6 +58,7 @@ def test_two_distributions_with_one_name_are_refused(tmp_path: Path, monkeypatch
         COLOURS.get("red")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("red")
 def test_the_first_copy_of_a_distribution_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = install(tmp_path / "again", "edgetune.test_colours", "red", "red_one:RED", "RED = 'dd0000'\n")
@@ -65,6 +67,7 @@ def test_the_first_copy_of_a_distribution_counts(tmp_path: Path, monkeypatch: py
     sys.modules.pop("red_one")
 
 
+@pytest.mark.long
 def test_a_member_that_cannot_be_imported_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = install(tmp_path, "edgetune.test_colours", "blue", "blue_one:BLUE", "import no_such_module_here\n")
     monkeypatch.syspath_prepend(str(site))
@@ -72,6 +75,7 @@ def test_a_member_that_cannot_be_imported_is_named(tmp_path: Path, monkeypatch: 
         COLOURS.get("blue")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("code", "complaint"),
     [
@@ -120,12 +124,14 @@ def boards_list(checkout: Path, cwd: Path, without: str = "") -> subprocess.Comp
     )
 
 
+@pytest.mark.long
 def test_edgetunes_own_members_are_found_where_it_lies_in_the_working_folder(tmp_path: Path) -> None:
     done = boards_list(tmp_path / "here", tmp_path / "here")
     assert done.returncode == 0, done.stderr
     assert "rpi4" in done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "member"),
     [
@@ -149,6 +155,7 @@ def test_members_of_the_working_folder_are_left_out(red: Path, monkeypatch: pyte
     assert COLOURS.names() == ()
 
 
+@pytest.mark.long
 def test_no_python_of_the_working_folder_is_imported(tmp_path: Path) -> None:
     for name in ("click", "numpy", "yaml", "pydantic"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the working folder was imported')\n")

@@ -164,6 +164,7 @@ selection.ROOT = pathlib.Path(__file__).parent
 """
 
 
+@pytest.mark.long
 def test_a_run_says_which_long_tests_it_had(tmp_path: Path) -> None:
     """Three files in four quarters, one of them in a changed room."""
     for name in ("farm", "graph", "ipc"):

@@ -158,6 +158,7 @@ def test_text_compiles_without_warnings_and_is_the_same_each_time(cc: str, tmp_p
     assert "zmm" in assembly
 
 
+@pytest.mark.long
 def test_scratch_stays_within_the_limit_or_there_is_no_guess() -> None:
     function, target = conv2d((16, 16, 16), 16), board(512, 32)
     for limit in (ROOM, 40_000, 10_000):

@@ -114,6 +114,7 @@ def test_scores_of_a_few_queries_are_all_that_is_stored() -> None:
     assert "f32x16 attention_mixed_0 = {0}" in source.definition  # the register tile is registers
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [0, 3000, 9000])
 def test_tight_scratch_means_fewer_queries_at_a_time(limit: int) -> None:
     attention = Attention(heads=4, queries=64, keys=256)

@@ -105,11 +105,13 @@ def test_a_stage_without_axes_has_no_overlapping_columns() -> None:
     np.testing.assert_allclose(run(module, arrays), run_plain(function, arrays), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 def test_candidates_in_overlapping_blocks_compute_the_same() -> None:
     form = algorithm_named(softmax((2, 7, 100), 1), "vectors_256")
     assert check(form.function, board(256, 16), 1) > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("vector_bits", [0, 128, 512])
 def test_candidates_in_blocks_compute_the_same(vector_bits: int) -> None:
     assert check(softmax((2, 7, 48), 1), board(vector_bits, 32 if vector_bits else 0), 1) > 0

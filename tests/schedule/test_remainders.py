@@ -129,6 +129,7 @@ def test_neighbours_in_rows_that_no_vector_divides_have_vectors(length: int, wid
         np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.long
 @costly(10)
 @given(st.integers(1, 5), st.integers(2, 70), st.sampled_from([board(512, 32), board(256, 16), board(128, 32)]))
 def test_neighbours_mean_what_plain_loops_mean(count: int, length: int, target: Any) -> None:

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from edgetune.search.cost_model import FLOOR, CostModel, CostModelOptions, Features
 
@@ -97,6 +98,7 @@ def test_tasks_of_different_speed_teach_together() -> None:
     assert correlation(model) > 0.6
 
 
+@pytest.mark.long
 def test_a_fit_stays_fast_with_many_samples() -> None:
     model = CostModel(1)
     for features in candidates(1, 5000):

@@ -120,6 +120,7 @@ def tune(path: Path, measurer: FakeMeasurer, trials: int) -> tuple[TuneOutcome, 
         return outcome.run(), events
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", [1, 3, 20])
 def test_the_loss_of_all_boards_ends_the_search_with_what_there_is(tmp_path: Path, after: int) -> None:
     outcome, events = tune(tmp_path / "db", Losing(after, BoardLost(LOST)), 40)
@@ -136,6 +137,7 @@ def test_the_loss_of_all_boards_ends_the_search_with_what_there_is(tmp_path: Pat
     assert (again.records, again.measured, again.ended) == (40, 40 - after, "")
 
 
+@pytest.mark.long
 def test_errors_before_anything_was_measured_come_as_themselves(tmp_path: Path) -> None:
     with pytest.raises(BoardLost, match="stopped answering"):
         tune(tmp_path / "db", Losing(0, BoardLost(LOST)), 40)

@@ -299,6 +299,7 @@ class Away(ScriptedBoard):
         self.back.wait()
 
 
+@pytest.mark.long
 def test_what_a_cancelled_call_left_over_is_not_timed_without_a_record() -> None:
     """Its time runs out while its only board is away; the comparison finds the board back."""
     only, board = hand_written(), Away()

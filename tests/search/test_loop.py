@@ -226,6 +226,7 @@ def test_the_same_seed_and_times_give_the_same_programs(tmp_path: Path) -> None:
     assert tune(tmp_path / "c", TuneOptions(trials=50, seed=2))[1].calls != runs[0]
 
 
+@pytest.mark.long
 def test_a_kernel_with_one_program_ends_at_once(tmp_path: Path) -> None:
     outcome, _ = tune(tmp_path / "db", TuneOptions(trials=50))
     only = next(task for task in outcome.tasks if task.name == "double_1")
@@ -233,6 +234,7 @@ def test_a_kernel_with_one_program_ends_at_once(tmp_path: Path) -> None:
     assert only.records <= 2
 
 
+@pytest.mark.long
 def test_a_search_without_limit_ends_when_every_space_is_exhausted(tmp_path: Path) -> None:
     told: list[Event] = []
     tiny = [kernel("tiny_1", matmul(2, 2, 2), macs=8)]
@@ -254,6 +256,7 @@ def test_events_tell_progress(tmp_path: Path) -> None:
     assert isinstance(rounds[-1]["end_to_end_us"], float)
 
 
+@pytest.mark.long
 def test_the_play_off_compares_rivals_once(tmp_path: Path) -> None:
     outcome, measurer = tune(tmp_path / "db", TuneOptions(trials=60, seconds=100))
     assert measurer.again > 0
@@ -262,6 +265,7 @@ def test_the_play_off_compares_rivals_once(tmp_path: Path) -> None:
     assert outcome.records == 60
 
 
+@pytest.mark.long
 def test_a_failing_task_is_tried_again_and_the_others_go_on(tmp_path: Path) -> None:
     bad = kernels()[0].workload
     outcome, measurer = tune(tmp_path / "db", TuneOptions(trials=60), FakeMeasurer(fails=lambda name: name == bad))
@@ -282,6 +286,7 @@ def test_the_time_budget_ends_the_search(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(all_records(tmp_path / "db")) == outcome.measured
 
 
+@pytest.mark.long
 def test_an_interrupt_ends_cleanly_with_the_best_so_far(tmp_path: Path) -> None:
     presses = iter([KeyboardInterrupt])
 

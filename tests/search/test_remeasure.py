@@ -235,6 +235,7 @@ def every_third(status: str) -> Callable[[str], str]:
     return lambda trace: status if hashlib.sha256(trace.encode()).digest()[0] % 3 == 0 else "ok"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("status", ["refused_noisy", "crashed", "timeout", "over_scratch"])
 def test_a_later_run_measures_again_what_is_owed(tmp_path: Path, status: str) -> None:
     key = RecordKey(kernel("small", matmul(16, 16, 16)).workload, "fake", "cc", 1)

@@ -68,6 +68,7 @@ def test_the_shells_own_flags_do_not_leak_in(emitted: Path, monkeypatch: pytest.
     assert verify(emitted).golden_cases == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("board", ["generic-aarch64", "generic-armv7", "generic-riscv64"])
 def test_packages_of_other_machines_run_under_their_emulator(tmp_path: Path, board: str) -> None:
     sample.emit(tmp_path / "p", target=sample.arm(board), weights="external", measure=False)
@@ -171,6 +172,7 @@ def test_code_that_does_not_compile_shows_the_first_diagnostic(package: Path) ->
         verify(package)
 
 
+@pytest.mark.long
 def test_a_makefile_of_an_earlier_version_is_one_sentence(package: Path) -> None:
     """Earlier ones have no rule for the driver, and make's own rule would link it without the library."""
     reseal(package, "Makefile", "selftest bench driver)", "selftest bench)")

@@ -26,6 +26,7 @@ def definition(number: int) -> str:
     return checked(read_model(MODEL).program().kernels[number]).source.definition
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(KERNELS))
 def test_lines_are_short_and_kernels_fit_two_pages(number: int) -> None:
     lines = definition(number).splitlines()
@@ -79,11 +80,13 @@ def test_adjacent_elements_are_read_and_written_as_vectors() -> None:
     assert text.count("*(float4 *)&output[") == 1
 
 
+@pytest.mark.long
 def test_parameters_that_are_vectors_tell_their_alignment() -> None:
     kernel = read_model(MODEL).program().kernels[2]
     assert [param.alignment for param in checked(kernel).source.params] == [16, 16, 16, 16]
 
 
+@pytest.mark.long
 def test_a_part_of_a_tensor_that_is_not_aligned_is_read_element_by_element() -> None:
     kernel = replace(read_model(MODEL).program().kernels[2], unaligned=(0, 3))
     source = checked(kernel).source

@@ -64,6 +64,7 @@ def test_quantised_models_are_answered_by_the_reference_evaluator(tmp_path: Path
     assert choose_evaluator(read_onnx(quantised(tmp_path / "q.onnx", 1.0), {})) == "onnx.reference"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("gain", "steps"), [(1.0, 1), (3.0, 3)])
 def test_the_references_differ_by_what_the_network_makes_of_one_step(tmp_path: Path, gain: float, steps: int) -> None:
     model = read_onnx(quantised(tmp_path / "q.onnx", gain), {})

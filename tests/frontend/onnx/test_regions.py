@@ -42,6 +42,7 @@ def _ours(proto: onnx.ModelProto, feed: dict[str, np.ndarray]) -> np.ndarray:
     return run_program(to_program(import_onnx(model)), feed)["y"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["avg", "max"])
 @pytest.mark.parametrize("spatial_scale", [1.0, 0.5])
 @pytest.mark.parametrize("coordinates", [None, "half_pixel", "output_half_pixel"])
@@ -57,6 +58,7 @@ def test_regions_are_sampled_as_both_evaluators_sample_them(
     np.testing.assert_allclose(_ours(proto, _FEED), expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["avg", "max"])
 def test_before_opset_16_coordinates_are_not_shifted(mode: str) -> None:
     """ONNX 16 calls output_half_pixel what was before; the reference evaluator shifts in opset 10 too, by mistake."""
@@ -68,6 +70,7 @@ def test_before_opset_16_coordinates_are_not_shifted(mode: str) -> None:
     np.testing.assert_allclose(_ours(old, _FEED), expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["avg", "max"])
 def test_half_floats_are_sampled_in_float32(mode: str) -> None:
     attributes: dict[str, Any] = {"mode": mode, "sampling_ratio": 2, "spatial_scale": 0.5}

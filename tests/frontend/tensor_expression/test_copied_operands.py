@@ -116,6 +116,7 @@ def test_lanes_with_gaps_or_ends_read_a_copy(
     assert len(program.divisions) == (1 if copies else 0)  # a search compares them with the whole
 
 
+@pytest.mark.long
 @costly(12)
 @given(
     rows=st.sampled_from([1, 2, 16, 19]),

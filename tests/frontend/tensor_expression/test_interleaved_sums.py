@@ -112,6 +112,7 @@ def test_sums_for_short_rows_have_another_order_where_that_is_faster(
     assert len(program.divisions) == (0 if kernels == ["made"] else 1)  # a search compares them with the whole
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("always")
 @costly(8)
 @given(length=st.integers(16, 70), taps=st.integers(1, 9))

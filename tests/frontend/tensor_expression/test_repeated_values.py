@@ -86,6 +86,7 @@ def test_a_name_that_is_taken() -> None:
     assert names(prim_func([x, d], taken)) == ["d_value1", "d_value"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", [board(256, 16), board(512, 32), board(128, 32)])
 def test_all_schedules_mean_the_same(target: Any) -> None:
     for function in (groups(), groups(20, 3, 5), magnitudes(), columns()):
