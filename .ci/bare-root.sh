@@ -26,6 +26,7 @@ git -C "$source" push --quiet --force "$root/source.git" HEAD:refs/heads/main 2>
 	git init --quiet --bare --initial-branch=main "$root/source.git"
 	git -C "$source" push --quiet --force "$root/source.git" HEAD:refs/heads/main
 }
+printf '[safe]\n\tdirectory = /source.git\n' >"$root/etc/gitconfig" # root owns it, and others clone it
 if grep -q " $(cd "$root" && pwd)/" /proc/mounts; then
 	echo "bare-root: folders of this machine are still mounted below $root: unmount them before it is used or removed"
 	exit 1
@@ -56,8 +57,10 @@ for command in "$@"; do
 		echo "set -eu"
 		for name in $names; do printf "export %s='%s'\n" "$name" "$(printenv "$name" | sed "s/'/'\\\\''/g")"; done
 		echo "export HOME=$home LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-		echo "rm -rf $home/edgetune-$number && cd $home"
-		echo "git -c safe.directory='*' clone --quiet /source.git edgetune-$number && cd edgetune-$number"
+		echo "cd $home"
+		echo "rm -rf edgetune-$number"
+		echo "git clone --quiet /source.git edgetune-$number"
+		echo "cd edgetune-$number"
 		echo "$command"
 	} >"$root/command.sh"
 	echo "--- as $user: $command"

@@ -58,7 +58,8 @@ def named_trees(texts: Iterable[str]) -> dict[str, Path]:
 def rooms(tree: Path) -> dict[str, list[Path]]:
     """Return the files of each room that has tests."""
     folders = sorted(path for path in (tree / "edgetune").iterdir() if (tree / "tests" / path.name).is_dir())
-    return {folder.name: sorted(folder.rglob("*.py")) for folder in folders}
+    found = {folder.name: sorted(folder.rglob("*.py")) for folder in folders}
+    return {room: files for room, files in found.items() if files}  # not those of bytecode
 
 
 def draw(tree: Path, number: int, seed: int) -> list[Drawn]:
