@@ -21,6 +21,7 @@ from edgetune.graph.kernel_names import operators_of_functions
 from edgetune.graph.layer_names import nodes_of_calls, pass_marks_on
 from edgetune.graph.layout.channels_last import channels_last
 from edgetune.graph.layout.fold_transposes import fold_input_transposes, fold_transposes
+from edgetune.graph.positive_axes import positive_axes
 from edgetune.graph.quantised import integer_operators
 from edgetune.graph.resampling import resize_by_tables
 from edgetune.graph.rewrite import DefUse, constant, rewrite
@@ -51,6 +52,7 @@ def fuse(module: tvm.IRModule, exchanged: Collection[int] = (), *, joins_attenti
     Where it `joins_attention`, the two products of attention and what lies between them are one kernel.
     Raises UnsupportedOperator if TVM imports an operator but does not legalise the variant at hand.
     """
+    module = pass_marks_on(positive_axes(module))
     module = splits_to_slices(relax.transform.DecomposeOpsForInference()(module))
     module = pass_marks_on(sink_activations(module))
     module = fold_scale(module)
