@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import io
+import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -140,6 +143,23 @@ def test_the_archive_keeps_equal_packages_once_and_notices_damage(tmp_path: Path
     assert "not in the archive" in archive.restore(kept, digest, tmp_path / "again")
     assert archive.keep(kept, tmp_path / "one") == digest
     assert archive.restore(kept, digest, tmp_path / "again") == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("../out", tarfile.REGTYPE), ("/out", tarfile.REGTYPE), ("link", tarfile.SYMTYPE)]
+)
+def test_nothing_is_written_outside_of_its_folder(tmp_path: Path, name: str, kind: bytes) -> None:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = kind, "/etc"
+        tar.addfile(member)
+    digest = hashlib.sha256(data.getvalue()).hexdigest()
+    place = tmp_path / "archive" / digest[:2] / f"{digest}.tar"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(data.getvalue())
+    assert "more than files of its own folder" in archive.restore(tmp_path / "archive", digest, tmp_path / "back")
+    assert not (tmp_path / "back").exists()
 
 
 def test_an_archive_that_is_not_there_is_no_lost_package(tmp_path: Path) -> None:
