@@ -22,6 +22,8 @@ TOOLS = Path(__file__).parents[1] / ".ci" / "tools.txt"
 LEFT_OUT = "left out, because this machine lacks "
 _BECAUSE = ": "
 _PREFIX = "edgetune-missing-tools-"
+# What other programs call of a tool: gcc compiles C++ with a part of g++, which it finds on PATH as well.
+_PARTS = {"g++": ("cc1plus",)}
 _STAND_IN = """#!/bin/sh
 # Stands in for a tool that is not installed: .ci/tools.txt
 echo {tool} >>{calls}
@@ -69,8 +71,8 @@ class MissingTools:
         programs = self.folder / "bin"
         programs.mkdir()
         for tool in self.missing:
-            if not tool.startswith("/"):
-                script = programs / tool
+            for name in () if tool.startswith("/") else (tool, *_PARTS.get(tool, ())):
+                script = programs / name
                 script.write_text(_STAND_IN.format(tool=tool, calls=shlex.quote(str(self.calls))), encoding="utf-8")
                 script.chmod(0o755)
         os.environ["PATH"] = os.pathsep.join([*path, str(programs)])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.missing_tools import TOOLS, missing, tools
+from tests.missing_tools import TOOLS, MissingTools, missing, tools
 
 ROOT = Path(__file__).parents[2]
 LISTING = "# a comment\n\nno-such-compiler some-compiler\n/no/such/folder some-headers\nsh dash\n/usr dash\n"
@@ -96,6 +96,18 @@ def test_a_tool_that_is_there_is_no_excuse(tmp_path: Path) -> None:
     done = run(tmp_path, listing="sh dash\n")
     assert done.returncode == 1
     assert "3 failed, 2 passed, 1 skipped, 2 errors" in done.stdout
+
+
+def test_what_calls_a_part_of_a_tool_calls_the_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without g++, gcc starts `cc1plus` from PATH for a file of C++."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "sh").symlink_to("/bin/sh")
+    monkeypatch.setenv("PATH", str(programs))
+    plugin = MissingTools("g++ g++\n")
+    assert subprocess.run(["cc1plus"], capture_output=True, text=True, check=False).stderr == "g++ is not installed\n"
+    assert plugin.calls.read_text() == "g++\n"
+    plugin.pytest_unconfigure()
 
 
 def test_what_is_missing_is_what_is_not_there() -> None:
