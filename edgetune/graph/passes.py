@@ -1,17 +1,19 @@
 """The graph pass pipeline: from an imported Relax module to one PrimFunc per fused kernel.
 
-Rules that look at one or two operators are here too: operators that move no data become reshapes, some divisions become
-products, and run-time indices are clamped.
+Rules that look at one or two operators are here too: axes count from the start, operators that move no data become
+reshapes, some divisions become products, and run-time indices are clamped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import tvm
 from tvm import relax
+from tvm.ir.attrs import make_node
+from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from edgetune.graph.concat_fusion import settle_patterns
 from edgetune.graph.fold_constant import fold_constants
@@ -21,7 +23,6 @@ from edgetune.graph.kernel_names import operators_of_functions
 from edgetune.graph.layer_names import nodes_of_calls, pass_marks_on
 from edgetune.graph.layout.channels_last import channels_last
 from edgetune.graph.layout.fold_transposes import fold_input_transposes, fold_transposes
-from edgetune.graph.positive_axes import positive_axes
 from edgetune.graph.quantised import integer_operators
 from edgetune.graph.resampling import resize_by_tables
 from edgetune.graph.rewrite import DefUse, constant, rewrite
@@ -29,6 +30,10 @@ from edgetune.graph.sink_activations import sink_activations
 from edgetune.graph.tvm_errors import tvm_refusals
 from edgetune.graph.views.lower_splits import pick_to_slice, splits_to_slices
 
+Axes: TypeAlias = int | Sequence[int] | None
+
+_OF_THE_RESULT = frozenset({"relax.expand_dims", "relax.stack", "relax.one_hot"})
+"""Operators whose axes are those of their result; those of others are axes of their first operand."""
 _ALONG_AXIS = frozenset({"relax.gather_elements", "relax.scatter_elements"})
 _BY_COORDINATES = frozenset({"relax.gather_nd", "relax.scatter_nd"})
 _SHAPE_ONLY = frozenset({"relax.flatten", "relax.squeeze", "relax.expand_dims"})
@@ -162,3 +167,63 @@ def _is_clamped(indices: relax.Expr, largest: np.ndarray, chains: DefUse) -> boo
     upper = chains.call(indices, "relax.minimum")
     bound = None if upper is None else constant(upper.args[1])
     return bound is not None and bound.shape == largest.shape and bool(np.all(bound == largest))
+
+
+def positive_axes(module: tvm.IRModule) -> tvm.IRModule:
+    """Returns `module`, in whose `main` no attribute that names axes is negative.
+
+    TVM 0.27 takes negative axes in most operators, but not all of its passes do: ConvertLayout reads outside of a
+    layout for the axis of a Squeeze, and ends in `std::bad_alloc`. So no pass of TVM sees one.
+    """
+    mutated = _CountFromTheStart(module)
+    function = mutated.visit_expr(module["main"])
+    updated = mutated.builder_.get()
+    updated["main"] = function
+    return updated
+
+
+@mutator
+class _CountFromTheStart(PyExprMutator):
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        visited = super().visit_call_(call)
+        rank = _rank(call)
+        if rank is None or visited.attrs is None:
+            return visited
+        kind = type(visited.attrs).__tvm_ffi_type_info__
+        fields = {field.name: getattr(visited.attrs, field.name) for field in kind.fields}
+        negative = {
+            name: _positive(value, rank) for name, value in fields.items() if _names_axes(name) and _is_negative(value)
+        }
+        if not negative:
+            return visited
+        attrs = make_node(kind.type_key, **fields | negative)
+        return relax.Call(visited.op, visited.args, attrs, visited.ty_args, visited.span)
+
+
+def _rank(call: relax.Call) -> int | None:
+    """Returns the number of axes that the attributes of an operator count, where it is known."""
+    if not isinstance(call.op, tvm.ir.Op) or not call.args:
+        return None
+    counted = call if call.op.name in _OF_THE_RESULT else call.args[0]
+    while isinstance(counted, relax.Tuple):
+        counted = counted.fields[0]
+    of = counted.ty
+    while isinstance(of, relax.TupleType) and of.fields:
+        of = of.fields[0]
+    return int(of.ndim) if isinstance(of, relax.TensorType) and int(of.ndim) >= 0 else None
+
+
+def _names_axes(attribute: str) -> bool:
+    return attribute in {"axis", "axes"} or attribute.endswith("_axis")
+
+
+def _is_negative(axes: Axes) -> bool:
+    if axes is None:
+        return False
+    return axes < 0 if isinstance(axes, int) else any(int(axis) < 0 for axis in axes)
+
+
+def _positive(axes: Axes, rank: int) -> Axes:
+    if axes is None:
+        return None
+    return axes % rank if isinstance(axes, int) else [int(axis) % rank for axis in axes]

@@ -10,7 +10,7 @@ import tvm
 from onnx import helper
 from tvm import relax
 
-from edgetune.graph.positive_axes import positive_axes
+from edgetune.graph.passes import positive_axes
 from tests.graph.test_program import assert_same, model_of, random
 
 SHAPE = (2, 1, 3, 1)
