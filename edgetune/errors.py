@@ -203,6 +203,12 @@ class BundleInvalid(EdgetuneError):
     exit_code = 30
 
 
+class NothingRunsIt(BoardUnavailable):
+    """Nothing on this machine runs the programs of a board: says what would, and what runs them on the board."""
+
+    exit_code = 31
+
+
 class Interrupted(EdgetuneError):
     """The user pressed Ctrl-C; what was measured is kept, and the same command continues."""
 

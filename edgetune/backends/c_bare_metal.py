@@ -7,7 +7,7 @@ and runs under a system emulator. It uses no double: on a single-precision FPU e
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from edgetune.backends.c_backend import NO_CPU, CBackend
 from edgetune.errors import BoardUnavailable
@@ -17,6 +17,9 @@ from edgetune.package.program_image import ProgramImage
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.dialect import Dialect
 from edgetune.target.target import KeyFault, Target
+
+if TYPE_CHECKING:
+    from edgetune.package.content import PackageContent
 
 _RUNTIME = ("-nostartfiles", "--specs=nano.specs", "--specs=rdimon.specs")  # newlib's small library, by semihosting
 
@@ -30,6 +33,13 @@ class CBareMetal(CBackend):
     transport = "agent"  # no other is there yet, and none is asked
     untimed = "edgetune has no way yet to time candidates without an operating system"
     bundles = ""
+
+    @property
+    def content(self) -> PackageContent:
+        """Files in C, which no search times."""
+        from edgetune.package.content import CContent
+
+        return CContent(tuned_by="")
 
     def target_fault(self, target: BoardKind) -> KeyFault | None:
         """Demand a memory map."""

@@ -36,8 +36,10 @@ class PackageContent(Protocol):
     """The content of the packages of a backend; `makefile` and `cmake` are templates ("" where there is none).
 
     `suffixes` are those of the files in src/ that make up the library. `installs`: the Makefile has a goal `install`.
+    `tuned_by` is the command that searches for faster schedules, "" where nothing can be timed.
     """
 
+    tuned_by: str
     installs: bool
     makefile: str
     cmake: str
@@ -88,6 +90,9 @@ class CContent:
     makefile = "make/Makefile.j2"
     cmake = "cmake/CMakeLists.txt.j2"
     suffixes: tuple[str, ...] = (".c", ".S")
+
+    def __init__(self, tuned_by: str = "edgetune tune") -> None:
+        self.tuned_by = tuned_by
 
     def placement(self, asked: Placement | None) -> Placement | None:
         """Return `asked`."""

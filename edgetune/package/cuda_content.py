@@ -119,6 +119,7 @@ def _least_us(call: CallView, target: GpuTarget) -> float:
 class CudaContent:
     """See `PackageContent`."""
 
+    tuned_by = "edgetune tune --via bundle"
     installs = False
     makefile = "cuda/Makefile.j2"
     cmake = "cuda/CMakeLists.txt.j2"
@@ -177,7 +178,6 @@ class CudaContent:
         replay = graph_replay(views.calls, views.kernels, _gpu(target))
         cuda = [name for name in sources if name.endswith(".cu")]
         return {
-            "faster": "`edgetune tune --via bundle` searches for faster ones.",
             "replay": replay,
             "smallest": min((nbytes for kernel in views.kernels for nbytes in kernel.elements), default=ALIGNMENT),
             "timed": _timed(views),

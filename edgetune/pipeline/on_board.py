@@ -39,6 +39,8 @@ _LOST = (BoardLost, HostUnknown, ProtocolViolation)
 def tell_here(manifest: dict[str, Any], events: Events) -> None:
     """Report that a package for another board runs on this machine, and which `--board` changes that."""
     tools = PackageToolchain.of(manifest)
+    if not tools.runs_here:
+        return  # it is refused
     try:
         made_for = load_board(tools.board)
     except (UnknownBoard, ConfigError):  # its target is not here, or boards.yaml is wrong: neither matters here

@@ -15,7 +15,14 @@ from typing import Protocol
 from edgetune.boards.lock import timing_lock
 from edgetune.boards.options import MeasuringOptions
 from edgetune.config.settings import Settings
-from edgetune.errors import EdgetuneError, MemoryLimitExceeded, SelfTestFailed, ToolchainMissing, WrongResult
+from edgetune.errors import (
+    EdgetuneError,
+    MemoryLimitExceeded,
+    NothingRunsIt,
+    SelfTestFailed,
+    ToolchainMissing,
+    WrongResult,
+)
 from edgetune.events import Event
 from edgetune.graph.memory.plan import plan, scratch_limits
 from edgetune.graph.precision import STORED
@@ -63,7 +70,7 @@ class SelfTest:
         try:
             alone = partial(timing_lock, self._events)
             report = verify(package, target=self._target, objects=objects, alone=alone)
-        except ToolchainMissing as error:
+        except (ToolchainMissing, NothingRunsIt) as error:
             self._cannot(error.message)
         except SelfTestFailed as error:
             if not error.message.endswith(CPU_TOO_OLD):

@@ -37,6 +37,13 @@ def detect_host(cc: str = "gcc") -> Target:
     raise EdgetuneError(msg)
 
 
+def cpu_name() -> str:
+    """Return the name of this machine's CPU for people, as the kernel tells it, or its instruction set."""
+    cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    found = re.search(r"^model name\s*:\s*(\S.*)$", cpuinfo, re.MULTILINE)
+    return found[1].strip() if found else platform.machine()
+
+
 def describe_host(
     isa: InstructionSet,
     cpuinfo: str,

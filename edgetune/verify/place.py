@@ -16,6 +16,7 @@ from edgetune.boards.environment import Reading, read_environment
 from edgetune.boards.reach import ENDING
 from edgetune.measure.trend import State
 from edgetune.measure.trust import Conditions
+from edgetune.target.detect import cpu_name
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import ProgramResult, make, run
 
@@ -60,8 +61,10 @@ class Here:
 
     @property
     def where(self) -> str:
-        """This machine, and its emulator."""
+        """This machine, and its emulator; its CPU where that runs the programs in place of an emulator."""
         here = f"this machine, under {self.tools.emulator[0]}" if self.tools.emulator else "this machine"
+        if self.tools.unused:
+            here = f"this machine ({cpu_name()}), not under {self.tools.unused}"
         return self.tools.instead or here
 
     @property

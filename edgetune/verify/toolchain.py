@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from edgetune.errors import PackageInvalid, UsageError
+from edgetune.errors import NothingRunsIt, PackageInvalid, UsageError
 from edgetune.package.native import runs_here
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.cuda_toolkit import has_gpu
@@ -18,6 +18,8 @@ class PackageToolchain:
     """Compiler and emulator of one board; `package` and `emulator_package` are their Debian packages.
 
     Where this machine lacks what the package is for, a GPU, `instead` says what computes, and `make_words` tell make.
+    A board of this machine's instruction set needs no emulator; `unused` is the one that its target names nevertheless.
+    `runs_here` is False where neither it nor an emulator runs the programs. `prefix` is the package's, "" for others.
     """
 
     board: str
@@ -30,6 +32,9 @@ class PackageToolchain:
     emulator_package: str | None
     instead: str = ""
     make_words: tuple[str, ...] = ()
+    unused: str = ""
+    runs_here: bool = True
+    prefix: str = ""
 
     @classmethod
     def of(cls, manifest: dict[str, Any], target: BoardKind | None = None) -> PackageToolchain:
@@ -48,18 +53,22 @@ class PackageToolchain:
                         f"{target.shown['isa']}: build it with `edgetune build MODEL --board {target.name}`"
                     )
                 facts = target.model_dump(mode="json")
-            compiler = facts["compiler"]
+            compiler, native = facts["compiler"], bool(instead) or runs_here(isa)
+            emulator = () if instead else tuple(facts["emulator"])
             return cls(
                 board=facts["name"],
                 isa=isa,
                 cc=compiler["cc"],
                 cflags=tuple(compiler["cflags"]),
                 ldflags=tuple(compiler["ldflags"]),
-                emulator=() if instead or runs_here(isa) else tuple(facts["emulator"]),
+                emulator=() if native else emulator,
                 package=compiler["package"],
                 emulator_package=facts.get("emulator_package"),
                 instead=instead if instead and not has_gpu() else "",
                 make_words=("DEVICE=cpu",) if instead and not has_gpu() else (),
+                unused=emulator[0] if native and emulator else "",
+                runs_here=native or bool(emulator),
+                prefix=manifest.get("prefix", ""),
             )
         except (KeyError, TypeError) as error:
             raise PackageInvalid(
@@ -74,8 +83,16 @@ class PackageToolchain:
     def require(self, *, emulator: bool = True) -> None:
         """Raise ToolchainMissing, naming all tools that are not on PATH and the one command that installs them.
 
-        Without `emulator`, none is required, as the programs run elsewhere.
+        Without `emulator`, none is required, as the programs run elsewhere; else raises NothingRunsIt where the board
+        has none.
         """
+        if emulator and not self.runs_here:
+            self_test = f"`make build/{self.prefix}_selftest` in the package makes it" if self.prefix else "build it"
+            raise NothingRunsIt(
+                f"nothing on this machine runs programs of board '{self.board}' ({self.isa}), whose target names no "
+                f"'emulator': to test the package on the board, start the self-test there ({self_test}; its last line "
+                "is PASS)"
+            )
         needed = [MAKE, RequiredProgram(self.cc, self.package, f"the C compiler of board '{self.board}'")]
         if self.emulator and emulator:
             role = f"which runs binaries of board '{self.board}'"

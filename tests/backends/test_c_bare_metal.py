@@ -14,7 +14,14 @@ import pytest
 import yaml
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.errors import BoardUnavailable, CompileFailed, ToolchainMissing, UnsupportedOperator, UsageError
+from edgetune.errors import (
+    BoardUnavailable,
+    CompileFailed,
+    NothingRunsIt,
+    ToolchainMissing,
+    UnsupportedOperator,
+    UsageError,
+)
 from edgetune.resources import targets_dir
 from edgetune.target.target import load_target
 from edgetune.verify.work_copy import work_copy
@@ -244,3 +251,22 @@ def test_such_a_board_gets_no_address_and_is_listed_so(tmp_path: Path) -> None:
     assert "no" in row
     done = edgetune(["boards", "check", BOARD, "--json"], cwd=tmp_path, environment=home)
     assert (done.returncode, {each["ok"] for each in json.loads(done.stdout)}) == (0, {True})
+
+
+@pytest.mark.long
+def test_a_board_that_nothing_here_stands_for_gets_its_package(folder: Path) -> None:
+    """A user's own controller: its self-test is for the board, and no advice is given that nobody can follow."""
+    target = load_target(BOARD).model_dump(mode="json", exclude_unset=True)
+    target = {key: value for key, value in target.items() if not key.startswith("emulator")} | {"name": "own"}
+    (folder / "own.yaml").write_text(yaml.safe_dump(target))
+    done = edgetune(["build", "small.onnx", "--board", "own.yaml", "-o", "own"], cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "self-test of the package does not run here: nothing on this machine runs programs of board" in done.stderr
+    assert "`make build/small_selftest` in the package makes it" in done.stderr
+    texts = done.stderr + (folder / "own/README.md").read_text() + (folder / "own/REPORT.md").read_text()
+    assert "edgetune tune" not in texts
+    assert "of what the core allows" not in texts
+    subprocess.run(["make", "-s", "build/small_selftest"], cwd=folder / "own", check=True)
+    done = edgetune(["verify", "own"], cwd=folder)
+    assert done.returncode == NothingRunsIt.exit_code
+    assert "the package runs on" not in done.stderr

@@ -14,6 +14,7 @@ import pytest
 from edgetune import api
 from edgetune.errors import (
     CompileFailed,
+    NothingRunsIt,
     PackageInvalid,
     SelfTestFailed,
     ToolchainMissing,
@@ -24,8 +25,11 @@ from edgetune.graph.accuracy import Tolerance
 from edgetune.package.explain import explain
 from edgetune.package.golden import Golden, GoldenCases
 from edgetune.package.manifest import MANIFEST, read_manifest, write_manifest
+from edgetune.target.detect import cpu_name, detect_host
 from edgetune.verify import driver
 from edgetune.verify.bench import bench
+from edgetune.verify.place import Here
+from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.verify import difference, verify
 from tests import package_sample as sample
 
@@ -66,6 +70,23 @@ def test_the_shells_own_flags_do_not_leak_in(emitted: Path, monkeypatch: pytest.
     monkeypatch.setenv("CFLAGS", "-DKWS=( -fno-such-flag")
     monkeypatch.setenv("MAKEFLAGS", "--no-such-option")
     assert verify(emitted).golden_cases == 3
+
+
+def test_where_the_cpu_runs_what_an_emulator_could_it_is_named() -> None:
+    """So that nobody takes the answers of an AVX-512 machine for those of a CPU with SSE2."""
+    target = sample.arm("generic-aarch64").model_copy(update={"isa": detect_host().isa})
+    facts = {"target": target.model_dump(mode="json"), "prefix": "p"}
+    tools = PackageToolchain.of(facts)
+    assert (tools.emulator, tools.unused, tools.runs_here) == ((), "qemu-aarch64", True)
+    assert Here(tools).where == f"this machine ({cpu_name()}), not under qemu-aarch64"
+
+
+def test_where_nothing_runs_a_package_the_board_is_named() -> None:
+    target = sample.arm("generic-riscv64").model_copy(update={"emulator": ()})
+    facts = {"target": target.model_dump(mode="json"), "prefix": "p"}
+    with pytest.raises(NothingRunsIt, match=r"board 'generic-riscv64' .* `make build/p_selftest` in the package"):
+        PackageToolchain.of(facts).require()
+    PackageToolchain.of(facts | {"target": target.model_dump(mode="json")}).require(emulator=False)
 
 
 @pytest.mark.long
