@@ -3,8 +3,9 @@
     python -m tests.protection.faults TABLE --tree NAME=FOLDER [--tree NAME=FOLDER] [--number 20] [--seed 1]
 
 Each FOLDER is a clone with a `.venv` of its own, which nobody else uses meanwhile: a fault is written into its file,
-then pytest runs on the room's tests until one fails, for `LIMIT_S` seconds at most. A tree whose tests know `--long`
-runs with `--long share --base HEAD`, as `make test` does after a change of that room.
+then pytest runs on the room's tests until one fails, for `LIMIT_S` seconds of its `WORKERS` cores at most: CPU time is
+counted, so that a busy machine judges as an idle one does. A tree whose tests know `--long` runs with `--long share
+--base HEAD`, as `make test` does after a change of that room.
 
 A room is drawn by its lines, a kind of fault evenly among those that the room has, a place evenly. TABLE has a line of
 JSON for each fault and tree; what is in it already is not tried again.
@@ -24,11 +25,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import psutil
+
 from tests.protection.fault_kinds import Fault, faults
 from tests.protection.table import append, read
 
 LIMIT_S = 240.0
 WORKERS = 2
+_WAITING = 4  # times the limit by the clock: tests wait as well
+_LOOK_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -145,12 +150,26 @@ def _tests(tree: Path, what: Sequence[str]) -> tuple[int | None, str]:
     with log.open("w", encoding="utf-8") as out:
         process = subprocess.Popen(command, cwd=tree, env=environment, stdout=out, stderr=out, start_new_session=True)
         try:
-            status: int | None = process.wait(timeout=LIMIT_S)
-        except subprocess.TimeoutExpired:
-            status = None
+            status = _wait(process)
         finally:
             _end(process)
     return status, log.read_text(encoding="utf-8", errors="replace")
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int | None:
+    """Return the exit status of a process, or None where it and its children take more than their time."""
+    watched = psutil.Process(process.pid)
+    start = time.monotonic()
+    while (status := process.poll()) is None:
+        used = 0.0
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+            for one in (watched, *watched.children()):  # the workers: their own children count once they have ended
+                times = one.cpu_times()
+                used += times.user + times.system + times.children_user + times.children_system
+        if used > LIMIT_S * WORKERS or time.monotonic() - start > LIMIT_S * _WAITING:
+            return None
+        time.sleep(_LOOK_S)
+    return status
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -131,3 +131,12 @@ def test_a_suite_that_hangs_is_ended(tree: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("tests.protection.faults.LIMIT_S", 2.0)
     drawn = Drawn("edgetune/room/a.py", faults((tree / "edgetune/room/a.py").read_text())[0][0])
     assert attempt(drawn, "it", tree).verdict == "time is up"
+
+
+@pytest.mark.long
+def test_time_is_up_by_cpu_time(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault that the tests do not catch while they compute."""
+    monkeypatch.setattr("tests.protection.faults.LIMIT_S", 0.2)
+    (tree / "tests/room/test_a.py").write_text("def test_f():\n    while True:\n        pass\n")
+    (drawn,) = draw(tree, 1, 3)
+    assert attempt(drawn, "it", tree).verdict == "time is up"
