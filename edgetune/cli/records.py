@@ -90,7 +90,7 @@ def list_(output: Output, /, db: DatabaseLocation | None, limit: int | None, **f
     location = resolve_db(db, os.environ, Path.cwd())
     rows: list[dict[str, Any]] = []
     exists = database_exists(location)
-    if exists:
+    if exists or db is not None:  # who names a file expects it there
         with _open(db) as store:
             rows = store.list(RecordFilter(**filters), limit)
     if not rows:

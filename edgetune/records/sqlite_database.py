@@ -3,6 +3,9 @@
 WAL mode, ``synchronous=FULL``. A committed row is in the WAL file before `commit` returns, in the kernel's
 page cache, which outlives a killed process: for ``kill -9`` alone ``NORMAL`` would suffice. ``FULL`` also syncs
 the WAL at each commit, so a power cut loses nothing either. It costs milliseconds; a measurement takes seconds.
+
+A file that may not be written, such as one on a read-only mount, is read without the files beside it that SQLite would
+make (https://sqlite.org/wal.html#read_only_databases).
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc
 
@@ -116,8 +120,19 @@ def is_whole(path: Path) -> bool:
         database.close()
 
 
+def _url(path: Path) -> URL:
+    """The URL of a file that may be written, or, where it may not, of one that is only read."""
+    files = [path.parent, *([path] if path.exists() else [])]
+    if all(os.access(file, os.W_OK, effective_ids=True) for file in files):
+        return URL.create("sqlite", database=str(path))
+    # A log of another process has to be read as well; without one, and without the right to make one, nothing changes.
+    logged = any(path.with_name(path.name + end).exists() for end in ("-wal", "-shm"))
+    words = {"uri": "true", "mode": "ro"} | ({} if logged else {"immutable": "1"})
+    return URL.create("sqlite", database=f"file:{quote(str(path))}", query=words)
+
+
 def _engine(path: Path) -> Engine:
-    url = URL.create("sqlite", database=str(path))
+    url = _url(path)
     # isolation_level None: the driver starts no transaction by itself, `begin` below does.
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS, "isolation_level": None})
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from edgetune.cli.main import run
+from edgetune.errors import DatabaseError
 from edgetune.pipeline.database import database_findings
 from edgetune.records import Record, RecordStore
 from tests.postgresql_server import PostgresqlServer
@@ -64,13 +65,17 @@ def test_list_is_one_json_list(folder: Path, capsys: pytest.CaptureFixture[str])
     assert said.err == "edgetune: 3 records\n"
 
 
-def test_list_before_anything_was_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gone = tmp_path / "gone.db"
-    assert run(["records", "list", "--db", str(gone), "--json"]) == 0
+def test_list_before_anything_was_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["records", "list", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
-    assert run(["records", "list", "--db", str(gone)]) == 0
+    assert run(["records", "list"]) == 0
     assert "there are no records yet" in capsys.readouterr().err
-    assert not gone.exists()
+    assert run(["records", "list", "--db", "gone.db"]) == DatabaseError.exit_code
+    assert "there is no records database" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("folder")
@@ -206,8 +211,8 @@ def test_records_of_a_server_are_listed_pruned_and_copied(
     server = PostgresqlServer()
     try:
         url = server.new_database().text
-        assert run(["records", "list", "--db", url]) == 0
-        assert f"{url} does not exist: there are no records yet" in "".join(capsys.readouterr()).replace("\n", " ")
+        assert run(["records", "list", "--db", url]) == DatabaseError.exit_code
+        assert f"{url} has no records yet" in capsys.readouterr().err
         with RecordStore.open("file.db") as store:
             for number in range(3):
                 store.add(record(number, 10.0 + number))

@@ -28,6 +28,7 @@ from edgetune.records import RecordStore
 from edgetune.records.database import open_database
 from edgetune.records.postgresql_database import ConnectionFacts
 from edgetune.records.upgrading import upgrade
+from tests.missing_tools import LEFT_OUT
 from tests.postgresql_server import PostgresqlServer
 from tests.records.test_records import KEY, record
 from tests.records.test_upgrading import FIRST, name_of
@@ -183,6 +184,51 @@ def test_a_file_or_folder_that_cannot_be_written_is_named(open_folder: Path) -> 
     path.chmod(0o000)
     code, said = said_by_a_user_without_rights(lambda: RecordStore.open(path))
     assert (code, said.partition(" cannot be read ")[1]) == (DatabaseError.exit_code, " cannot be read ")
+
+
+def test_what_may_not_be_written_is_read(open_folder: Path) -> None:
+    """By a reader alone, and beside a process that writes."""
+    path = open_folder / "records #1%.db"
+    with RecordStore.open(path) as store:
+        store.add(record(0))
+    path.chmod(0o444)
+    open_folder.chmod(0o555)
+
+    def read(expected: int) -> None:
+        with RecordStore.open(path, create=False) as store:
+            assert store.count([KEY]) == expected
+            store.best(KEY)
+        with RecordStore.open(path) as store:  # `tune` reads before it writes
+            assert store.count([KEY]) == expected
+
+    assert said_by_a_user_without_rights(lambda: read(1)) == (0, "")
+    assert [file.name for file in open_folder.iterdir()] == [path.name]
+    open_folder.chmod(0o755)
+    path.chmod(0o644)
+    with RecordStore.open(path) as store:
+        store.add(record(1))
+        for file in open_folder.iterdir():
+            file.chmod(0o444)
+        open_folder.chmod(0o555)
+        assert said_by_a_user_without_rights(lambda: read(2)) == (0, "")
+
+
+@pytest.mark.long
+def test_a_file_on_a_read_only_mount_is_read(tmp_path: Path) -> None:
+    """Root may write everywhere but there."""
+    (tmp_path / "mount").mkdir()
+    with RecordStore.open(tmp_path / "mount" / "records.db") as store:
+        store.add(record(0))
+    mount = 'mount --bind mount mount && mount -o remount,bind,ro mount && exec "$@"'
+    command = ["unshare", "--mount", "--map-root-user", "sh", "-c", mount, "sh"]
+    if subprocess.run([*command, "true"], cwd=tmp_path, capture_output=True, check=False).returncode != 0:
+        pytest.skip(f"{LEFT_OUT}the right to mount")
+    database = "mount/records.db"
+    for words in (["list", "--db", database], ["export", "out.jsonl", "--db", database], ["copy", database, "new.db"]):
+        command_line = [*command, sys.executable, "-m", "edgetune", "records", *words]
+        done = subprocess.run(command_line, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stderr
+    assert [file.name for file in (tmp_path / "mount").iterdir()] == ["records.db"]
 
 
 @pytest.mark.long
