@@ -11,6 +11,7 @@ import numpy as np
 from edgetune import api
 from edgetune.api import TuneResult
 from edgetune.config.settings import DEFAULT_DB, Settings
+from edgetune.errors import UsageError
 from edgetune.frontend.tensor_expression.format import TensorExpression
 from edgetune.pipeline.boards import load_board
 from edgetune.pipeline.model_formats import read_model
@@ -36,8 +37,11 @@ def tune(  # noqa: PLR0913  each is a keyword that a user writes by itself
 
     `inputs` gives shape and numpy dtype name by parameter name, `constants` the weights, which are packed as the
     winning schedule wants them. `expression(*inputs, *constants)` gets `te.Tensor`s in that order and returns one,
-    or a list. Raises what `edgetune.api.tune` raises, and UsageError for an expression whose shapes are not fixed.
+    or a list. Raises what `edgetune.api.tune` raises, and UsageError for an expression whose shapes are not fixed and
+    for `trials` that are no number.
     """
+    if not _is_count(trials):
+        raise UsageError(f"trials is {trials!r}: give a whole number of at least 0")
     model = read_model(TensorExpression(expression, inputs, dict(constants or {}), name))
     resolved = load_board(board)
     settings = Settings(
@@ -58,3 +62,7 @@ def tune(  # noqa: PLR0913  each is a keyword that a user writes by itself
         origins={},
     )
     return api.tune(settings, events=events, model=model)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -83,7 +83,9 @@ def plain_line(event: Event, unit: str = "us") -> str:
 
 def _round_line(data: dict[str, object], unit: str) -> str:
     trials, total = data.get("trials", 0), data.get("budget_trials")
-    parts = [f"{trials} of {total} trials" if total is not None else f"{trials} trials"]
+    parts = [f"{trials} trials" if total is None else f"{trials} of {total} trials"]
+    if total is not None and isinstance(trials, int) and isinstance(total, int) and trials > total:
+        parts = [f"{trials} trials are recorded, which is more than {total}"]
     task, best = data.get("task"), _number(data.get("best_us"))
     if task is not None:
         parts.append(f"{task} {f'{best:.2f} {unit}' if best is not None else 'not yet measured'}")

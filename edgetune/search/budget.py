@@ -7,6 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
+def with_shares(trials: int | None, used: int, kernels: int, new: int) -> int | None:
+    """Returns the limit of records with which each of `new` kernels, which have none, gets an equal share of `trials`.
+
+    Records of the other kernels may have used them all: `used` of `trials`, for `kernels` in all.
+    """
+    return None if trials is None else max(trials, used + new * (trials // kernels)) if new else trials
+
+
 @dataclass
 class TrialBudget:
     """Counts the records of the tasks, including failures and earlier runs, and the time of this run.

@@ -17,7 +17,7 @@ from typing import TypeVar
 from edgetune.errors import BoardLost, BoardUnavailable, KernelFailed
 from edgetune.events import Event
 from edgetune.records import Record, RecordStore
-from edgetune.search.budget import TrialBudget
+from edgetune.search.budget import TrialBudget, with_shares
 from edgetune.search.cost_model import CostModel
 from edgetune.search.measure_queue import Batch, MeasureQueue
 from edgetune.search.measuring import Measurer, MeasureRequest, RequestResult
@@ -97,7 +97,11 @@ class TuningLoop:
         self._history: list[Round] = [item for _, item in finished]
         doubted = [record for part in stored for record in below(part, options.min_trust)]
         self._doubted = {(record.workload, record.trace) for record in doubted}
-        self._budget = TrialBudget(options.trials, options.seconds, used=sum(map(len, stored)) - len(doubted))
+        used = sum(map(len, stored)) - len(doubted)
+        trials = with_shares(options.trials, used, len(stored), sum(not part for part in stored))
+        self._budget = TrialBudget(trials, options.seconds, used=used)
+        # What exceeds the user's number is for kernels that had no record.
+        self._for_new = {index for index, part in enumerate(stored) if not part} if trials != options.trials else set()
         self._line = MeasureQueue(rooms.measurer, store)
         self._searcher = ThreadPoolExecutor(1, thread_name_prefix="edgetune-search")
         self._report = Reporter(self._tasks, self._budget, events)
@@ -181,6 +185,7 @@ class TuningLoop:
             if room == 0 or self._all_stalled():
                 return None
             opened = [index for index, task in enumerate(self._tasks) if not task.exhausted and not task.excluded]
+            opened = [index for index in opened if index in self._for_new] if self._for_new else opened
             free = [index for index in opened if index not in busy] or opened
             index = next_task(
                 [progress.task.facts for progress in self._tasks],

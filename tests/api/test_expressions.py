@@ -34,6 +34,12 @@ def squared_product(x: te.Tensor, w: te.Tensor) -> te.Tensor:
     return te.compute((4, 32), lambda i, j: product[i, j] * product[i, j], name="squared")
 
 
+@pytest.mark.parametrize("trials", [-3, "8", 2.0, True, None])
+def test_trials_are_a_number(trials: object, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="give a whole number of at least 0"):
+        edgetune.tune(squared_product, {"x": ((4, 24), "float32")}, trials=trials, out=tmp_path)  # type: ignore[arg-type]
+
+
 @pytest.mark.long
 def test_an_expression_is_tuned_and_becomes_a_package_that_passes_its_own_test(tmp_path: Path) -> None:
     weights = np.random.default_rng(0).standard_normal((32, 24)).astype("f4")

@@ -92,6 +92,9 @@ def test_json_lines_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     first, second = (json.loads(line) for line in said.err.splitlines())
     assert (first["event"], first["trials"], second) == ("round", 64, {"event": "summary", "seconds": 1.0})
     assert plain_line(Event("phase", {"name": "import"})) == "import ..."
+    more: dict[str, object] = {"trials": 94, "budget_trials": 24}
+    assert plain_line(Event("round", more)) == "94 trials are recorded, which is more than 24"
+    assert plain_line(Event("round", more | {"budget_trials": 102})) == "94 of 102 trials"
     assert plain_line(Event("phase", {"name": "import", "seconds": 90.2})) == "import took 1m30s"
     lost = Event("board", {"board": "shelf-1", "what": "lost", "detail": "no answer within 5 s"})
     assert plain_line(lost) == "shelf-1: lost: no answer within 5 s"

@@ -30,7 +30,7 @@ from edgetune.graph.program import Kernel, Param
 from edgetune.records import Record, RecordKey, RecordStore
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.search import loop
-from edgetune.search.budget import TrialBudget
+from edgetune.search.budget import TrialBudget, with_shares
 from edgetune.search.cost_model import make_context
 from edgetune.search.loop import SearchParts, TuningLoop
 from edgetune.search.measuring import MeasureRequest, RequestResult, Starting
@@ -217,6 +217,30 @@ def test_nothing_is_measured_twice_and_a_finished_search_measures_nothing(tmp_pa
     assert third.again == 0
     assert outcome.measured == 0
     assert outcome.records == 70
+
+
+def test_a_new_kernel_gets_its_share_of_a_budget_that_others_have_used(tmp_path: Path) -> None:
+    tune(tmp_path / "db", TuneOptions(trials=30), chosen=kernels()[:1])
+    outcome, measurer = tune(tmp_path / "db", TuneOptions(trials=24), chosen=kernels()[:2])
+    assert {order.workload for order in measurer.calls if not order.again} == {kernels()[1].workload}
+    assert outcome.measured == 12
+    outcome, _ = tune(tmp_path / "db", TuneOptions(trials=24), chosen=kernels()[:2])
+    assert outcome.measured == 0
+
+
+@pytest.mark.parametrize(
+    ("trials", "used", "kernels", "new", "limit"),
+    [
+        (24, 94, 3, 1, 102),
+        (24, 94, 3, 0, 24),
+        (24, 4, 3, 1, 24),
+        (2, 2, 3, 1, 2),
+        (0, 0, 3, 3, 0),
+        (None, 9, 3, 1, None),
+    ],
+)
+def test_shares(trials: int | None, used: int, kernels: int, new: int, limit: int | None) -> None:
+    assert with_shares(trials, used, kernels, new) == limit
 
 
 @pytest.mark.long
