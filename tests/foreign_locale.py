@@ -10,6 +10,8 @@ import locale
 import subprocess
 from pathlib import Path
 
+from tests.missing_tools import require
+
 NAME = "tr_TR.UTF-8"
 
 
@@ -17,6 +19,7 @@ def turkish(folder: Path) -> dict[str, str]:
     """Make the locale in `folder`; return the variables that let programs find and use it."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / NAME).exists():
+        require("/usr/share/i18n/locales")
         subprocess.run(["localedef", "-i", "tr_TR", "-f", "UTF-8", str(folder / NAME)], check=True)
     return {"LOCPATH": str(folder), "LC_ALL": NAME}
 

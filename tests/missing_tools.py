@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -56,6 +57,12 @@ def require(place: str) -> None:
     """Leave the test out where `place`, a file or folder of `.ci/tools.txt`, is not there."""
     if not Path(place).exists():
         pytest.skip(f"{LEFT_OUT}{place}")
+
+
+def require_mounts() -> None:
+    """Leave the test out where this account may mount nothing, not even in a namespace of its own (unshare(1))."""
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip(f"{LEFT_OUT}the right to mount")
 
 
 class MissingTools:

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 
 from tests.acceptance.case import EXAMPLES, STRICT, command_line, edgetune, last_line, run, run_status
 from tests.acceptance.refusals import dense, refused, save
+from tests.missing_tools import require_mounts
 
 MODEL = EXAMPLES / "ds_cnn.onnx"
 OUT = ("--board", "host", "-o", "out")
@@ -120,6 +121,7 @@ def test_no_compiler(tmp_path: Path) -> None:
 def test_no_space_left(tmp_path: Path) -> None:
     room = tmp_path / "room"
     room.mkdir()
+    require_mounts()
     # A user namespace of its own may mount a disk of 64 kB; what is on it goes with the process.
     script = f'mount -t tmpfs -o size=64k none {room} && exec "$@"; exit 99'
     words = ["build", str(MODEL), "--board", "host", "-o", str(room / "out")]

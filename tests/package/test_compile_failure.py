@@ -12,6 +12,7 @@ from edgetune.package.diagnostics import compile_failure, first_diagnostic
 from edgetune.target.libc import lacks_libc, libc_package
 from tests import package_sample as sample
 from tests.acceptance.case import command_line, last_line, run_status
+from tests.missing_tools import LEFT_OUT, require_mounts
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,7 @@ def emitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def verify_after(emitted: Path, tmp_path: Path, mounts: str, *words: str, temporary: Path) -> tuple[int, str]:
     """Verify where `mounts` were mounted, in a namespace of its own."""
+    require_mounts()
     script = f'{mounts} && exec "$@"; exit 99'
     command = command_line("verify", emitted, *words)
     environment = {"TMPDIR": str(temporary)}
@@ -107,6 +109,8 @@ def test_what_is_a_failure_of_the_code(said: str, tmp_path: Path) -> None:
 )
 def test_the_package_of_the_libc(cc: str, flags: tuple[str, ...], package: str) -> None:
     assert libc_package(cc, flags) == package
+    if not any(Path("/var/lib/apt/lists").glob("*Packages*")):
+        pytest.skip(f"{LEFT_OUT}the lists of apt's packages (apt-get update)")
     known = subprocess.run(["apt-cache", "show", package], capture_output=True, text=True, check=False)
     assert f"Package: {package}" in known.stdout
 
