@@ -19,6 +19,7 @@ _MOST_ITERATIONS = 256
 def unrolled_if(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, str]) -> bool:
     """Replaces `node` by the branch taken or, for an unknown condition, by both and a selection of their results.
 
+    A branch with a node that cannot have inputs of these shapes ends every run that takes it: the other one is taken.
     False where the condition is not constant and the shapes of the results differ.
     """
     condition = evaluator.constants.get(node.input[0])
@@ -31,8 +32,22 @@ def unrolled_if(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, str
 
 def _chosen(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, str]) -> bool:
     attributes = _attributes(node)
-    before = len(evaluator.nodes)
-    taken, other = (_run_body(evaluator, attributes[b], [], scope) for b in ("then_branch", "else_branch"))
+    before, misfits = len(evaluator.nodes), len(evaluator.misfits)
+    results: list[list[str]] = []
+    unfit: list[list[str]] = []
+    for branch in ("then_branch", "else_branch"):
+        start = len(evaluator.nodes)
+        results.append(_run_body(evaluator, attributes[branch], [], scope))
+        unfit.append(evaluator.misfits[misfits:])
+        del evaluator.misfits[misfits:]
+        if unfit[-1]:
+            del evaluator.nodes[start:]
+    (taken, other), wrong = results, [bool(one) for one in unfit]
+    if wrong[0] != wrong[1]:
+        evaluator.settled[node.output[0]] = (wrong[1], unfit[wrong[1]][0])
+        _alias(evaluator, results[wrong[0]], list(node.output))
+        return True
+    evaluator.misfits.extend(unfit[0])
     shapes = [[static_shape(n, evaluator.types) for n in names] for names in (taken, other)]
     if None in shapes[0] or shapes[0] != shapes[1]:
         del evaluator.nodes[before:]

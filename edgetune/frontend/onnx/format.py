@@ -123,12 +123,14 @@ class LoadedOnnx(Model):
         """Outputs by an evaluator of ONNX, or by the program itself where only it knows an operator.
 
         For a model with a registered operator, an event reports that: such outputs show that the C computes what the
-        expression says, not that the expression is right.
+        expression says, not that the expression is right. Another one reports branches that are never taken.
         """
         from edgetune.frontend.onnx.custom import registered_in
         from edgetune.frontend.onnx.reference import choose_evaluator, evaluate_model
         from edgetune.graph.evaluate import EVALUATOR, evaluate_program
 
+        for message in self.model.settled:
+            events(Event("warning", {"message": message}))
         custom = registered_in(self.model)
         if not custom:
             return evaluate_model(self.model, feeds), choose_evaluator(self.model)

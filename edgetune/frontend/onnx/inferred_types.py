@@ -14,7 +14,14 @@ from onnx import helper, numpy_helper, shape_inference
 
 # ONNX's shape inference gets constants up to this many elements, because it reads shapes, axes and the like.
 _SHAPE_LIKE = 4096
+_SHAPES_REFUSED = "ShapeInferenceError"
+"""How ONNX marks an error about extents; its other errors are about types, which decompositions may extend."""
+
 Types = Mapping[str, onnx.TypeProto]
+
+
+class UnfitInputsError(ValueError):
+    """ONNX's definition of an operator refuses the shapes of its inputs; the message is ONNX's own."""
 
 
 def inferred_types(
@@ -27,7 +34,8 @@ def inferred_types(
 ) -> dict[str, onnx.TypeProto]:
     """Known types of the outputs of `node`, from the `types` and `constants` of its inputs, by name; may be empty.
 
-    An output that by definition has the type of an input has it here too, whatever type that is.
+    An output that by definition has the type of an input has it here too, whatever type that is. Raises
+    UnfitInputsError where the operator cannot have inputs of these shapes.
     """
     if schema is None or any(i and i not in types for i in node.input):
         return {}
@@ -45,13 +53,23 @@ def inferred_types(
         found: dict[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
             schema, node, known, data, opset_imports=list(opsets), ir_version=ir_version
         )
-    except (shape_inference.InferenceError, onnx.checker.ValidationError, ValueError):  # ValueError: not a type of ONNX
+    except shape_inference.InferenceError as error:
+        # The names of a nested graph are not those of `types`, and stand-ins have types of their own.
+        if not nested and not foreign and _SHAPES_REFUSED in str(error):
+            raise UnfitInputsError(_reason(error)) from None
+        return {}
+    except (onnx.checker.ValidationError, ValueError):  # ValueError: not a type of ONNX
         return {}  # nodes that depend on these types stay unchanged
     own = {variable: types[name].tensor_type.elem_type for name, (_, variable) in foreign.items()}
     for name, variable in _paired(node.output, schema.outputs):
         if variable in own and name in found:
             found[name] = _retyped(found[name], own[variable])
     return found
+
+
+def _reason(error: Exception) -> str:
+    """What ONNX's inference says, without the places in its own code."""
+    return str(error).strip().splitlines()[0].rpartition(_SHAPES_REFUSED + "]")[2].strip() or "their shapes are wrong"
 
 
 def _foreign(node: onnx.NodeProto, schema: onnx.defs.OpSchema, types: Types) -> dict[str, tuple[int, str]]:

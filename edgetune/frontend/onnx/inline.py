@@ -15,11 +15,12 @@ import numpy as np
 import onnx
 from onnx import helper, inliner, numpy_helper
 
+from edgetune.errors import ModelError
 from edgetune.frontend.onnx.control_flow import unrolled_if, unrolled_loop, unrolled_scan
 from edgetune.frontend.onnx.decompositions import DECOMPOSITIONS
 from edgetune.frontend.onnx.decompositions.builder import Builder
 from edgetune.frontend.onnx.domains import is_onnx
-from edgetune.frontend.onnx.inferred_types import inferred_types
+from edgetune.frontend.onnx.inferred_types import UnfitInputsError, inferred_types
 from edgetune.frontend.onnx.large_tensors import LARGE, Weights, is_stand_in, stand_in, value_of
 from edgetune.frontend.onnx.node_values import constant_value
 from edgetune.frontend.onnx.sub_byte_types import storage, store_interface, written_out
@@ -123,16 +124,24 @@ def simplify(
 
     `has_converter` says which operators may stay; `kept` are initializers that must not be folded;
     `weights` are the arrays of the stand-ins among the initializers. Those of the new model are returned with it.
+    Raises ModelError for a node that cannot have inputs of these shapes, and UnsupportedOperator where a decomposition
+    lacks a form.
     """
     if proto.functions:
         proto = inliner.inline_local_functions(with_defaults(proto))
     evaluator = Evaluator(proto, has_converter, frozenset(kept), weights or {})
     evaluator.run(proto.graph.node, {}, "")
+    for misfit in evaluator.misfits:
+        raise ModelError(f"{misfit}; give inputs of other sizes, or export the model again")
     return evaluator.model()
 
 
 class Evaluator:
-    """Evaluates a graph in order; `constants` and `types` hold what is known of every value so far."""
+    """Evaluates a graph in order; `constants` and `types` hold what is known of every value so far.
+
+    `misfits` says in words which nodes cannot have inputs of the shapes they get. `settled` holds, by its first output,
+    which branch an If takes because the other one has such a node, and why.
+    """
 
     def __init__(
         self,
@@ -153,6 +162,8 @@ class Evaluator:
         self.types: dict[str, onnx.TypeProto] = {i.name: i.type for i in self.proto.graph.input}
         self.constants: dict[str, np.ndarray] = {}
         self.from_file = {i.name: i for i in proto.graph.initializer}
+        self.misfits: list[str] = []
+        self.settled: dict[str, tuple[bool, str]] = {}
         self._fresh = 0
         for initializer in proto.graph.initializer:
             if initializer.name not in self.kept:
@@ -171,7 +182,7 @@ class Evaluator:
                 if output:
                     scope.setdefault(output, prefix + output)
                 node.output.append(scope.get(output, output))
-            self._node(node, scope)
+            self._node(node, scope, original)
 
     def prefix(self) -> str:
         """A prefix that no value has used before."""
@@ -207,7 +218,8 @@ class Evaluator:
             return onnx.defs.get_schema(node.op_type, domain)
         return None
 
-    def _node(self, node: onnx.NodeProto, scope: Scope) -> None:
+    def _node(self, node: onnx.NodeProto, scope: Scope, original: onnx.NodeProto | None = None) -> None:
+        """Evaluates `node`; `original` is the one of the model, or of a definition, where no rule of ours wrote it."""
         if not is_onnx(node):
             # All rules below use only the operator's name, which has another meaning in another domain.
             self.nodes.append(node)
@@ -228,7 +240,14 @@ class Evaluator:
         if node.op_type in _CONTROL and _CONTROL[node.op_type](self, node, scope):
             return
         schema = self.schema(node)
-        types = self._inferred(node, schema)
+        try:
+            types = self._inferred(node, schema)
+        except UnfitInputsError as error:
+            if original is not None and (node.op_type in DECOMPOSITIONS or self._stays(node)):
+                shown = original.name or next(iter(original.output), "unnamed")
+                self.misfits.append(f"operator {node.op_type} (node {shown!r}) does not fit its inputs ({error})")
+                return
+            types = {}
         if self._replaced(node, schema):
             # Types from the node's definition, where its replacement gave none.
             for name, found in types.items():

@@ -11,15 +11,17 @@ from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 
+import numpy as np
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
-from onnx import TensorProto, helper, shape_inference
+from onnx import TensorProto, helper, numpy_helper, shape_inference
 
-from edgetune.errors import DynamicShape, ModelError
+from edgetune.errors import DynamicShape, ModelError, UnsupportedOperator
 from edgetune.frontend.model_format import OpenShape, Shapes
 from edgetune.frontend.onnx.external_data import ExternalData, element_bits, external_tensors, tensors
 from edgetune.frontend.onnx.free_axes import free_input, proposed_shapes
+from edgetune.frontend.onnx.inline import Evaluator
 from edgetune.frontend.onnx.large_tensors import Weights, as_inputs, take_in
 from edgetune.frontend.onnx.other_formats import require_model_file
 
@@ -79,7 +81,7 @@ class OnnxModel:
     """A model as read: the graph with fixed input shapes, its default opset and its hash (`ExternalData.sha256`).
 
     No tensor of `proto` is in another file, but large ones are stand-ins for the arrays of `weights`, by name
-    (`edgetune.frontend.onnx.large_tensors`).
+    (`edgetune.frontend.onnx.large_tensors`). `settled` tells which branches its shapes rule out.
     """
 
     proto: onnx.ModelProto
@@ -87,6 +89,7 @@ class OnnxModel:
     sha256: str
     name: str
     weights: Weights = field(default_factory=dict)
+    settled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -198,7 +201,47 @@ def model_from_proto(
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(f"{where} is not a valid ONNX model ({reason}); export it again") from None
     versions = [o.version for o in proto.opset_import if o.domain in {"", "ai.onnx"}]
-    return OnnxModel(proto, versions[0] if versions else 1, sha256, name, weights)
+    proto, settled = _with_settled_branches(proto, weights)
+    return OnnxModel(proto, versions[0] if versions else 1, sha256, name, weights, settled)
+
+
+def _with_settled_branches(proto: onnx.ModelProto, weights: Weights) -> tuple[onnx.ModelProto, tuple[str, ...]]:
+    """`proto`, whose input shapes are fixed, without the branches that they rule out; a sentence for each of these.
+
+    A model for audio of two rates has a branch for each, and a chunk of one rate does not fit the other branch. A run
+    that takes such a branch ends with an error, in every runtime. So the model, its reference and its C never take it.
+    """
+    chosen = [node for node in proto.graph.node if node.op_type == "If"]
+    if not chosen:
+        return proto, ()
+    evaluator = Evaluator(proto, lambda _: True, frozenset(), weights)
+    try:
+        evaluator.run(proto.graph.node, {}, "")
+    except UnsupportedOperator:  # the import refuses it in its own words
+        return proto, ()
+    result, said = onnx.ModelProto(), []
+    result.CopyFrom(proto)
+    for node in result.graph.node:
+        if node.op_type != "If" or node.output[0] not in evaluator.settled:
+            continue
+        value, misfit = evaluator.settled[node.output[0]]
+        condition = evaluator.prefix() + "condition"
+        result.graph.initializer.append(numpy_helper.from_array(np.array(value), condition))
+        node.input[0] = condition
+        _fill(node, "then_branch" if value else "else_branch")
+        said.append(
+            f"the If that makes {node.output[0]!r} always takes its {'then' if value else 'else'} branch: in the other "
+            f"one, {misfit}"
+        )
+    return result, tuple(said)
+
+
+def _fill(node: onnx.NodeProto, chosen: str) -> None:
+    """Makes both branches of an If the `chosen` one: ONNX Runtime refuses a branch even where it is never taken."""
+    (taken,) = (attribute.g for attribute in node.attribute if attribute.name == chosen)
+    for attribute in node.attribute:
+        if attribute.name != chosen:
+            attribute.g.CopyFrom(taken)
 
 
 def real_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
