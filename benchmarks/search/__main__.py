@@ -1,7 +1,7 @@
 """Tunes operators through `edgetune.tune` and times their packages beside a peer, in turns: a table in Markdown.
 
-python -m benchmarks.search [--cases quick|full|second|losses|unforeseen|held-out|small-extents|later|fields|everyday|
-                                    NAME,...]
+python -m benchmarks.search [--cases quick|full|second|losses|published|unforeseen|held-out|small-extents|later|fields|
+                                    everyday|NAME,...]
                             [--peer pytorch|meta_schedule] [--trials N] [--out DIR] [--again] [--picture FILE]
 
 The peer is PyTorch, or TVM's stock meta_schedule, which tunes with 256 trials of its own for minutes a case.
@@ -214,8 +214,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--cases",
         default="quick",
-        help="quick, full, second, losses, unforeseen, held-out, small-extents, later, fields, everyday, "
-        "or names with commas",
+        help="quick, full, second, losses, published, unforeseen, held-out, small-extents, later, fields, "
+        "everyday, or names with commas",
     )
     parser.add_argument("--peer", choices=PEERS, default=PEERS[0])
     parser.add_argument("--trials", type=int, default=64)

@@ -18,6 +18,7 @@ from benchmarks.search.held_out import held_out
 from benchmarks.search.later import later
 from benchmarks.search.losses import losses
 from benchmarks.search.paper_operators import is_quick, paper_operators
+from benchmarks.search.published import published
 from benchmarks.search.small_extents import small_extents
 from benchmarks.search.unforeseen import unforeseen
 from edgetune.errors import UsageError
@@ -36,7 +37,9 @@ def _everyday() -> Iterator[Expression]:
         yield from cases()
 
 
-_WITHOUT_PEER = {
+_LISTS = {
+    "losses": losses,
+    "published": published,
     "unforeseen": unforeseen,
     "held-out": held_out,
     "small-extents": small_extents,
@@ -48,7 +51,7 @@ _WITHOUT_PEER = {
 
 @cache
 def _by_name() -> dict[str, Expression]:
-    lists = (paper_operators, losses, *_WITHOUT_PEER.values())
+    lists = (paper_operators, *_LISTS.values())
     return {case.name: case for cases in lists for case in cases()}
 
 
@@ -58,7 +61,7 @@ def expression_named(name: str) -> Expression:
 
 
 def names_of(selection: str) -> Iterator[str]:
-    """The names of a selection: "quick", "full", "second", "losses", a list without a peer ("held-out"), or names.
+    """The names of a selection: "quick", "full", "second", another list ("held-out"), or names.
 
     The "second" are the second shapes of all operators, batch 1. Names are separated by commas; the start of a name
     stands for all of its cases, as "t2d".
@@ -68,11 +71,8 @@ def names_of(selection: str) -> Iterator[str]:
     if selection in ("quick", "full"):
         yield from (case.name for case in paper_operators() if selection == "full" or is_quick(case.name))
         return
-    if selection == "losses":
-        yield from (case.name for case in losses())
-        return
-    if selection in _WITHOUT_PEER:
-        yield from (case.name for case in _WITHOUT_PEER[selection]())
+    if selection in _LISTS:
+        yield from (case.name for case in _LISTS[selection]())
         return
     if selection == "second":
         yield from (name for name in _by_name() if name.endswith("_2_b1"))

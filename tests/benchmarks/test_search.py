@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -13,22 +15,32 @@ from tvm import te
 
 from benchmarks.search import accuracy, compile_times
 from benchmarks.search.cases import expression_named, names_of
-from benchmarks.search.paper_operators import MOST_OPERATIONS, Window, capsule, convolution, norm, scores, transposed
+from benchmarks.search.expression import Expression
+from benchmarks.search.paper_operators import (
+    MOST_OPERATIONS,
+    Window,
+    capsule,
+    convolution,
+    depthwise,
+    norm,
+    scores,
+    transposed,
+)
 from benchmarks.search.picture import picture
+from benchmarks.search.published import by_channel, capsules, grouped, spread
 from benchmarks.search.table import CaseResult, markdown
 from edgetune.errors import UsageError
+from edgetune.frontend.tensor_expression.kernel import program_from_te
+from edgetune.graph.evaluate import evaluate_program
 from edgetune.target.target import load_target
 
 
-def computed(case: object) -> np.ndarray:
-    """The output of an expression, by TVM's LLVM back end."""
-    from benchmarks.search.expression import Expression
-
-    assert isinstance(case, Expression)
+def computed(case: Expression, values: Mapping[str, np.ndarray] | None = None) -> np.ndarray:
+    """The output of an expression, by TVM's LLVM back end; its own values where none are given."""
     shapes = {**case.inputs, **case.constants}
     places = [te.placeholder(shape, "float32", name=name) for name, shape in shapes.items()]
     function = tvm.compile(te.create_prim_func([*places, case.compute(*places)]), target="llvm")
-    arrays = [tvm.runtime.tensor(value) for value in case.values(shapes).values()]
+    arrays = [tvm.runtime.tensor(value) for value in (values or case.values(shapes)).values()]
     output = tvm.runtime.tensor(np.zeros(case.output, np.float32))
     function(*arrays, output)
     return np.asarray(output.numpy())
@@ -74,6 +86,38 @@ def test_norm_scores_and_groups_follow_their_definitions() -> None:
     values = case.values({**case.inputs, **case.constants})
     x, w = values["x"].reshape(4, 2, 2), values["w"].reshape(2, 2, 3)
     np.testing.assert_allclose(computed(case).reshape(4, 2, 3), np.einsum("lgc,cgd->lgd", x, w), rtol=1e-4, atol=1e-5)
+
+
+SMALL: dict[str, tuple[Callable[..., Expression], Callable[..., Expression], tuple[Any, ...]]] = {
+    "c1d": (grouped, convolution, ((64,), (16, 32), Window(3, 2, 1))),
+    "c2d": (grouped, convolution, ((14, 14), (16, 32), Window(3, 1, 1))),
+    "c2d_of_one": (grouped, convolution, ((14, 14), (16, 32), Window(1, 1, 0))),
+    "c3d": (grouped, convolution, ((4, 8, 8), (8, 32), Window(3, 1, 1))),
+    "dil": (grouped, convolution, ((14, 14), (16, 32), Window(3, 1, 1, 2))),
+    "grp": (grouped, convolution, ((14, 14), (16, 32), Window(3, 1, 1), 4)),
+    "dep": (by_channel, depthwise, (14, 32, 3, 1, 1)),
+    "t2d": (spread, transposed, (8, (16, 8), 4, 2, 1)),
+    "cap": (capsules, capsule, (8, (8, 16), 3, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_what_a_paper_publishes_is_computed_as_the_plain_form_is(kind: str) -> None:
+    """Several ended with an error of numpy: of one group, each channel divided by all of them is 0."""
+    published, plain, shape = SMALL[kind]
+    case, other = published("p", *shape), plain("p", 1, *shape)
+    given = {name: (extents, "float32") for name, extents in case.inputs.items()}
+    program = program_from_te(case.compute, given, case.values(case.constants), "p")
+    (found,) = evaluate_program(program, [case.values(case.inputs)])[0].values()
+    values = {**other.values(other.inputs), "w": case.values(case.constants)["w"].reshape(other.constants["w"])}
+    np.testing.assert_allclose(found, computed(other, values), rtol=1e-4, atol=1e-4)
+
+
+def test_the_channels_of_one_group_do_not_depend_on_the_lanes() -> None:
+    """Where they seem to, vectors of results would gather their elements."""
+    case = grouped("p", (14, 14), (16, 32), Window(3, 1, 1))
+    program = program_from_te(case.compute, {"x": (case.inputs["x"], "float32")}, case.values(case.constants), "p")
+    assert "PadInput[v_n, v_i0 + v_r0, v_i1 + v_r1, v_rc]" in program.kernels[0].function.script()
 
 
 @pytest.mark.parametrize("name", [*names_of("unforeseen"), *names_of("later")])

@@ -1,12 +1,14 @@
 """Normal form of a tensor expression's function: what schedules and printer treat best; sums may round otherwise.
 
-Six rewrites. A reduction over no axis, or over axes of one step, is its only term. Terms of a sum are multiplied by the
-reciprocal of a constant that divides them, as in a mean: that is part of a multiply-add, and rounds a term by 1 ULP, as
-another order of the sum does. A reduction axis that runs backwards through a constant, as in `w[2 - k]`, runs forwards:
-then the constant can be packed. In a reduction, a condition (`if_then_else`) on the last axis of the results, or on
-both a result and a term, becomes a selection where no element outside a tensor is read, and no integer divides: vectors
-compute both sides and select by lane, and whole tiles are skipped (`schedule/sketches/idle_steps.py`). Other conditions
-stay, for a branch saves work. A stage called "root" gets another name: TVM's schedules have a block of that name.
+Seven rewrites. Quotients, remainders and limits leave an index where they change it at no place, as `c // 64 * 8` of 64
+channels in one group. A reduction over no axis, or over axes of one step, is its only term. Terms of a sum are
+multiplied by the reciprocal of a constant that divides them, as in a mean: that is part of a multiply-add, and rounds a
+term by 1 ULP, as another order of the sum does. A reduction axis that runs backwards through a constant, as in
+`w[2 - k]`, runs forwards: then the constant can be packed. In a reduction, a condition (`if_then_else`) on the last
+axis of the results, or on both a result and a term, becomes a selection where no element outside a tensor is read, and
+no integer divides: vectors compute both sides and select by lane, and whole tiles are skipped
+(`schedule/sketches/idle_steps.py`). Other conditions stay, for a branch saves work. A stage called "root" gets another
+name: TVM's schedules have a block of that name.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from edgetune.schedule.sketches.places import divides_by_integer
 
 _REDUCTION = 2  # tirx.IterVar.CommReduce
 _FLOATS = ("float32", "float64")
+_STEPS = (tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max)
 _FAR = 100
 """The exponent from which on the reciprocal of a constant may not be a normal number."""
 
@@ -33,7 +36,7 @@ def normal_form(function: PrimFunc, constants: Collection[int]) -> PrimFunc:
     weights = [function.params[number] for number in constants]
 
     def rewrite(block: SBlock) -> SBlock:
-        return _with_selections(_forwards(_without_divisors(_without_sum(block)), weights))
+        return _with_selections(_forwards(_without_divisors(_without_sum(_with_plain_indices(block))), weights))
 
     plain = tvm_ffi.structural_map(function, [(s_tir.SBlockRealize, _without_single_terms), (tirx.For, _without_step)])
     return tvm_ffi.structural_map(plain, (s_tir.SBlock, rewrite))
@@ -63,6 +66,42 @@ def _without_step(loop: For) -> Stmt:
     tvm_ffi.structural_walk(loop.body, (ir.Var, read.append))
     once = isinstance(loop.extent, tirx.IntImm) and int(loop.extent.value) == 1
     return loop.body if once and not any(one.same_as(loop.loop_var) for one in read) else loop
+
+
+def _with_plain_indices(block: SBlock) -> SBlock:
+    """`block` whose indices are simplified where fewer quotients, remainders, minima and maxima are left."""
+    analyzer = _analyzer(block)
+
+    def steps(index: Expr) -> int:
+        return sum(isinstance(node, _STEPS) for node in expressions(index))
+
+    def plain(index: Expr) -> Expr:
+        before = steps(index)
+        simpler = analyzer.simplify(index) if before else index
+        return simpler if steps(simpler) < before else index
+
+    def load(node: BufferLoad) -> BufferLoad:
+        indices = [plain(index) for index in node.indices]
+        same = all(new.same_as(old) for new, old in zip(indices, node.indices, strict=True))
+        return node if same else tirx.BufferLoad(node.source, indices)
+
+    def region(item: Node) -> Node:
+        starts = [plain(one.min) for one in item.region]
+        if all(new.same_as(one.min) for new, one in zip(starts, item.region, strict=True)):
+            return item
+        pairs = zip(starts, item.region, strict=True)
+        return tirx.BufferRegion(item.source, [ir.Range.from_min_extent(start, one.extent) for start, one in pairs])
+
+    body = tvm_ffi.structural_map(block.body, (ir.TensorLoad, load))
+    return _remade(block, [region(item) for item in block.reads], body)
+
+
+def _analyzer(block: SBlock) -> sym.Analyzer:
+    """What knows the extents of the axes of `block`."""
+    made = sym.Analyzer()
+    for one in block.iter_vars:
+        made.bind(one.var, one.dom)
+    return made
 
 
 def _without_sum(block: SBlock) -> SBlock:
@@ -144,9 +183,7 @@ def _substituted(node: Node, axis: IterVar, value: Expr) -> Node:
 
 def _reversed(block: SBlock, axis: IterVar) -> SBlock:
     place = axis.dom.extent - 1 - axis.var
-    analyzer = sym.Analyzer()
-    for one in block.iter_vars:
-        analyzer.bind(one.var, one.dom)
+    analyzer = _analyzer(block)
 
     def simplified(index: Expr) -> Expr:
         return analyzer.simplify(index) if mentions(index, axis.var) else index
@@ -165,9 +202,7 @@ def _reversed(block: SBlock, axis: IterVar) -> SBlock:
 
 def _with_selections(block: SBlock) -> SBlock:
     """`block` whose conditions are selections, where both sides read elements inside their tensors."""
-    analyzer = sym.Analyzer()
-    for one in block.iter_vars:
-        analyzer.bind(one.var, one.dom)
+    analyzer = _analyzer(block)
 
     def inside(load: BufferLoad) -> bool:
         pairs = zip(load.indices, load.source.ty.shape, strict=True)

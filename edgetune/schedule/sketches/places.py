@@ -42,44 +42,46 @@ DIVISIONS: dict[type, Callable[[Places, Places], Places]] = {
 def kind_at(node: Expr, lane: Var, places: Places) -> Places | None:
     """A number for each place, which is the same where `node` can be replaced alike; None for other nodes."""
     if type(node) in COMPARISONS:
-        found = _evaluated(node, lane, places)
+        found = integers_at(node, {lane: places})
         return None if found is None else found.astype(np.int64)
     if type(node) in DIVISIONS and isinstance(node.b, tirx.IntImm) and int(node.b.value) > 0:
-        found = _evaluated(node.a, lane, places)
+        found = integers_at(node.a, {lane: places})
         return None if found is None else found // int(node.b.value)
     if isinstance(node, tirx.Min | tirx.Max):
-        one, other = (_evaluated(side, lane, places) for side in (node.a, node.b))
+        one, other = (integers_at(side, {lane: places}) for side in (node.a, node.b))
         return None if one is None or other is None else (one < other).astype(np.int64)
     return None
-
-
-def _evaluated(node: Expr, lane: Var, places: Places) -> Places | None:
-    """The integers that `node` is at `places` of the axis `lane`; None where it depends on anything else."""
-    found = integers_at(node, {lane: places})
-    return None if found is None else np.broadcast_to(found, places.shape)
 
 
 def integers_at(node: Expr, places: Mapping[Var, Places]) -> Places | None:
     """The integers, or truth values, that `node` is at `places` of axes, which broadcast against each other.
 
-    None where it depends on anything else, or divides by less than 1.
+    One for each combination of places, whether they change it or not. None where it depends on anything else, or
+    divides by less than 1.
     """
+    found = _integers_at(node, places)
+    shape = np.broadcast_shapes(*(known.shape for known in places.values()))
+    return None if found is None else np.broadcast_to(found, shape)
+
+
+def _integers_at(node: Expr, places: Mapping[Var, Places]) -> Places | None:
     if isinstance(node, tirx.IntImm):
         return np.asarray(int(node.value))
     if isinstance(node, ir.Var):
         return next((known for axis, known in places.items() if node.same_as(axis)), None)
     if isinstance(node, tirx.Not):
-        inner = integers_at(node.a, places)
+        inner = _integers_at(node.a, places)
         return None if inner is None else np.logical_not(inner)
     if isinstance(node, tirx.Cast) and str(node.ty.dtype) in {"int32", "int64"}:
-        return integers_at(node.value, places)
+        return _integers_at(node.value, places)
     if isinstance(node, tirx.Select):
-        chosen, one, other = (integers_at(part, places) for part in (node.condition, node.true_value, node.false_value))
+        parts = (node.condition, node.true_value, node.false_value)
+        chosen, one, other = (_integers_at(part, places) for part in parts)
         return None if chosen is None or one is None or other is None else np.where(chosen, one, other)
     operation = _ARITHMETIC.get(type(node)) or COMPARISONS.get(type(node)) or DIVISIONS.get(type(node))
     if operation is None:
         return None
-    one, other = (integers_at(side, places) for side in (node.a, node.b))
+    one, other = (_integers_at(side, places) for side in (node.a, node.b))
     if one is None or other is None or (type(node) in DIVISIONS and bool(np.any(other <= 0))):
         return None
     return operation(one, other)
