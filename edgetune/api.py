@@ -39,6 +39,8 @@ from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.verify import NO_CASES, VerifyReport
 
 if TYPE_CHECKING:
+    from _typeshed import StrPath
+
     from edgetune.pipeline.tune_and_build import PackageBuild
     from edgetune.search.outcome import TuneOutcome
 
@@ -142,7 +144,7 @@ def _verified(package: Path, settings: Settings, events: Events, *, interrupted:
 
 
 def verify(
-    package: Path, board: str | None, model: Path | None = None, events: Events = lambda _: None
+    package: StrPath, board: str | None, model: StrPath | None = None, events: Events = lambda _: None
 ) -> VerifyReport:
     """Compiles `package`, runs its self-test on `board`, and compares its outputs with the reference.
 
@@ -153,6 +155,7 @@ def verify(
     this machine, is held. Raises PackageInvalid, ToolchainMissing, CompileFailed, SelfTestFailed, WrongResult,
     BoardBusy (where another run holds the lock), and BoardUnavailable and its subclasses.
     """
+    package, model = Path(package), None if model is None else Path(model)
     manifest = read_manifest(package)
     resolved = _resolve(board, manifest, events)
     if model is not None:
@@ -234,12 +237,13 @@ def _resolve(board: str | None, manifest: dict[str, Any], events: Events) -> Res
     return None
 
 
-def bench(package: Path, board: str | None, events: Events = lambda _: None) -> BenchReport:
+def bench(package: StrPath, board: str | None, events: Events = lambda _: None) -> BenchReport:
     """Times `package` as a whole and layer by layer, on the machine where `verify` would run it.
 
     The board (or this machine) is locked while the benchmark runs: a search waits for the benchmark, and the benchmark
     for a search. Raises the errors of `verify`.
     """
+    package = Path(package)
     resolved = _resolve(board, read_manifest(package), events)
     boards = _boards_elsewhere(resolved)
     if resolved is None or not boards:
@@ -253,9 +257,9 @@ def bench(package: Path, board: str | None, events: Events = lambda _: None) -> 
     )
 
 
-def explain(package: Path, kernel: str) -> Explanation:
+def explain(package: StrPath, kernel: str) -> Explanation:
     """Returns the provenance of a kernel of `package`; raises PackageInvalid when it has no such kernel."""
-    return explain_package.explain(package, kernel)
+    return explain_package.explain(Path(package), kernel)
 
 
 def _mind_threads(settings: Settings, events: Events) -> None:

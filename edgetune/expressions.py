@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from edgetune import api
 from edgetune.api import TuneResult
+from edgetune.config.database_location import DatabaseUrl, as_location
 from edgetune.config.settings import DEFAULT_DB, Settings
 from edgetune.errors import UsageError
 from edgetune.frontend.tensor_expression.format import TensorExpression
 from edgetune.pipeline.boards import load_board
 from edgetune.pipeline.model_formats import read_model
 from edgetune.pipeline.on_board import Events
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
 
 Shape = tuple[Sequence[int], str]
 
@@ -29,16 +33,17 @@ def tune(  # noqa: PLR0913  each is a keyword that a user writes by itself
     board: str = "host",
     trials: int = 64,
     seed: int = 0,
-    db: Path | None = None,
-    out: Path | None = None,
+    db: StrPath | DatabaseUrl | None = None,
+    out: StrPath | None = None,
     events: Events = lambda _: None,
 ) -> TuneResult:
     """Searches for the fastest schedule of `expression` on `board` and writes it as a package.
 
     `inputs` gives shape and numpy dtype name by parameter name, `constants` the weights, which are packed as the
-    winning schedule wants them. `expression(*inputs, *constants)` gets `te.Tensor`s in that order and returns one,
-    or a list. Raises what `edgetune.api.tune` raises, and UsageError for an expression whose shapes are not fixed and
-    for `trials` that are no number.
+    winning schedule wants them. `db` is the file of the records, or a URL; `out` is the folder of the package.
+    `expression(*inputs, *constants)` gets `te.Tensor`s in that order and returns one, or a list. Raises what
+    `edgetune.api.tune` raises, and UsageError for an expression whose shapes are not fixed and for `trials` that are
+    no number.
     """
     if not _is_count(trials):
         raise UsageError(f"trials is {trials!r}: give a whole number of at least 0")
@@ -56,8 +61,8 @@ def tune(  # noqa: PLR0913  each is a keyword that a user writes by itself
         flash_limit=None,
         seed=seed,
         threads=1,
-        db=db or DEFAULT_DB,
-        out=out or Path("build", name),
+        db=DEFAULT_DB if db is None else as_location(db),
+        out=Path(out) if out else Path("build", name),
         shapes={},
         origins={},
     )

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import parse_qs, urlsplit
+
+from edgetune.errors import UsageError
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
 
 _SCHEMES = ("postgresql", "postgres")
 
@@ -64,3 +69,13 @@ def database_location(text: str, folder: Path) -> DatabaseLocation:
         raise ValueError(
             f"names the folder of a user who does not exist: write the path in full, not {text!r}"
         ) from error
+
+
+def as_location(given: StrPath | DatabaseUrl) -> DatabaseLocation:
+    """What a caller of the Python interface gives: a path, or a URL as text. Raises UsageError for another URL."""
+    if not isinstance(given, str):
+        return given if isinstance(given, DatabaseUrl) else Path(given)
+    try:
+        return database_location(given, Path())
+    except ValueError as error:
+        raise UsageError(f"the records database {error}") from None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
-from edgetune.config.database_location import Branch, DatabaseLocation, DatabaseUrl, database_location
+from edgetune.config.database_location import Branch, DatabaseLocation, DatabaseUrl, as_location, database_location
 from edgetune.config.environment import VARIABLE_NAMES, read_environment
 from edgetune.config.naming import package_name, package_version
 from edgetune.config.project import PROJECT_FILE, USER_FILE, ProjectFile, UserFile
@@ -20,6 +20,9 @@ from edgetune.target.preferences import Grade, Layout, Precision, Preferences, R
 from edgetune.yaml_reader.checked import check_document
 from edgetune.yaml_reader.source import YamlDocument, load_yaml
 
+if TYPE_CHECKING:
+    from _typeshed import StrPath
+
 Shapes = Mapping[str, tuple[int, ...]]
 
 DEFAULT_SECONDS = 1800.0
@@ -29,7 +32,7 @@ DEFAULT_FLAVOURS = ("make", "cmake")
 
 @dataclass(frozen=True)
 class CommandLineFlags:
-    """Values of the command line; None (or empty) for a flag that was not given."""
+    """Values of the command line; None (or empty) for a flag that was not given. Paths may be given as text."""
 
     model: Path | None = None
     board: str | None = None
@@ -49,10 +52,13 @@ class CommandLineFlags:
     flavours: tuple[str, ...] = ()
     package_version: str | None = None
 
+    def __post_init__(self) -> None:
+        _convert_paths(self)
+
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings of ``tune`` and ``build``, validated; paths are absolute.
+    """All settings of ``tune`` and ``build``, validated; paths are absolute. Paths may be given as text.
 
     Exactly one of ``budget_trials`` (candidates over all tasks) and ``budget_seconds`` is set. ``ram_limit`` and
     ``flash_limit`` are bytes. ``shapes`` maps input names to fixed shapes. ``origins`` says for each field where its
@@ -90,10 +96,21 @@ class Settings:
     precision: Precision = "fp32"
     branch: Branch | None = None
 
+    def __post_init__(self) -> None:
+        _convert_paths(self)
+
     @property
     def board(self) -> str:
         """Name of the board, or of the target where several boards or none have an address."""
         return self.addresses[0].name if len(self.addresses) == 1 else self.target.name
+
+
+def _convert_paths(settings: CommandLineFlags | Settings) -> None:
+    """Makes paths of what may be text; raises UsageError for a URL of no records database."""
+    for name, convert in (("model", Path), ("out", Path), ("db", as_location)):
+        given = getattr(settings, name)
+        if given is not None:
+            object.__setattr__(settings, name, convert(given))
 
 
 @dataclass(frozen=True)
@@ -126,7 +143,7 @@ _DEFAULTS: dict[str, object] = {
 def resolve_settings(
     flags: CommandLineFlags,
     environment: Mapping[str, str],
-    folder: Path,
+    folder: StrPath,
     look_at: Callable[[Path, Shapes, str], None] = lambda *_: None,
     rules: TransportRules = ANY_TRANSPORT,
 ) -> Settings:
@@ -137,7 +154,7 @@ def resolve_settings(
     Raises ConfigError (a file or variable is wrong), UsageError (no source names a model or board), UnknownBoard, and
     what ``look_at`` raises.
     """
-    folder = folder.resolve()
+    folder = Path(folder).resolve()
     project_document = _optional(folder / PROJECT_FILE)
     project = check_document(ProjectFile, project_document) if project_document else None
     layers = [
@@ -168,9 +185,9 @@ def _check_rpc(layer: _Layer, rules: TransportRules) -> None:
         raise ConfigError(f"{layer.origin('rpc')}: 'rpc' {fault}")
 
 
-def resolve_db(flag: DatabaseLocation | None, environment: Mapping[str, str], folder: Path) -> DatabaseLocation:
+def resolve_db(flag: DatabaseLocation | None, environment: Mapping[str, str], folder: StrPath) -> DatabaseLocation:
     """Resolve only the records database, for commands that need neither model nor board."""
-    folder = folder.resolve()
+    folder = Path(folder).resolve()
     if flag is not None:
         return folder / flag if isinstance(flag, Path) else flag
     if value := environment.get("EDGETUNE_DB"):

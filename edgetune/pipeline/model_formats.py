@@ -5,6 +5,7 @@ It imports no member's reader, and nothing of TVM: the command line calls it bef
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,12 @@ def format_of(source: ModelSource) -> ModelFormat:
 
     Raises ConfigError where no format may have such a model, or where two are equally sure.
     """
+    return _recognised(source)[0]
+
+
+def _recognised(given: ModelSource) -> tuple[ModelFormat, ModelSource]:
+    """The format of what is given, and the source it reads: any kind of path is a `Path` from here on."""
+    source = Path(given) if isinstance(given, str | os.PathLike) else given
     formats = _formats()
     answers = {name: member.recognises(source) for name, member in formats.items()}
     best = max(answers.values(), default=Recognition.NONE)
@@ -33,29 +40,31 @@ def format_of(source: ModelSource) -> ModelFormat:
         raise ConfigError(
             f"{shown} may be a model of the formats {' and '.join(names)}: uninstall the distribution of one of them"
         )
-    return formats[names[0]]
+    return formats[names[0]], source
 
 
 def require_model(source: ModelSource, origin: str) -> None:
     """Raises ModelError at once where `source` cannot be a model; `origin` says where it was given."""
-    format_of(source).require(source, origin)
+    form, source = _recognised(source)
+    form.require(source, origin)
 
 
 def read_signature(source: ModelSource) -> Mapping[str, OpenShape]:
     """Shapes of the inputs by name, as `ModelFormat.signature` has them. Raises ModelError."""
-    form = format_of(source)
+    form, source = _recognised(source)
     form.require(source)  # before the modules that read a file are loaded
     return form.signature(source)
 
 
 def read_stored(source: ModelSource) -> StoredModel:
     """Reads `source` with its open shapes. Raises ModelError."""
-    return format_of(source).read(source)
+    form, source = _recognised(source)
+    return form.read(source)
 
 
 def read_model(source: ModelSource, shapes: Shapes | None = None, origin: str = "") -> Model:
     """Reads `source` and fixes its input shapes; `origin` says where it was given. Raises ModelError, DynamicShape."""
-    form = format_of(source)
+    form, source = _recognised(source)
     form.require(source, origin)
     return form.read(source).with_shapes(shapes or {})
 

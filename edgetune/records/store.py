@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from sqlalchemy import Connection, FromClause, Select, and_, delete, func, select
 
-from edgetune.config.database_location import Branch, DatabaseLocation, DatabaseUrl
+from edgetune.config.database_location import Branch, DatabaseLocation, DatabaseUrl, as_location
 from edgetune.errors import DatabaseError
 from edgetune.records import exchange
 from edgetune.records.branches import OpenBranch
@@ -37,6 +36,9 @@ from edgetune.records.schema import (
 )
 from edgetune.records.tables import records
 
+if TYPE_CHECKING:
+    from _typeshed import StrPath
+
 # `list` is a method below, and would shadow the type in annotations of the class.
 RecordList: TypeAlias = list[Record]
 RowList: TypeAlias = list[dict[str, Any]]
@@ -61,15 +63,13 @@ class RecordStore:
             self._seen = self._opened.rows()
 
     @classmethod
-    def open(
-        cls, location: str | os.PathLike[str] | DatabaseUrl, create: bool = True, branch: Branch | None = None
-    ) -> RecordStore:
+    def open(cls, location: StrPath | DatabaseUrl, create: bool = True, branch: Branch | None = None) -> RecordStore:
         """Opens a file or the database of a URL; creates what is missing when `create` is true.
 
-        Raises DatabaseError for a database that is not edgetune's, is damaged, has another schema, or lacks the
-        snapshot of `branch`.
+        Raises UsageError for a URL of another kind, and DatabaseError for a database that is not edgetune's, is
+        damaged, has another schema, or lacks the snapshot of `branch`.
         """
-        database = open_database(location if isinstance(location, DatabaseUrl) else Path(location), create=create)
+        database = open_database(as_location(location), create=create)
         try:
             return cls(database, branch)
         except BaseException:
@@ -340,14 +340,14 @@ class RecordStore:
             keep_images(connection, doomed)
             return connection.execute(delete(records).where(doomed)).rowcount
 
-    def export_jsonl(self, path: str | os.PathLike[str], chosen: RecordFilter = EVERY_RECORD) -> int:
+    def export_jsonl(self, path: StrPath, chosen: RecordFilter = EVERY_RECORD) -> int:
         """Writes the records that pass the filter, one JSON line each, and returns their number.
 
         The same records give the same bytes, whatever their ids. Raises OutputRefused or DiskFull.
         """
         return exchange.export_jsonl(self._database, Path(path), chosen.condition())
 
-    def import_jsonl(self, path: str | os.PathLike[str]) -> exchange.ImportCounts:
+    def import_jsonl(self, path: StrPath) -> exchange.ImportCounts:
         """Adds the records of an export; wrong lines are refused one by one. Raises DatabaseError."""
         return exchange.import_jsonl(self._database, Path(path))
 
