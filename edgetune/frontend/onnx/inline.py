@@ -139,8 +139,9 @@ def simplify(
 class Evaluator:
     """Evaluates a graph in order; `constants` and `types` hold what is known of every value so far.
 
-    `misfits` says in words which nodes cannot have inputs of the shapes they get. `settled` holds, by its first output,
-    which branch an If takes because the other one has such a node, and why.
+    `sequences` has the names of the elements of each sequence of tensors. `misfits` says in words which nodes cannot
+    have inputs of the shapes they get. `settled` holds, by its first output, which branch an If takes because the other
+    one has such a node, and why.
     """
 
     def __init__(
@@ -162,6 +163,7 @@ class Evaluator:
         self.types: dict[str, onnx.TypeProto] = {i.name: i.type for i in self.proto.graph.input}
         self.constants: dict[str, np.ndarray] = {}
         self.from_file = {i.name: i for i in proto.graph.initializer}
+        self.sequences: dict[str, list[str]] = {}
         self.misfits: list[str] = []
         self.settled: dict[str, tuple[bool, str]] = {}
         self._fresh = 0

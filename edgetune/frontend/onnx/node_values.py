@@ -67,6 +67,11 @@ def static_shape(name: str, types: Mapping[str, onnx.TypeProto]) -> tuple[int, .
     return tuple(d.dim_value for d in dims) if all(d.HasField("dim_value") for d in dims) else None
 
 
+def is_sequence(name: str, types: Mapping[str, onnx.TypeProto]) -> bool:
+    """Whether a value is a sequence of tensors."""
+    return name in types and types[name].HasField("sequence_type")
+
+
 def _of_shape(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> list[np.ndarray] | None:
     shape = static_shape(node.input[0], types)
     if shape is None:

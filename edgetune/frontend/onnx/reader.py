@@ -251,6 +251,12 @@ def real_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 
 
 def _fix_shapes(proto: onnx.ModelProto, shapes: Shapes, where: str) -> None:
+    for output in proto.graph.output:
+        if output.type.WhichOneof("value") not in {None, "tensor_type"}:
+            raise ModelError(
+                f"output {output.name!r} of {where} is not a tensor; only tensor outputs can be built: "
+                "make each element an output of its own"
+            )
     inputs = {i.name: i for i in real_inputs(proto.graph)}
     unknown = sorted(set(shapes) - set(inputs))
     if unknown:

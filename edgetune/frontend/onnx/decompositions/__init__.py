@@ -14,6 +14,16 @@ from edgetune.frontend.onnx.decompositions.learning import adagrad, adam, array_
 from edgetune.frontend.onnx.decompositions.quantised import conv_integer, matmul_integer, qlinear_conv, qlinear_matmul
 from edgetune.frontend.onnx.decompositions.recurrent import gru, lstm, rnn
 from edgetune.frontend.onnx.decompositions.resize import resize
+from edgetune.frontend.onnx.decompositions.sequences import (
+    concat_from_sequence,
+    identity,
+    sequence_at,
+    sequence_construct,
+    sequence_erase,
+    sequence_insert,
+    sequence_length,
+    split_to_sequence,
+)
 from edgetune.frontend.onnx.decompositions.signal import dft, stft
 from edgetune.frontend.onnx.decompositions.tensors import col2im, det, lp_normalization, slice_, space_to_depth, split
 from edgetune.frontend.onnx.decompositions.training import batch_normalization
@@ -26,11 +36,13 @@ DECOMPOSITIONS: dict[str, Callable[[Builder, onnx.NodeProto], bool | None]] = {
     "BatchNormalization": batch_normalization,
     "Binarizer": binarizer,
     "Col2Im": col2im,
+    "ConcatFromSequence": concat_from_sequence,
     "ConvInteger": conv_integer,
     "ConvTranspose": conv_transpose,
     "DFT": dft,
     "Det": det,
     "GRU": gru,
+    "Identity": identity,
     "IsInf": is_inf,
     "LSTM": lstm,
     "LpNormalization": lp_normalization,
@@ -45,8 +57,15 @@ DECOMPOSITIONS: dict[str, Callable[[Builder, onnx.NodeProto], bool | None]] = {
     "RNN": rnn,
     "Resize": resize,
     "STFT": stft,
+    "SequenceAt": sequence_at,
+    "SequenceConstruct": sequence_construct,
+    "SequenceEmpty": sequence_construct,
+    "SequenceErase": sequence_erase,
+    "SequenceInsert": sequence_insert,
+    "SequenceLength": sequence_length,
     "Slice": slice_,
     "SpaceToDepth": space_to_depth,
     "Split": split,
+    "SplitToSequence": split_to_sequence,
     "Upsample": resize,
 }

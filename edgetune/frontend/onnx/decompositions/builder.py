@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from edgetune.errors import UnsupportedOperator
-from edgetune.frontend.onnx.node_values import static_shape
+from edgetune.frontend.onnx.node_values import is_sequence, static_shape
 
 if TYPE_CHECKING:
     from edgetune.frontend.onnx.inline import Evaluator
@@ -38,9 +38,32 @@ class Builder:
         if index < len(self._node.output) and self._node.output[index]:
             self._evaluator.emit("Identity", [value], [self._node.output[index]])
 
+    @property
+    def shown(self) -> str:
+        """The operator and its node, for a message."""
+        return f"operator {self._node.op_type} (node {self._node.name or self._node.output[0]!r})"
+
+    def is_sequence(self, index: int) -> bool:
+        """Whether an input is a sequence whose elements are known."""
+        return self.input(index) in self._evaluator.sequences
+
+    def sequence(self, index: int) -> list[str]:
+        """The elements of an input; raises UnsupportedOperator where they are not known."""
+        if not self.is_sequence(index):
+            raise UnsupportedOperator(
+                f"{self.shown} reads the sequence {self.input(index)!r}, whose elements are only known at run time; "
+                "build it of tensors at constant places"
+            )
+        return self._evaluator.sequences[self.input(index)]
+
+    def output_sequence(self, elements: list[str]) -> None:
+        """Makes a sequence of `elements` the first output."""
+        self._evaluator.sequences[self._node.output[0]] = elements
+
     def typed(self) -> bool:
-        """Whether the shapes of all inputs are known."""
-        return all(not i or static_shape(i, self._evaluator.types) is not None for i in self._node.input)
+        """Whether the shapes of all inputs that are tensors are known."""
+        types = self._evaluator.types
+        return all(not i or is_sequence(i, types) or static_shape(i, types) is not None for i in self._node.input)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Extents of a value; raises UnsupportedOperator where they are not known."""
@@ -66,9 +89,7 @@ class Builder:
         """The value of an input that must be constant; otherwise raises UnsupportedOperator, which calls it `what`."""
         found = self.value(self.input(index))
         if found is None:
-            raise UnsupportedOperator(
-                f"operator {self._node.op_type} computes its {what} at run time; make it constant in the model"
-            )
+            raise UnsupportedOperator(f"{self.shown} computes its {what} at run time; make it constant in the model")
         return found
 
     def constant(self, value: Any, dtype: Any = None) -> str:
