@@ -6,7 +6,7 @@ shapes is the same in every type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -49,14 +49,19 @@ def inferred_types(
         for i in node.input
         if i in constants and i not in foreign and constants[i].size <= _SHAPE_LIKE
     }
-    try:
-        found: dict[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
+
+    def inferred(data: dict[str, onnx.TensorProto]) -> dict[str, onnx.TypeProto]:
+        outputs: dict[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
             schema, node, known, data, opset_imports=list(opsets), ir_version=ir_version
         )
-    except shape_inference.InferenceError as error:
+        return outputs
+
+    try:
+        found = inferred(data)
+    except shape_inference.InferenceError:
         # The names of a nested graph are not those of `types`, and stand-ins have types of their own.
-        if not nested and not foreign and _SHAPES_REFUSED in str(error):
-            raise UnfitInputsError(_reason(error)) from None
+        if not nested and not foreign:
+            _require_shapes(inferred)
         return {}
     except (onnx.checker.ValidationError, ValueError):  # ValueError: not a type of ONNX
         return {}  # nodes that depend on these types stay unchanged
@@ -67,9 +72,14 @@ def inferred_types(
     return found
 
 
-def _reason(error: Exception) -> str:
-    """What ONNX's inference says, without the places in its own code."""
-    return str(error).strip().splitlines()[0].rpartition(_SHAPES_REFUSED + "]")[2].strip() or "their shapes are wrong"
+def _require_shapes(inferred: Callable[[dict[str, onnx.TensorProto]], object]) -> None:
+    """Raises UnfitInputsError where inference refuses the shapes alone: runtimes take values that ONNX does not."""
+    try:
+        inferred({})
+    except shape_inference.InferenceError as error:
+        before, _, reason = str(error).strip().splitlines()[0].rpartition(_SHAPES_REFUSED)
+        if before:
+            raise UnfitInputsError(reason.removeprefix("]").strip() or "their shapes are wrong") from None
 
 
 def _foreign(node: onnx.NodeProto, schema: onnx.defs.OpSchema, types: Types) -> dict[str, tuple[int, str]]:

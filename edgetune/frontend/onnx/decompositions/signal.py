@@ -58,8 +58,10 @@ def _transform(b: Builder, x: str, axis: int, length: int) -> str:
 
 
 def stft(b: Builder, _: onnx.NodeProto) -> None:
-    """Signal (batch, n, 1 or 2) to (batch, frames, bins, 2)."""
+    """Signal (batch, n, 1 or 2) to (batch, frames, bins, 2); a real one may be (batch, n)."""
     signal, window = b.input(0), b.input(2)
+    if len(b.shape(signal)) == 2:
+        signal = b.reshape(signal, *b.shape(signal), 1)
     shape = b.shape(signal)
     step = int(b.needed(1, "frame step").reshape(-1)[0])
     length = int(b.needed(3, "frame length").reshape(-1)[0]) if b.input(3) else b.shape(window)[0]

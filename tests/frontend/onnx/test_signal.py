@@ -1,0 +1,39 @@
+"""Short-time Fourier transforms whose window, step and length come in the forms that exporters write."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import model_from_proto
+from edgetune.frontend.onnx.reference import evaluate_model
+from edgetune.graph.partition import to_program
+from tests.interpreter import run_program
+
+
+FORMS = {
+    "window by a function": "w = HannWindow (length) y = STFT (x, step, w, length)",
+    "window of a local function": "w = own.hann (length) y = STFT (x, step, w)",
+    "length of arithmetic": "w = HannWindow (length) n = Mul (step, step) y = STFT (x, step, w, n)",
+    "length of a shape": "w = HannWindow (length) extents = Shape (w) n = Squeeze (extents) y = STFT (x, step, w, n)",
+    "no window": "y = STFT (x, step, , length)",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("signal", ["[1, 64, 1]", "[1, 64]"])
+def test_a_transform_of_each_form_has_the_values_of_onnx_runtime(form: str, signal: str) -> None:
+    """A real signal may leave out its last axis, as PyTorch's does: that ended in an unknown shape."""
+    text = f"""
+    <ir_version: 8, opset_import: ["": 17, "own": 1]>
+    main (float{signal} x) => (float[1, 13, 9, 2] y) <int64 step = {{4}}, int64 length = {{16}}> {{ {FORMS[form]} }}
+    <domain: "own", opset_import: ["": 17]>
+    hann (length) => (window) {{ window = HannWindow (length) }}
+    """
+    model = model_from_proto(onnx.parser.parse_model(text), "0" * 64, "m", None, "m.onnx")
+    extents = [1, 64, 1][: signal.count(",") + 1]
+    feed = {"x": np.random.default_rng(2).standard_normal(extents).astype("f4")}
+    found = run_program(to_program(import_onnx(model)), feed)["y"]
+    np.testing.assert_allclose(found, evaluate_model(model, [feed])[0]["y"], rtol=1e-4, atol=1e-4)
