@@ -1,9 +1,13 @@
-"""Recurrent networks: unrolls RNN, GRU and LSTM step by step (ONNX operator specification)."""
+"""Recurrent networks: unrolls RNN, GRU and LSTM step by step (ONNX operator specification).
+
+Where the specification leaves something open, or says it otherwise than it is done, this is what ONNX Runtime does: the
+parameters of activations and their defaults, and that `clip` does not bound the memory before its activation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -13,6 +17,45 @@ from edgetune.frontend.onnx.decompositions.builder import Builder
 
 # One step: (projected input, states) to new states; the first state is the output.
 Step = Callable[[str, list[str]], list[str]]
+
+
+class _Activation(NamedTuple):
+    """An activation function of a cell, by its operator; alpha and beta are None where it has no such parameter."""
+
+    operator: str
+    alpha: float | None = None
+    beta: float | None = None
+
+    def given(self, alphas: Iterator[float], betas: Iterator[float]) -> _Activation:
+        """With the next of each parameter that it has, and its default where no more are given."""
+        alpha = self.alpha if self.alpha is None else next(alphas, self.alpha)
+        beta = self.beta if self.beta is None else next(betas, self.beta)
+        return _Activation(self.operator, alpha, beta)
+
+    def __call__(self, b: Builder, value: str) -> str:
+        """Its value: two functions are no operators of ONNX."""
+        if self.operator == "Affine":
+            return b.op("Add", _scaled(b, value, self.alpha), b.constant(self.beta, b.dtype(value)))
+        if self.operator == "ScaledTanh":
+            return _scaled(b, b.op("Tanh", _scaled(b, value, self.beta)), self.alpha)
+        own = {name: given for name, given in (("alpha", self.alpha), ("beta", self.beta)) if given is not None}
+        return b.op(self.operator, value, **own)
+
+
+def _scaled(b: Builder, value: str, factor: float | None) -> str:
+    return b.op("Mul", value, b.constant(factor, b.dtype(value)))
+
+
+_KNOWN = [
+    *(_Activation(name) for name in ("Relu", "Sigmoid", "Softplus", "Softsign", "Tanh")),
+    _Activation("Affine", 0.0, 0.0),
+    _Activation("Elu", 1.0),
+    _Activation("HardSigmoid", 0.2, 0.5),
+    _Activation("LeakyRelu", 0.01),
+    _Activation("ScaledTanh", 0.0, 0.0),
+    _Activation("ThresholdedRelu", 0.0),
+]
+_ACTIVATIONS = {one.operator.lower(): one for one in _KNOWN}
 
 
 def rnn(b: Builder, _: onnx.NodeProto) -> None:
@@ -33,7 +76,7 @@ def lstm(b: Builder, _: onnx.NodeProto) -> None:
 class _Cell:
     """Weights of one direction: `project` computes x W^T + Wb, `recur` computes h R^T + Rb."""
 
-    def __init__(self, b: Builder, direction: int, gates: int, activations: list[str]) -> None:
+    def __init__(self, b: Builder, direction: int, gates: int, activations: list[_Activation]) -> None:
         self.b = b
         self.activations = activations
         self.hidden = int(b.attributes["hidden_size"])
@@ -69,7 +112,7 @@ class _Cell:
         if clip is not None:
             low, high = (self.b.constant(v, self.b.dtype(value)) for v in (-clip, clip))
             value = self.b.op("Min", self.b.op("Max", value, low), high)
-        return self.b.op(self.activations[which], value)
+        return self.activations[which](self.b, value)
 
 
 def _rnn_step(cell: _Cell, x: str, states: list[str]) -> list[str]:
@@ -97,30 +140,29 @@ def _lstm_step(cell: _Cell, x: str, states: list[str]) -> list[str]:
     memory = states[1]
     sums = b.op("Add", cell.project(x), cell.recur(states[0]))
     enter = cell.activate(0, cell.peephole(cell.gate(sums, 0), memory, 0))
-    forget = cell.activate(0, cell.peephole(cell.gate(sums, 2), memory, 2))
+    if b.attributes.get("input_forget", 0):
+        forget = b.op("Sub", b.constant(1, b.dtype(enter)), enter)
+    else:
+        forget = cell.activate(0, cell.peephole(cell.gate(sums, 2), memory, 2))
     candidate = cell.activate(1, cell.gate(sums, 3))
     memory = b.op("Add", b.op("Mul", forget, memory), b.op("Mul", enter, candidate))
     leave = cell.activate(0, cell.peephole(cell.gate(sums, 1), memory, 1))
-    return [b.op("Mul", leave, cell.activate(2, memory)), memory]
+    return [b.op("Mul", leave, cell.activations[2](b, memory)), memory]
 
 
 def _recurrent(b: Builder, gates: int, default: list[str], step: Any) -> None:
-    if "activation_alpha" in b.attributes or "activation_beta" in b.attributes:
-        raise UnsupportedOperator(
-            "a recurrent operator has activation_alpha or activation_beta; only activations without them are supported"
-        )
     batch_first = b.attributes.get("layout", 0) == 1
     x = b.op("Transpose", b.input(0), perm=[1, 0, 2]) if batch_first else b.input(0)
     length, batch, _ = b.shape(x)
     direction = b.text("direction", "forward")
     directions = 2 if direction == "bidirectional" else 1
-    names = [n.decode() for n in b.attributes.get("activations", [])] or default * directions
+    activations = _activations(b, default * directions)
     per = len(default)
     initial = [b.input(5)] + ([b.input(6)] if len(default) == 3 else [])
     outputs: list[list[str]] = []
     finals: list[list[str]] = []
     for d in range(directions):
-        cell = _Cell(b, d, gates, [n.capitalize() if n.islower() else n for n in names[d * per : (d + 1) * per]])
+        cell = _Cell(b, d, gates, activations[d * per : (d + 1) * per])
         states = [_initial(b, s, d, batch, cell.hidden, batch_first) for s in initial]
         backwards = direction == "reverse" or d == 1
         steps: list[str] = [""] * length
@@ -135,6 +177,17 @@ def _recurrent(b: Builder, gates: int, default: list[str], step: Any) -> None:
     for index in range(len(initial)):
         final = b.stack([finals[d][index] for d in range(directions)], 0)
         b.output(1 + index, b.op("Transpose", final, perm=[1, 0, 2]) if batch_first else final)
+
+
+def _activations(b: Builder, default: list[str]) -> list[_Activation]:
+    """Those of all directions, one after another; each takes the parameters that it has from the front of the lists."""
+    names = [name.decode() for name in b.attributes.get("activations", [])] or default
+    unknown = [name for name in names if name.lower() not in _ACTIVATIONS]
+    if unknown or len(names) != len(default):
+        wrong = f"does not know activation {unknown[0]!r}" if unknown else f"has {len(names)} activations"
+        raise UnsupportedOperator(f"{b.shown} {wrong}; give {len(default)} of {', '.join(k.operator for k in _KNOWN)}")
+    alphas, betas = (iter(b.attributes.get(f"activation_{name}", [])) for name in ("alpha", "beta"))
+    return [_ACTIVATIONS[name.lower()].given(alphas, betas) for name in names]
 
 
 def _initial(b: Builder, name: str, direction: int, batch: int, hidden: int, batch_first: bool) -> str:
