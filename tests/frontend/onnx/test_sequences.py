@@ -71,11 +71,11 @@ def test_a_list_that_a_loop_fills_is_a_sequence() -> None:
     yes = Constant <value = bool {1}> ()
     two = Constant <value = int64 {2}> ()
     e = SequenceEmpty ()
-    s = Loop (two, yes, e) <body = step (int64 i, bool on, seq(float[2, 3]) before) => (bool go, seq(float[2, 3]) after) {
+    s = Loop (two, yes, e) <body = step (int64 i, bool on, seq(float[2, 3]) had) => (bool go, seq(float[2, 3]) after) {
       go = Identity (on)
       f = Cast <to = 1> (i)
       row = Add (z, f)
-      after = SequenceInsert (before, row)
+      after = SequenceInsert (had, row)
     }>
     y = ConcatFromSequence <axis = 0> (s)
     """
@@ -109,5 +109,5 @@ def test_a_sequence_is_no_output() -> None:
         main (float[2, 3] z) => (seq(float[2, 3]) s) { s = SequenceConstruct (z, z) }
         """
     )
-    with pytest.raises(ModelError, match="output 's' of m.onnx is not a tensor"):
+    with pytest.raises(ModelError, match=r"output 's' of m\.onnx is not a tensor"):
         model_from_proto(proto, "0" * 64, "m", None, "m.onnx")

@@ -12,7 +12,6 @@ from edgetune.frontend.onnx.reference import evaluate_model
 from edgetune.graph.partition import to_program
 from tests.interpreter import run_program
 
-
 FORMS = {
     "window by a function": "w = HannWindow (length) y = STFT (x, step, w, length)",
     "window of a local function": "w = own.hann (length) y = STFT (x, step, w)",

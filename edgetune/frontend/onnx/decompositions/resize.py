@@ -51,7 +51,7 @@ def _geometry(b: Builder, shape: tuple[int, ...]) -> tuple[list[int] | None, lis
     sizes, scales = list(shape), [1.0] * rank
     given = b.value(b.input(2)) if b.input(2) else None
     if b.opset < 11:
-        given = b.value(b.input(1))
+        given = b.value(b.input(1)) if b.input(1) else np.asarray(b.attributes.get("scales", []))
     if given is not None and given.size:
         for axis, scale in zip(axes, given, strict=True):
             scales[axis] = float(scale)
