@@ -100,9 +100,10 @@ def unrolled_scan(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, s
     if len(body.input) != len(inputs) or evaluator.opsets.get("", 1) < 9:
         return False
     shapes = [static_shape(s, evaluator.types) for s in sequences]
-    axes = attributes.get("scan_input_axes", [0] * count)
     if any(s is None for s in shapes):
         return False
+    given = attributes.get("scan_input_axes", [0] * count)
+    axes = [axis % max(len(shape), 1) for axis, shape in zip(given, shapes, strict=True)]
     length = shapes[0][axes[0]] if shapes[0] else 0
     if not 0 < length <= _MOST_ITERATIONS:
         return False

@@ -67,6 +67,15 @@ main (float[1, 4] x, int64 rate) => (float[1, 1, 3] y) <int64 fast = {{16}}> {{
 """
 
 
+SCAN = """
+<ir_version: 8, opset_import: ["": 17]>
+main (float[2,3] x) => (float[2] last, float[3,2] sums) <float[2] start = {{1, 2}}> {{
+  last, sums = Scan <num_scan_inputs = 1, scan_input_axes = [{axis}], body = added
+    (float[2] s, float[2] v) => (float[2] t, float[2] u) {{ t = Add (s, v) u = Identity (t) }}> (start, x)
+}}
+"""
+
+
 def _of_two_rates(operator: str, gates: int, place: int) -> OnnxModel:
     proto = onnx.parser.parse_model(TWO_RATES.format(operator=operator, place=place))
     draw = np.random.default_rng(gates)
@@ -109,3 +118,12 @@ def test_a_node_that_does_not_fit_its_inputs_is_refused_by_name() -> None:
     )
     with pytest.raises(ModelError, match="First input tensor must have rank 3"):
         import_onnx(model_from_proto(proto, "0" * 64, "m", None, "m.onnx"))
+
+
+@pytest.mark.parametrize("axis", [1, -1])
+def test_a_scanned_axis_may_count_from_the_end(axis: int) -> None:
+    model = model_from_proto(onnx.parser.parse_model(SCAN.format(axis=axis)), "0" * 64, "m", None, "m.onnx")
+    x = np.array([[1, 2, 3], [10, 20, 30]], "f4")
+    results = run_program(to_program(import_onnx(model)), {"x": x})
+    np.testing.assert_array_equal(results["last"], np.array([7, 62], "f4"))
+    np.testing.assert_array_equal(results["sums"], np.array([[2, 12], [4, 32], [7, 62]], "f4"))
