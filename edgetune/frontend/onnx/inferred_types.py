@@ -45,12 +45,14 @@ def inferred_types(
     for name, (stand_in, _) in foreign.items():
         known[name] = _retyped(types[name], stand_in)
     data = {
-        i: numpy_helper.from_array(constants[i])
+        i: numpy_helper.from_array(constants[i], i)
         for i in node.input
         if i in constants and i not in foreign and constants[i].size <= _SHAPE_LIKE
     }
 
     def inferred(data: dict[str, onnx.TensorProto]) -> dict[str, onnx.TypeProto]:
+        if not schema.has_type_and_shape_inference_function:
+            return _through_its_body(node, known, data, opsets, ir_version)
         outputs: dict[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
             schema, node, known, data, opset_imports=list(opsets), ir_version=ir_version
         )
@@ -80,6 +82,20 @@ def _require_shapes(inferred: Callable[[dict[str, onnx.TensorProto]], object]) -
         before, _, reason = str(error).strip().splitlines()[0].rpartition(_SHAPES_REFUSED)
         if before:
             raise UnfitInputsError(reason.removeprefix("]").strip() or "their shapes are wrong") from None
+
+
+def _through_its_body(
+    node: onnx.NodeProto,
+    known: Types,
+    data: Mapping[str, onnx.TensorProto],
+    opsets: Sequence[onnx.OperatorSetIdProto],
+    ir_version: int,
+) -> dict[str, onnx.TypeProto]:
+    """Types of an operator without a rule of its own: ONNX has those of its function body in a whole model only."""
+    values = [onnx.ValueInfoProto(name=name, type=known[name]) for name in node.input if name]
+    graph = helper.make_graph([node], "node", values, [], list(data.values()))
+    model = helper.make_model(graph, opset_imports=list(opsets), ir_version=ir_version)
+    return {value.name: value.type for value in shape_inference.infer_shapes(model).graph.value_info}
 
 
 def _foreign(node: onnx.NodeProto, schema: onnx.defs.OpSchema, types: Types) -> dict[str, tuple[int, str]]:

@@ -50,6 +50,11 @@ def test_an_operand_of_unknown_type_gives_nothing() -> None:
     assert inferred_types(node, onnx.defs.get_schema("Conv", 13), types, {}, [helper.make_opsetid("", 13)], 8) == {}
 
 
+def test_an_operator_without_a_rule_has_the_types_of_its_body() -> None:
+    node = helper.make_node("MeanVarianceNormalization", ["x"], ["y"], axes=[0, -2])
+    assert _inferred(node, 18, (TensorProto.FLOAT, (2, 3, 4))) == (TensorProto.FLOAT, (2, 3, 4))
+
+
 @pytest.mark.parametrize("chain", QUANTISED, ids=lambda chain: chain.key)
 def test_everything_in_a_quantised_chain_has_a_type(chain: Chain) -> None:
     case = load_chain(chain.key)
