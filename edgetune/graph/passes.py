@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import tvm
 from tvm import relax
-from tvm.ir.attrs import make_node
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from edgetune.graph.concat_fusion import settle_patterns
@@ -25,7 +24,7 @@ from edgetune.graph.layout.channels_last import channels_last
 from edgetune.graph.layout.fold_transposes import fold_input_transposes, fold_transposes
 from edgetune.graph.quantised import integer_operators
 from edgetune.graph.resampling import resize_by_tables
-from edgetune.graph.rewrite import DefUse, constant, rewrite
+from edgetune.graph.rewrite import DefUse, attributes, constant, rewrite, with_attributes
 from edgetune.graph.sink_activations import sink_activations
 from edgetune.graph.tvm_errors import tvm_refusals
 from edgetune.graph.views.lower_splits import pick_to_slice, splits_to_slices
@@ -189,15 +188,12 @@ class _CountFromTheStart(PyExprMutator):
         rank = _rank(call)
         if rank is None or visited.attrs is None:
             return visited
-        kind = type(visited.attrs).__tvm_ffi_type_info__
-        fields = {field.name: getattr(visited.attrs, field.name) for field in kind.fields}
         negative = {
-            name: _positive(value, rank) for name, value in fields.items() if _names_axes(name) and _is_negative(value)
+            name: _positive(value, rank)
+            for name, value in attributes(visited).items()
+            if _names_axes(name) and _is_negative(value)
         }
-        if not negative:
-            return visited
-        attrs = make_node(kind.type_key, **fields | negative)
-        return relax.Call(visited.op, visited.args, attrs, visited.ty_args, visited.span)
+        return with_attributes(visited, negative) if negative else visited
 
 
 def _rank(call: relax.Call) -> int | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax
 from tvm.ir import GenericConst, Op
+from tvm.ir.attrs import make_node
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 
@@ -100,6 +102,19 @@ def rewrite(module: tvm.IRModule, rule: Rule) -> tvm.IRModule:
         updated["main"] = relax.analysis.remove_all_unused(function)
         module = relax.transform.Normalize()(updated)
     return module
+
+
+def attributes(call: relax.Call) -> dict[str, Any]:
+    """The attributes of a call by name."""
+    return {field.name: getattr(call.attrs, field.name) for field in type(call.attrs).__tvm_ffi_type_info__.fields}
+
+
+def with_attributes(
+    call: relax.Call, changed: Mapping[str, object], args: Sequence[relax.Expr] | None = None
+) -> relax.Call:
+    """`call` with some attributes changed, and with other operands where `args` are given."""
+    attrs = make_node(type(call.attrs).__tvm_ffi_type_info__.type_key, **attributes(call) | changed)
+    return relax.Call(call.op, call.args if args is None else list(args), attrs, call.ty_args, call.span)
 
 
 def constant(expr: relax.Expr) -> np.ndarray | None:

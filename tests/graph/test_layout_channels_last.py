@@ -211,3 +211,17 @@ def test_any_choice_of_tensors_keeps_the_meaning(data: st.DataObject) -> None:
     ]
     model = model_of(nodes, {"x": shape, "other": shape}, ["y", "inner", "flat"], constants)
     _exchanged_program(model, frozenset(data.draw(st.sets(st.sampled_from(["x", "other", "y", "inner"])))))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_scale_and_shift_of_a_normalisation_follow_its_axes(axis: int) -> None:
+    """TVM's layout pass turned the data, but not the scale."""
+    generator = np.random.default_rng(1)
+    shape = (2, 4, 3, 5)
+    weights = {"w": random(generator, 4, 3, 1, 1)}
+    weights |= {name: random(generator, *shape[axis % 4 :]) for name in ("scale", "shift")}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("LayerNormalization", ["c", "scale", "shift"], ["y"], axis=axis),
+    ]
+    assert_same(model_of(nodes, {"x": [2, 3, 3, 5]}, ["y"], weights))

@@ -21,7 +21,7 @@ from edgetune.graph.fold_constant import fold_constants, permutation
 from edgetune.graph.layer_names import pass_marks_on
 from edgetune.graph.layout.axis_order import from_model, to_model
 from edgetune.graph.layout.transpose_motion import merged, move_transposes
-from edgetune.graph.rewrite import DefUse, constant, rewrite
+from edgetune.graph.rewrite import DefUse, constant, rewrite, with_attributes
 
 _LAYOUTS = {
     "relax.nn.conv1d": ["NWC", "OWI"],
@@ -29,6 +29,7 @@ _LAYOUTS = {
     "relax.nn.conv3d": ["NDHWC", "ODHWI"],
 }
 _CONVOLUTIONS = {3: relax.op.nn.conv1d, 4: relax.op.nn.conv2d, 5: relax.op.nn.conv3d}
+_NORMALISATIONS = frozenset({"relax.nn.layer_norm", "relax.nn.rms_norm"})
 _TRANSPOSED_CONVOLUTIONS = {
     "relax.nn.conv1d_transpose": (relax.op.nn.conv1d_transpose, "NCW"),
     "relax.nn.conv2d_transpose": (relax.op.nn.conv2d_transpose, "NCHW"),
@@ -45,7 +46,8 @@ def channels_last(module: tvm.IRModule, exchanged: Collection[int] = ()) -> tvm.
     # Without a convolution there is nothing to convert, and TVM 0.27's pass crashes on some operators of any rank.
     chains, values = DefUse(module["main"]), relax.analysis.get_var2val(module["main"]).values()
     if any(chains.call(value, *_LAYOUTS) is not None for value in values):
-        module = rewrite(relax.transform.ConvertLayout(_LAYOUTS)(module), _transposed_convolution)
+        module = relax.transform.ConvertLayout(_LAYOUTS)(module)
+        module = rewrite(rewrite(module, _transposed_convolution), _axes_in_order)
         module = pass_marks_on(module)
     module = fold_constants(module)
     if exchanged:
@@ -82,6 +84,21 @@ def _remove_identities(module: tvm.IRModule) -> tvm.IRModule:
         return call.args[0] if identity and list(call.ty.shape) == list(call.args[0].ty.shape) else None
 
     return rewrite(module, rule)
+
+
+def _axes_in_order(call: relax.Call, _chains: DefUse, _builder: relax.BlockBuilder) -> relax.Expr | None:
+    """A normalisation whose axes ascend: TVM's layout pass leaves them, and scale and shift, in the model's order.
+
+    The kernel takes scale and shift in the order of the data.
+    """
+    if call.op.name not in _NORMALISATIONS:
+        return None
+    axes = [int(axis) for axis in call.attrs.axes]
+    order = [int(place) for place in np.argsort(axes)]
+    if order == list(range(len(axes))):
+        return None
+    turned = [relax.op.permute_dims(operand, order) for operand in call.args[1:]]
+    return with_attributes(call, {"axes": sorted(axes)}, [call.args[0], *turned])
 
 
 def _transposed_convolution(call: relax.Call, _chains: DefUse, _builder: relax.BlockBuilder) -> relax.Expr | None:
