@@ -15,10 +15,11 @@ class Imported:
     """A Relax module whose `main` takes the model's inputs in order, then one parameter for each of `weights`.
 
     `weights` are constants that must not be folded: the integers of a quantised model. `nodes` has name and operator of
-    each node of the model; variables of the module carry their node's number (`edgetune.graph.layer_names`).
-    `channels_last` names inputs and outputs whose axis order differs from the model's. `images` names those of them
-    whose axis 1 the model's operators treat as channels. `channels_known` names all inputs and outputs that are (N, C,
-    spatial...) in the model, because its operators show it or its user says so.
+    each node of the model; variables of the module carry their node's number (`edgetune.graph.layer_names`). `places`
+    says where each is, for messages: its operator and its name in the model. `channels_last` names inputs and outputs
+    whose axis order differs from the model's. `images` names those of them whose axis 1 the model's operators treat as
+    channels. `channels_known` names all inputs and outputs that are (N, C, spatial...) in the model, because its
+    operators show it or its user says so.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Imported:
     outputs: tuple[str, ...]
     weights: dict[str, np.ndarray]
     nodes: tuple[tuple[str, str], ...] = ()
+    places: tuple[str, ...] = ()
     channels_last: frozenset[str] = frozenset()
     images: frozenset[str] = frozenset()
     channels_known: frozenset[str] = frozenset()

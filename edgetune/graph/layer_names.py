@@ -28,15 +28,24 @@ class _Rename(PyExprMutator):
         self.names = names
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
-        name = self.names.get(binding.var)
-        if name is None:
+        if binding.var in self.names:
+            value = self.builder_.normalize(self.visit_expr(binding.value))
+            self.builder_.emit_normalized(relax.VarBinding(self._renamed(binding.var), value))
+        else:
             super().visit_var_binding_(binding)
-            return
-        value = self.builder_.normalize(self.visit_expr(binding.value))
-        kind = relax.DataflowVar if isinstance(binding.var, relax.DataflowVar) else relax.Var
-        renamed = kind(name, binding.var.ty)
-        self.set_var_remap(binding.var, renamed)
-        self.builder_.emit_normalized(relax.VarBinding(renamed, value))
+
+    def visit_match_cast_(self, binding: relax.MatchCast) -> None:
+        if binding.var in self.names:
+            value = self.builder_.normalize(self.visit_expr(binding.value))
+            self.builder_.emit_normalized(relax.MatchCast(self._renamed(binding.var), value, binding.ty))
+        else:
+            super().visit_match_cast_(binding)
+
+    def _renamed(self, variable: relax.Var) -> relax.Var:
+        kind = relax.DataflowVar if isinstance(variable, relax.DataflowVar) else relax.Var
+        renamed = kind(self.names[variable], variable.ty)
+        self.set_var_remap(variable, renamed)
+        return renamed
 
 
 def mark_nodes(module: tvm.IRModule, results: Mapping[relax.Expr, int]) -> tvm.IRModule:
@@ -45,7 +54,8 @@ def mark_nodes(module: tvm.IRModule, results: Mapping[relax.Expr, int]) -> tvm.I
     Every other expression belongs to the node whose result needs it.
     """
     nodes: dict[relax.Var, int] = {}
-    for binding in reversed(_bindings(module["main"])):
+    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
+    for binding in reversed(bindings):  # those that state a type have a node as well
         node = results.get(binding.value, results.get(binding.var, nodes.get(binding.var)))
         if node is None:
             continue
@@ -53,6 +63,18 @@ def mark_nodes(module: tvm.IRModule, results: Mapping[relax.Expr, int]) -> tvm.I
         for operand in _operands(binding.value):
             nodes.setdefault(operand, node)
     return _renamed(module, {var: f"node{node}_" for var, node in nodes.items()})
+
+
+def node_of(variable: relax.Var) -> int | None:
+    """The number of the node that a variable is named after."""
+    marked = _MARK.match(str(variable))
+    return int(marked[1]) if marked else None
+
+
+def place_of(variable: relax.Var, places: Sequence[str]) -> str:
+    """Where the node of a variable is, from the places of all nodes; empty if that is not known."""
+    node = node_of(variable)
+    return places[node] if node is not None and node < len(places) else ""
 
 
 def pass_marks_on(module: tvm.IRModule) -> tvm.IRModule:
@@ -114,9 +136,9 @@ class _Origin:
         found = self._waiting.get(self._structure(value, values))
         if not found:
             return None
-        values[var] = found.pop(0)
-        marked = _MARK.match(str(values[var]))
-        return int(marked[1]) if marked else None
+        origin = found.pop(0)
+        values[var] = origin
+        return node_of(origin)
 
     def key(self, expr: relax.Expr, values: Mapping[object, object]) -> object:
         """Return the key of `expr`: its variable before fusion, or the content hash of a constant."""

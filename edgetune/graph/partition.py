@@ -16,9 +16,10 @@ from edgetune.graph.evaluate import evaluate
 from edgetune.graph.imported import Imported
 from edgetune.graph.kernel_names import operators, summary
 from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
-from edgetune.graph.layer_names import layer_label
+from edgetune.graph.layer_names import layer_label, place_of
 from edgetune.graph.passes import Fused, fuse
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
+from edgetune.graph.tvm_errors import tvm_refusals
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.views.eliminate_copies import without_copies
 from edgetune.graph.workload import workload_hash
@@ -27,10 +28,12 @@ from edgetune.graph.workload import workload_hash
 def to_program(imported: Imported, *, joins_attention: bool = True) -> Program:
     """Runs the graph passes (see `fuse`) and cuts the result into a `Program`.
 
-    Raises UnsupportedOperator if an operator has no kernel.
+    Raises UnsupportedOperator if an operator has no kernel, or TVM refuses one.
     """
     exchanged = [i for i, tensor in enumerate(imported.inputs) if tensor.name in imported.images]
-    return partition(fuse(imported.module, exchanged, joins_attention=joins_attention), imported)
+    fused = fuse(imported.module, exchanged, joins_attention=joins_attention, places=imported.places)
+    with tvm_refusals(f"model {imported.name}"):
+        return partition(fused, imported)
 
 
 def partition(fused: Fused, imported: Imported) -> Program:
@@ -89,8 +92,9 @@ class _Cutter:
                 return self._call_tir(value)
             if name == "relax.reshape":
                 return self._reshape(value)
+            operator = f"{name.removeprefix('relax.')} in model {self.imported.name}"
             raise UnsupportedOperator(
-                f"{name.removeprefix('relax.')} in model {self.imported.name} has no kernel; "
+                f"{place_of(binding.var, self.imported.places) or operator} has no kernel; "
                 "replace the operator in the model, or give its shape-like inputs as constants"
             )
         return self._read(value)
@@ -124,8 +128,11 @@ class _Cutter:
         arguments = self._read(call.args[1])
         types = list(call.ty.fields) if isinstance(call.ty, relax.TupleType) else [call.ty]
         sources = operators(self.functions.get(global_var.name_hint, (global_var.name_hint,)))
-        label = layer_label(self.imported.nodes, self.waiting.pop(0), summary(sources))
-        return self._emit(self.module[global_var], sources, label, arguments, [_tensor(t) for t in types])
+        nodes = self.waiting.pop(0)
+        label = layer_label(self.imported.nodes, nodes, summary(sources))
+        places = [self.imported.places[node] for node in nodes[:1] if self.imported.places]
+        with tvm_refusals(next(iter(places), f"{summary(sources)} in model {self.imported.name}")):
+            return self._emit(self.module[global_var], sources, label, arguments, [_tensor(t) for t in types])
 
     def _emit(
         self,

@@ -6,7 +6,8 @@ reshapes, some divisions become products, and run-time indices are clamped.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,7 +27,7 @@ from edgetune.graph.quantised import integer_operators
 from edgetune.graph.resampling import resize_by_tables
 from edgetune.graph.rewrite import DefUse, attributes, constant, rewrite, with_attributes
 from edgetune.graph.sink_activations import sink_activations
-from edgetune.graph.tvm_errors import tvm_refusals
+from edgetune.graph.tvm_errors import Step, passed
 from edgetune.graph.views.lower_splits import pick_to_slice, splits_to_slices
 
 Axes: TypeAlias = int | Sequence[int] | None
@@ -50,41 +51,52 @@ class Fused(NamedTuple):
     functions: dict[str, tuple[str, ...]]
 
 
-def fuse(module: tvm.IRModule, exchanged: Collection[int] = (), *, joins_attention: bool = True) -> Fused:
+def fuse(
+    module: tvm.IRModule,
+    exchanged: Collection[int] = (),
+    *,
+    joins_attention: bool = True,
+    places: Sequence[str] = (),
+) -> Fused:
     """Folds constants and scales, chooses the layout, recognises integer operators, legalises, fuses.
 
     Where it `joins_attention`, the two products of attention and what lies between them are one kernel.
-    Raises UnsupportedOperator if TVM imports an operator but does not legalise the variant at hand.
+    Raises UnsupportedOperator if TVM refuses a node: `places` says where each is (see `Imported`).
     """
-    module = pass_marks_on(positive_axes(module))
-    module = splits_to_slices(relax.transform.DecomposeOpsForInference()(module))
-    module = pass_marks_on(sink_activations(module))
-    module = fold_scale(module)
-    module = channels_last(module, exchanged)
-    module = pass_marks_on(integer_operators(module))
-    module = pass_marks_on(fold_input_transposes(module))
-    module = rewrite(module, _simplify)
-    module = rewrite(module, _clamp_indices)
-    module = rewrite(module, pick_to_slice)
-    module = rewrite(module, resize_by_tables)
-    module = pass_marks_on(fuse_attention(module)) if joins_attention else module
-    module = pass_marks_on(fold_transposes(module))
-    module = fold_constants(module)
-    before = settle_patterns(_legalised(module))
-    fused = relax.transform.FuseOps()(before)
-    final = tvm.transform.Sequential([relax.transform.FuseTIR(), relax.transform.DeadCodeElimination()])(fused)
-    return Fused(final, nodes_of_calls(before, fused), operators_of_functions(fused))
+    for step in _steps(exchanged, joins_attention):
+        module = passed(module, step, places)
+    fused = passed(module, relax.transform.FuseOps(), places)
+    finish = tvm.transform.Sequential([relax.transform.FuseTIR(), relax.transform.DeadCodeElimination()])
+    return Fused(passed(fused, finish, places), nodes_of_calls(module, fused), operators_of_functions(fused))
 
 
-def _legalised(module: tvm.IRModule) -> tvm.IRModule:
-    passes = [
-        relax.transform.CanonicalizeBindings(),
-        relax.transform.LegalizeOps(skip_ops=["relax.reshape"]),
-        relax.transform.AnnotateTIROpPattern(),
-        relax.transform.FoldConstant(),
-    ]
-    with tvm_refusals():
-        return tvm.transform.Sequential(passes)(module)
+def _steps(exchanged: Collection[int], joins_attention: bool) -> Iterator[Step]:
+    """The passes before fusion, in their order."""
+    yield positive_axes
+    yield pass_marks_on
+    yield relax.transform.DecomposeOpsForInference()
+    yield splits_to_slices
+    yield sink_activations
+    yield pass_marks_on
+    yield fold_scale
+    yield partial(channels_last, exchanged=exchanged)
+    yield integer_operators
+    yield pass_marks_on
+    yield fold_input_transposes
+    yield pass_marks_on
+    for rule in (_simplify, _clamp_indices, pick_to_slice, resize_by_tables):
+        yield partial(rewrite, rule=rule)
+    if joins_attention:
+        yield fuse_attention
+        yield pass_marks_on
+    yield fold_transposes
+    yield pass_marks_on
+    yield fold_constants
+    yield relax.transform.CanonicalizeBindings()
+    yield relax.transform.LegalizeOps(skip_ops=["relax.reshape"])
+    yield relax.transform.AnnotateTIROpPattern()
+    yield relax.transform.FoldConstant()
+    yield settle_patterns
 
 
 def _simplify(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> relax.Expr | None:

@@ -113,7 +113,7 @@ def with_attributes(
     call: relax.Call, changed: Mapping[str, object], args: Sequence[relax.Expr] | None = None
 ) -> relax.Call:
     """`call` with some attributes changed, and with other operands where `args` are given."""
-    attrs = make_node(type(call.attrs).__tvm_ffi_type_info__.type_key, **attributes(call) | changed)
+    attrs = make_node(type(call.attrs).__tvm_ffi_type_info__.type_key, **attributes(call) | dict(changed))
     return relax.Call(call.op, call.args if args is None else list(args), attrs, call.ty_args, call.span)
 
 

@@ -1,21 +1,115 @@
-"""Error translation: turns TVM errors about unsupported operators into errors of edgetune."""
+"""Error translation: what TVM throws becomes one sentence that names the node of the model, as far as it is known."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
-from edgetune.errors import TVM_REFUSALS, UnsupportedOperator
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from edgetune.errors import UnsupportedOperator
+from edgetune.graph.layer_names import place_of
+
+Step = Callable[[tvm.IRModule], tvm.IRModule]
+
+_TVM = tuple(f"{Path(package.__file__).parent}/" for package in (tvm, tvm_ffi))
+_OURS = f"{Path(__file__).parents[1]}/"
+_OPERATOR = re.compile(r'ir\.Op\(.*?name="(?:relax\.)?([\w.]+)".*?support_level=\d+\)')
+_LONGEST = 300
+
+
+def reason_of(error: BaseException) -> str:
+    """The first line of what an error says, where an operator is its name."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return _OPERATOR.sub(r"\1", line)[:_LONGEST]
+
+
+def raised_by_tvm(error: BaseException) -> bool:
+    """Whether code of TVM raised `error`, in C++ or in Python; its exceptions have no class in common.
+
+    The frames of its C++ are of no Python file.
+    """
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename.startswith(_TVM) or not frame.filename.endswith(".py"):
+            return True
+        if frame.filename.startswith(_OURS):
+            return False
+    return False
 
 
 @contextmanager
-def tvm_refusals() -> Iterator[None]:
-    """Raise UnsupportedOperator if a TVM pass fails on a variant of an operator that TVM has imported."""
+def tvm_refusals(where: str) -> Iterator[None]:
+    """Raises UnsupportedOperator, which names `where`, if TVM throws within the block."""
     try:
         yield
-    except TVM_REFUSALS as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UnsupportedOperator(
-            f"TVM refuses an operator of the model ({reason}); find it by cutting the model in two, "
-            "and simplify it before export"
-        ) from error
+    except Exception as error:
+        if not raised_by_tvm(error):
+            raise
+        raise _refusal(where, error) from error
+
+
+def passed(module: tvm.IRModule, step: Step, places: Sequence[str]) -> tvm.IRModule:
+    """Return `module` after `step`, a pass.
+
+    Raises UnsupportedOperator if TVM throws: it names the first node without which that does not happen, from `places`,
+    those of all nodes.
+    """
+    try:
+        return step(module)
+    except Exception as error:
+        if not raised_by_tvm(error):
+            raise
+        raise _refusal(_first_refused(module, step, places), error) from error
+
+
+def _refusal(where: str, error: BaseException) -> UnsupportedOperator:
+    return UnsupportedOperator(
+        f"TVM refuses {where} ({reason_of(error)}); replace the operator, or simplify the model before export"
+    )
+
+
+def _first_refused(module: tvm.IRModule, step: Step, places: Sequence[str]) -> str:
+    """Where the last binding is of the shortest beginning of `main` that `step` refuses."""
+    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
+    accepted, refused = 0, len(bindings)
+    while refused - accepted > 1:
+        middle = (accepted + refused) // 2
+        if _is_refused(_beginning(module, bindings[:middle]), step):
+            refused = middle
+        else:
+            accepted = middle
+    if not bindings:
+        return "the model"
+    last = bindings[refused - 1]
+    operator = getattr(getattr(last.value, "op", None), "name", "an operator").removeprefix("relax.")
+    return place_of(last.var, places) or f"{operator} in the model"
+
+
+def _is_refused(module: tvm.IRModule, step: Step) -> bool:
+    try:
+        step(module)
+    except Exception as error:
+        if not raised_by_tvm(error):
+            raise
+        return True
+    return False
+
+
+def _beginning(module: tvm.IRModule, bindings: Sequence[relax.Binding]) -> tvm.IRModule:
+    """`module`, whose `main` ends after `bindings` and returns what none of them reads."""
+    main = module["main"]
+    read = {operand for binding in bindings for operand in relax.analysis.free_vars(binding.value)}
+    ends = [binding.var for binding in bindings if binding.var not in read]
+    result = relax.Tuple(ends) if len(ends) > 1 else ends[0]
+    returned = relax.Var("returned", result.ty)
+    block = relax.DataflowBlock([*bindings, relax.VarBinding(returned, result)])
+    beginning = tvm.IRModule(dict(module.functions.items()))
+    beginning["main"] = relax.Function(
+        main.params, relax.SeqExpr([block], returned), result.ty, main.is_pure, main.attrs
+    )
+    return relax.transform.Normalize()(beginning)

@@ -103,7 +103,7 @@ def unrolled_scan(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, s
     if any(s is None for s in shapes):
         return False
     given = attributes.get("scan_input_axes", [0] * count)
-    axes = [axis % max(len(shape), 1) for axis, shape in zip(given, shapes, strict=True)]
+    axes = [axis % max(len(shape or ()), 1) for axis, shape in zip(given, shapes, strict=True)]
     length = shapes[0][axes[0]] if shapes[0] else 0
     if not 0 < length <= _MOST_ITERATIONS:
         return False

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import io
-import re
 import warnings
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,14 +22,16 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from edgetune.errors import ModelError, UnsupportedOperator
 from edgetune.frontend.onnx.converters import FEWER_OUTPUTS, OWN_CONVERTERS
 from edgetune.frontend.onnx.custom import is_registered
-from edgetune.frontend.onnx.domains import is_onnx, means_what_it_says, shown_operator
+from edgetune.frontend.onnx.domains import is_onnx, means_what_it_says
 from edgetune.frontend.onnx.external_data import element_bits
 from edgetune.frontend.onnx.inline import simplify
 from edgetune.frontend.onnx.large_tensors import Weights, is_stand_in, value_of
+from edgetune.frontend.onnx.origins import described
 from edgetune.frontend.onnx.reader import OnnxModel, real_inputs
 from edgetune.graph.imported import Imported
-from edgetune.graph.layer_names import mark_nodes
+from edgetune.graph.layer_names import mark_nodes, place_of
 from edgetune.graph.program import TensorSpec
+from edgetune.graph.tvm_errors import reason_of
 
 _SMALL = ("int8", "uint8", "int16", "uint16")
 
@@ -100,38 +101,36 @@ def _import(model: OnnxModel) -> Imported:
     inputs = tuple(_spec(value) for value in proto.graph.input if value.name in real)
     _put_inputs_first(proto.graph, [i.name for i in inputs] + list(weights))
     shapes = {i.name: list(i.shape) for i in inputs}
-    module, nodes = _convert(proto, model, shapes, large)
-    _check_static(module, model)
+    module, nodes, places = _convert(proto, model, shapes, large)
+    _check_static(module, model, places)
     outputs = tuple(o.name for o in proto.graph.output)
-    return Imported(model.name, model.sha256, module, inputs, outputs, weights, nodes)
+    return Imported(model.name, model.sha256, module, inputs, outputs, weights, nodes, places)
 
 
 def _convert(
     proto: onnx.ModelProto, model: OnnxModel, shapes: dict[str, list[int]], large: Weights
-) -> tuple[tvm.IRModule, tuple[tuple[str, str], ...]]:
-    """The module with marked variables, and name and operator of each node."""
-    said = io.StringIO()
+) -> tuple[tvm.IRModule, tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """The module with marked variables; name and operator of each node; and where it is, in words."""
+    conversion = _Conversion(model.name)
     try:
         with (
             own_converters(),
             _arrays_for_stand_ins(large),
-            _watched() as (names, results),
+            _watched(conversion),
             warnings.catch_warnings(),
-            contextlib.redirect_stdout(said),
+            contextlib.redirect_stdout(io.StringIO()),
         ):
             warnings.simplefilter("ignore")
             module = onnx_frontend.from_onnx(proto, shape_dict=shapes, opset=model.opset, keep_params_in_input=False)
     # TVM's importer passes on all exceptions of its converters: each of them means "cannot be imported".
     except Exception as error:
-        reason = str(error).strip().splitlines()
-        operator = re.search(r"Error converting operator (\w+)", said.getvalue())
-        where = f"operator {operator.group(1)} of {model.name}" if operator else f"model {model.name}"
         raise UnsupportedOperator(
-            f"{where} cannot be imported ({reason[0] if reason else type(error).__name__}); "
+            f"{conversion.where} cannot be imported ({reason_of(error)}); "
             "replace the operator, or simplify the model before export"
         ) from error
     known_by = _folded(proto.graph)
-    return mark_nodes(module, results), tuple((known_by.get(name, name), operator) for name, operator in names)
+    names = tuple((known_by.get(name, name), operator) for name, operator in conversion.names)
+    return mark_nodes(module, conversion.results), names, tuple(conversion.places)
 
 
 def _folded(graph: onnx.GraphProto) -> dict[str, str]:
@@ -141,14 +140,14 @@ def _folded(graph: onnx.GraphProto) -> dict[str, str]:
     return {node.name: p.name for node, p in before if p is not None and p.op_type in _LINEAR and p.name}
 
 
-def _check_static(module: tvm.IRModule, model: OnnxModel) -> None:
-    for value in relax.analysis.get_var2val(module["main"]).values():
+def _check_static(module: tvm.IRModule, model: OnnxModel, places: Sequence[str]) -> None:
+    for variable, value in relax.analysis.get_var2val(module["main"]).items():
         shape = value.ty.shape if isinstance(value.ty, relax.TensorType) else ()
         if shape is None or any(not isinstance(extent, tirx.IntImm) for extent in shape):
             name = str(getattr(getattr(value, "op", None), "name", "an operator")).removeprefix("relax.")
             raise UnsupportedOperator(
-                f"{name} in model {model.name} has a result whose shape depends on data, which cannot be built; "
-                "make it constant in the model"
+                f"{place_of(variable, places) or f'{name} in model {model.name}'} has a result whose shape depends on "
+                "data, which cannot be built; make it constant in the model"
             )
 
 
@@ -174,31 +173,57 @@ def _arrays_for_stand_ins(large: Weights) -> Iterator[None]:
         onnx_frontend.get_numpy = original
 
 
+@dataclass
+class _Conversion:
+    """What TVM's importer has converted: name, operator and place of each node, and its number by its expressions."""
+
+    model: str
+    names: list[tuple[str, str]] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    results: dict[relax.Expr, int] = field(default_factory=dict)
+    current: onnx.NodeProto | None = None
+
+    @property
+    def where(self) -> str:
+        """The node that is converted now, in words."""
+        return f"model {self.model}" if self.current is None else described(self.current, self.model)
+
+    def add(self, name: str, operator: str, result: Any) -> None:
+        """A node is converted."""
+        parts = result.fields if isinstance(result, relax.Tuple) else [result]
+        for part in (result, *parts):
+            if isinstance(part, relax.Call | relax.Var):
+                self.results.setdefault(part, len(self.names))
+        self.names.append((name, operator))
+        self.places.append(self.where)
+
+
 @contextlib.contextmanager
-def _watched() -> Iterator[tuple[list[tuple[str, str]], dict[relax.Expr, int]]]:
-    """Records each node that TVM's importer converts: name and operator, and its number by its last expression.
+def _watched(conversion: _Conversion) -> Iterator[None]:
+    """Records in `conversion` each node that TVM's importer converts.
 
     Nodes of the border are skipped, so that the model's nodes have the same numbers with and without them.
     """
-    original = onnx_frontend.ONNXGraphImporter._convert_operator
-    names: list[tuple[str, str]] = []
-    results: dict[relax.Expr, int] = {}
+    importer = onnx_frontend.ONNXGraphImporter
+    convert_operator, parse_value = importer._convert_operator, importer._parse_value_proto
 
     def convert(self: Any, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
-        result = original(self, op_name, inputs, attrs, opset)
+        result = convert_operator(self, op_name, inputs, attrs, opset)
         name = str(attrs["tvm_custom"]["name"])
-        if name.startswith(BORDER):
-            return result
-        if isinstance(result, relax.Call | relax.Var):
-            results.setdefault(result, len(names))
-        names.append((name, op_name))
+        if not name.startswith(BORDER):
+            conversion.add(name, op_name, result)
         return result
 
-    onnx_frontend.ONNXGraphImporter._convert_operator = convert
+    def parse(self: Any, value: Any) -> Any:
+        # The importer reads the name of a node before it converts it, and those of the outputs at the end.
+        conversion.current = value if isinstance(value, onnx.NodeProto) else None
+        return parse_value(self, value)
+
+    importer._convert_operator, importer._parse_value_proto = convert, parse
     try:
-        yield names, results
+        yield
     finally:
-        onnx_frontend.ONNXGraphImporter._convert_operator = original
+        importer._convert_operator, importer._parse_value_proto = convert_operator, parse_value
 
 
 def _has_converter(node: onnx.NodeProto) -> bool:
@@ -215,9 +240,8 @@ def _has_converter(node: onnx.NodeProto) -> bool:
 def _check_operators(proto: onnx.ModelProto, model: OnnxModel) -> None:
     for node in proto.graph.node:
         if not _has_converter(node) and not (node.op_type == "If" and is_onnx(node)):
-            shown = node.name or (node.output[0] if node.output else "unnamed")
             raise UnsupportedOperator(
-                f"operator {shown_operator(node)} (node {shown!r} of {model.name}) is not supported; "
+                f"{described(node, model.name)} is not supported; "
                 "replace it in the model, or give it a tensor expression in Python (see docs/operators.md)"
             )
 

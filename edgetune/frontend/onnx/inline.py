@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper, inliner, numpy_helper
 
-from edgetune.errors import ModelError
+from edgetune.errors import ModelError, UnsupportedOperator
 from edgetune.frontend.onnx.control_flow import unrolled_if, unrolled_loop, unrolled_scan
 from edgetune.frontend.onnx.decompositions import DECOMPOSITIONS
 from edgetune.frontend.onnx.decompositions.builder import Builder
@@ -23,6 +23,7 @@ from edgetune.frontend.onnx.domains import is_onnx
 from edgetune.frontend.onnx.inferred_types import UnfitInputsError, inferred_types
 from edgetune.frontend.onnx.large_tensors import LARGE, Weights, is_stand_in, stand_in, value_of
 from edgetune.frontend.onnx.node_values import constant_value
+from edgetune.frontend.onnx.origins import keep_origin, shown_node
 from edgetune.frontend.onnx.sub_byte_types import storage, store_interface, written_out
 
 
@@ -124,13 +125,16 @@ def simplify(
 
     `has_converter` says which operators may stay; `kept` are initializers that must not be folded;
     `weights` are the arrays of the stand-ins among the initializers. Those of the new model are returned with it.
-    Raises ModelError for a node that cannot have inputs of these shapes, and UnsupportedOperator where a decomposition
-    lacks a form.
+    Raises ModelError for a node that cannot have inputs of these shapes, and UnsupportedOperator, which names the node,
+    for a form of an operator that no rule can write out.
     """
     if proto.functions:
         proto = inliner.inline_local_functions(with_defaults(proto))
     evaluator = Evaluator(proto, has_converter, frozenset(kept), weights or {})
-    evaluator.run(proto.graph.node, {}, "")
+    try:
+        evaluator.run(proto.graph.node, {}, "")
+    except UnsupportedOperator as error:
+        raise UnsupportedOperator(f"node {shown_node(evaluator.origin)!r}: {error.message}") from error
     for misfit in evaluator.misfits:
         raise ModelError(f"{misfit}; give inputs of other sizes, or export the model again")
     return evaluator.model()
@@ -141,7 +145,7 @@ class Evaluator:
 
     `sequences` has the names of the elements of each sequence of tensors. `misfits` says in words which nodes cannot
     have inputs of the shapes they get. `settled` holds, by its first output, which branch an If takes because the other
-    one has such a node, and why.
+    one has such a node, and why. `origin` is the node of the model that it is at.
     """
 
     def __init__(
@@ -167,6 +171,7 @@ class Evaluator:
         self.misfits: list[str] = []
         self.settled: dict[str, tuple[bool, str]] = {}
         self._fresh = 0
+        self.origin = onnx.NodeProto()
         for initializer in proto.graph.initializer:
             if initializer.name not in self.kept:
                 self.set_constant(initializer.name, value_of(initializer, weights))
@@ -176,6 +181,8 @@ class Evaluator:
     def run(self, nodes: Iterable[onnx.NodeProto], scope: Scope, prefix: str) -> None:
         """Evaluates `nodes`, whose names `scope` translates; values they define are called `prefix` + name."""
         for original in nodes:
+            if not prefix:  # a node of the model itself
+                self.origin = original
             node = onnx.NodeProto()
             node.CopyFrom(original)
             del node.input[:], node.output[:]
@@ -194,7 +201,7 @@ class Evaluator:
     def plain(self, name: str) -> str:
         """An alias of a narrow value, which counts as numbers of its storage type."""
         alias = self.prefix() + "stored"
-        self.nodes.append(helper.make_node("Identity", [name], [alias]))
+        self._keep(helper.make_node("Identity", [name], [alias]))
         self.types[alias] = helper.make_tensor_type_proto(storage(self.narrow[name]), None)
         self.types[alias].tensor_type.shape.CopyFrom(self.types[name].tensor_type.shape)
         return alias
@@ -224,7 +231,7 @@ class Evaluator:
         """Evaluates `node`; `original` is the one of the model, or of a definition, where no rule of ours wrote it."""
         if not is_onnx(node):
             # All rules below use only the operator's name, which has another meaning in another domain.
-            self.nodes.append(node)
+            self._keep(node)
             return
         if node.op_type == "CastLike" and node.input[1] in self.types:
             like = node.input[1]
@@ -255,8 +262,12 @@ class Evaluator:
             for name, found in types.items():
                 self.types.setdefault(name, found)
             return
-        self.nodes.append(node)
+        self._keep(node)
         self.types.update(types)
+
+    def _keep(self, node: onnx.NodeProto) -> None:
+        keep_origin(node, self.origin)
+        self.nodes.append(node)
 
     def _replaced(self, node: onnx.NodeProto, schema: onnx.defs.OpSchema | None) -> bool:
         """Evaluates simpler operators instead of `node`; False where it stays."""
