@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import fnmatch
 import json
 import os
@@ -32,12 +33,12 @@ class Worker:
     since: float = 0.0
 
     @classmethod
-    def start(cls, log: IO[str]) -> Worker:
+    def start(cls, log: IO[str], judges: str) -> Worker:
         receive, send = os.pipe()
         script = str(Path(__file__).with_name("worker.py"))
         environment = os.environ | {"TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         process = subprocess.Popen(
-            [sys.executable, script, str(send)],
+            [sys.executable, script, str(send), judges],
             stdin=subprocess.PIPE, stdout=log, stderr=log, text=True, pass_fds=[send], env=environment,
         )  # fmt: skip
         os.close(send)
@@ -52,20 +53,25 @@ class Worker:
 
     def stop(self) -> None:
         """Ends the process."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.kill()
         self.process.wait()
         self.answers.close()
 
 
-def results_of(tests: list[str], jobs: int) -> Iterator[dict[str, Any]]:
-    """Results of `tests` as they come. A worker that dies or hangs costs the one test it was at."""
-    BUILD.mkdir(parents=True, exist_ok=True)
+def results_of(
+    tests: list[str], jobs: int, judges: str = "tests.conformance.judge", build: Path = BUILD
+) -> Iterator[dict[str, Any]]:
+    """Results of `tests` as they come, of the module `judges`. A worker that dies or hangs costs the test it was at."""
+    build.mkdir(parents=True, exist_ok=True)
     waiting = list(reversed(tests))
-    with (BUILD / "log.txt").open("w") as log:
+    with (build / "log.txt").open("w") as log:
         workers: list[Worker] = []
         while waiting or workers:
             while waiting and len(workers) < jobs:
-                workers.append(Worker.start(log))
+                workers.append(Worker.start(log, judges))
                 workers[-1].give(waiting.pop())
             ready, _, _ = select.select([w.answers for w in workers], [], [], 5.0)
             for worker in list(workers):

@@ -1,7 +1,11 @@
-"""A process that judges tests named on standard input and answers with JSON lines on a descriptor."""
+"""A process that judges tests named on standard input and answers with JSON lines on a descriptor.
+
+Its arguments are the descriptor and the module whose `judge` it calls.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -13,7 +17,7 @@ from pathlib import Path
 
 def main() -> None:
     answers = os.fdopen(int(sys.argv[1]), "w")
-    from tests.conformance.judge import judge
+    judge = importlib.import_module(sys.argv[2]).judge
 
     with tempfile.TemporaryDirectory() as folder:
         for line in sys.stdin:
