@@ -62,16 +62,20 @@ def restore(archive: Path, digest: str, folder: Path) -> str:
     except OSError as error:
         raise NightFault(f"the archive {archive} cannot be read ({error.strerror}): correct its permissions") from error
     with tarfile.open(place) as tar:
-        for member in tar:
-            # Not extractall's filter: the Python 3.11 of Debian 12 has none.
-            path = PurePosixPath(member.name)
-            content = tar.extractfile(member) if member.isreg() else None
-            if content is None or path.is_absolute() or ".." in path.parts:
-                return f"the accepted package {digest[:12]} in the archive holds more than files of its own folder"
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_bytes(content.read())
-            (folder / path).chmod(member.mode & 0o755)
+        members = tar.getmembers()
+        # Not extractall's filter: the Python 3.11 of Debian 12 has none.
+        if not all(member.isreg() and _is_inside(member.name) for member in members):
+            return f"the accepted package {digest[:12]} in the archive holds more than files of its own folder"
+        for member in members:
+            content = tar.extractfile(member)
+            if content is not None:
+                _write(archive, folder / member.name, content.read(), mode=(member.mode & 0o755) | 0o600)
     return ""
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return bool(path.name) and not path.is_absolute() and ".." not in path.parts
 
 
 def keep_model(archive: Path, model: Path, digest: str) -> None:
@@ -94,7 +98,7 @@ def find_model(archive: Path, digest: str, suffix: str) -> Path | None:
         raise NightFault(f"the archive {archive} cannot be read ({error.strerror}): correct its permissions") from error
 
 
-def _write(archive: Path, place: Path, content: bytes) -> None:
+def _write(archive: Path, place: Path, content: bytes, mode: int = 0o644) -> None:
     """Write a file beside its place, then rename it."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +107,7 @@ def _write(archive: Path, place: Path, content: bytes) -> None:
                 beside.write(content)
                 beside.flush()
                 os.fsync(beside.fileno())
-                os.fchmod(beside.fileno(), 0o644)
+                os.fchmod(beside.fileno(), mode)
                 Path(beside.name).replace(place)
             except BaseException:
                 Path(beside.name).unlink(missing_ok=True)

@@ -187,10 +187,9 @@ def positive_axes(module: tvm.IRModule) -> tvm.IRModule:
     layout for the axis of a Squeeze, and ends in `std::bad_alloc`. So no pass of TVM sees one.
     """
     mutated = _CountFromTheStart(module)
-    function = mutated.visit_expr(module["main"])
-    updated = mutated.builder_.get()
-    updated["main"] = function
-    return updated
+    functions = dict(module.functions)
+    functions[module.get_global_var("main")] = mutated.visit_expr(module["main"])
+    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
 
 
 @mutator
@@ -218,7 +217,7 @@ def _rank(call: relax.Call) -> int | None:
     of = counted.ty
     while isinstance(of, relax.TupleType) and of.fields:
         of = of.fields[0]
-    return int(of.ndim) if isinstance(of, relax.TensorType) and int(of.ndim) >= 0 else None
+    return int(of.ndim) if isinstance(of, relax.TensorType) and int(of.ndim) > 0 else None
 
 
 def _names_axes(attribute: str) -> bool:

@@ -59,7 +59,7 @@ class SqliteDatabase:
         if create:
             _create(path)
         _check_file(path)
-        database = cls(path, _engine(path))
+        database = cls(path, _engine(_url(path, reading=not create)))
         try:
             with database.reading() as connection:
                 _check_content(connection, path, older=older)
@@ -120,19 +120,18 @@ def is_whole(path: Path) -> bool:
         database.close()
 
 
-def _url(path: Path) -> URL:
-    """The URL of a file that may be written, or, where it may not, of one that is only read."""
-    files = [path.parent, *([path] if path.exists() else [])]
-    if all(os.access(file, os.W_OK, effective_ids=True) for file in files):
+def _url(path: Path, *, reading: bool) -> URL:
+    """The URL of a file; where it may not be written and is for `reading` alone, SQLite makes no file beside it."""
+    if not reading or all(os.access(file, os.W_OK, effective_ids=True) for file in (path.parent, path)):
         return URL.create("sqlite", database=str(path))
-    # A log of another process has to be read as well; without one, and without the right to make one, nothing changes.
+    # A process that writes has a log, which is read as well. Without one the file counts as unchanged; if its owner
+    # begins to write just then, SQLite may find it damaged (`_damaged` says so).
     logged = any(path.with_name(path.name + end).exists() for end in ("-wal", "-shm"))
     words = {"uri": "true", "mode": "ro"} | ({} if logged else {"immutable": "1"})
-    return URL.create("sqlite", database=f"file:{quote(str(path))}", query=words)
+    return URL.create("sqlite", database=f"file:{quote(os.fsencode(path))}", query=words)
 
 
-def _engine(path: Path) -> Engine:
-    url = _url(path)
+def _engine(url: URL) -> Engine:
     # isolation_level None: the driver starts no transaction by itself, `begin` below does.
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS, "isolation_level": None})
 
@@ -185,7 +184,7 @@ def _fill(path: Path) -> None:
             f"user_version={SCHEMA_VERSION}",
         ):
             connection.execute(f"PRAGMA {pragma}")
-    engine = _engine(path)
+    engine = _engine(_url(path, reading=False))
     try:
         with engine.begin() as connection:
             metadata.create_all(connection)
@@ -241,6 +240,11 @@ def _is_short(pragma: Any, path: Path) -> bool:
 
 
 def _damaged(path: Path) -> DatabaseError:
+    if not os.access(path, os.W_OK, effective_ids=True):
+        return DatabaseError(
+            f"{path} is damaged or cut off, or its owner writes to it now: run this again, and if that does not help "
+            "restore a copy, or `edgetune records import` an export into a new --db"
+        )
     return DatabaseError(
         f"{path} is damaged or cut off: restore a copy or `edgetune records import` an export into a new --db"
     )

@@ -146,11 +146,13 @@ def test_the_archive_keeps_equal_packages_once_and_notices_damage(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("../out", tarfile.REGTYPE), ("/out", tarfile.REGTYPE), ("link", tarfile.SYMTYPE)]
+    ("name", "kind"),
+    [("../out", tarfile.REGTYPE), ("/out", tarfile.REGTYPE), (".", tarfile.REGTYPE), ("link", tarfile.SYMTYPE)],
 )
 def test_nothing_is_written_outside_of_its_folder(tmp_path: Path, name: str, kind: bytes) -> None:
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("package/a.c"))
         member = tarfile.TarInfo(name)
         member.type, member.linkname = kind, "/etc"
         tar.addfile(member)
