@@ -43,7 +43,7 @@ def tune(  # noqa: PLR0913  each is a keyword that a user writes by itself
     winning schedule wants them. `db` is the file of the records, or a URL; `out` is the folder of the package.
     `expression(*inputs, *constants)` gets `te.Tensor`s in that order and returns one, or a list. Raises what
     `edgetune.api.tune` raises, and UsageError for an expression whose shapes are not fixed and for `trials` that are
-    no number.
+    no whole number of at least 0.
     """
     if not _is_count(trials):
         raise UsageError(f"trials is {trials!r}: give a whole number of at least 0")
@@ -54,7 +54,7 @@ def tune(  # noqa: PLR0913  each is a keyword that a user writes by itself
         name=name,
         target=resolved.target,
         addresses=resolved.addresses,
-        budget_trials=trials,
+        budget_trials=int(trials),
         budget_seconds=None,
         objective="latency",
         ram_limit=None,
@@ -70,4 +70,4 @@ def tune(  # noqa: PLR0913  each is a keyword that a user writes by itself
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 0

@@ -25,7 +25,7 @@ GRADES = (
 @click.option(
     "--trials",
     type=click.IntRange(min=0),
-    help="Candidates over all kernels, including recorded ones; excludes --time.",
+    help="Candidates over all kernels, including recorded ones, which leave a new kernel its share; excludes --time.",
 )
 @click.option("--time", "seconds", type=Duration(), help="Time to search (default: 30m without --trials).")
 @click.option("--objective", type=click.Choice(["latency"]), help="What to minimize.")

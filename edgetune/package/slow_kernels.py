@@ -1,7 +1,8 @@
 """Slow kernels: those far below what the core allows, for the report and for warnings.
 
 A measured kernel is set against its roofline. A default schedule has no time, so its predicted cycles are set against
-the ideal ones, and one of plain loops is always slow. Where no search can do better, there are no predictions.
+the ideal ones, and one of plain loops is always slow. Where nothing can be timed, nothing is predicted either: the
+cost model knows only cores that a search has been tried on.
 """
 
 from __future__ import annotations

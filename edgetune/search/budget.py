@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 
-def with_shares(trials: int | None, used: int, kernels: int, new: int) -> int | None:
-    """Returns the limit of records with which each of `new` kernels, which have none, gets an equal share of `trials`.
+def owed(trials: int | None, records: Sequence[int], ended: Sequence[bool]) -> dict[int, int]:
+    """Returns, by the number of a kernel, how many records it lacks of an equal share of `trials`.
 
-    Records of the other kernels may have used them all: `used` of `trials`, for `kernels` in all.
+    `records` has the records of each kernel, `ended` says whether a search of it has ended. Nothing is owed to a kernel
+    whose search has ended, nor where none has: a search that is continued divides its trials as it began.
     """
-    return None if trials is None else max(trials, used + new * (trials // kernels)) if new else trials
+    if not trials or not any(ended):
+        return {}
+    share = max(trials // len(records), 1)
+    kernels = enumerate(zip(records, ended, strict=True))
+    return {index: share - count for index, (count, over) in kernels if not over and count < share}
 
 
 @dataclass
@@ -21,12 +26,14 @@ class TrialBudget:
 
     `trials` and `seconds` are limits, None for no limit. `reserve` is the share of `seconds` kept for the comparison of
     finalists; without a time limit, it is the number of finalists per measured candidate. `used` starts with the number
-    of records in the store and grows by one per record.
+    of records in the store and grows by one per record. `extra` records beyond `trials` are for kernels to which a
+    share is `owed`.
     """
 
     trials: int | None
     seconds: float | None
     used: int = 0
+    extra: int = 0
     reserve: float = 0.1
     clock: Callable[[], float] = time.monotonic
     started: float = field(init=False)
@@ -40,11 +47,21 @@ class TrialBudget:
         """Seconds since the budget was made."""
         return self.clock() - self.started
 
-    def room(self, in_flight: int) -> int | None:
-        """How many more candidates may be proposed while `in_flight` are being measured; None for any number."""
+    @property
+    def limit(self) -> int | None:
+        """The number of records that ends the search; None for no limit."""
+        return None if self.trials is None else self.trials + self.extra
+
+    def room(self, in_flight: int, *, owed: bool = False) -> int | None:
+        """How many more candidates may be proposed while `in_flight` are being measured; None for any number.
+
+        Those of a kernel to which a share is `owed` may use `extra` as well.
+        """
         if self.out_of_time():
             return 0
-        return None if self.trials is None else max(self.trials - self.used - in_flight, 0)
+        if self.trials is None:
+            return None
+        return max(self.trials + (self.extra if owed else 0) - self.used - in_flight, 0)
 
     def out_of_time(self) -> bool:
         """Whether the time for searching is over."""
@@ -59,6 +76,6 @@ class TrialBudget:
         ends = []
         if self.seconds is not None:
             ends.append(self.seconds - self.elapsed)
-        if self.trials is not None and pace:
-            ends.append((self.trials - self.used) / pace)
+        if self.limit is not None and pace:
+            ends.append((self.limit - self.used) / pace)
         return max(min(ends), 0.0) if ends else None

@@ -17,7 +17,7 @@ from typing import TypeVar
 from edgetune.errors import BoardLost, BoardUnavailable, KernelFailed
 from edgetune.events import Event
 from edgetune.records import Record, RecordStore
-from edgetune.search.budget import TrialBudget, with_shares
+from edgetune.search.budget import TrialBudget, owed
 from edgetune.search.cost_model import CostModel
 from edgetune.search.measure_queue import Batch, MeasureQueue
 from edgetune.search.measuring import Measurer, MeasureRequest, RequestResult
@@ -98,10 +98,14 @@ class TuningLoop:
         doubted = [record for part in stored for record in below(part, options.min_trust)]
         self._doubted = {(record.workload, record.trace) for record in doubted}
         used = sum(map(len, stored)) - len(doubted)
-        trials = with_shares(options.trials, used, len(stored), sum(not part for part in stored))
-        self._budget = TrialBudget(trials, options.seconds, used=used)
-        # What exceeds the user's number is for kernels that had no record.
-        self._for_new = {index for index, part in enumerate(stored) if not part} if trials != options.trials else set()
+        ended = [
+            progress.excluded or store.last_end(key) is not None
+            for progress, key in zip(self._tasks, self._keys, strict=True)
+        ]
+        lacking = owed(options.trials, [len(part) for part in stored], ended)
+        self._owed = {tasks[index].workload for index in lacking}
+        extra = max(used + sum(lacking.values()) - (options.trials or 0), 0) if lacking else 0
+        self._budget = TrialBudget(options.trials, options.seconds, used=used, extra=extra)
         self._line = MeasureQueue(rooms.measurer, store)
         self._searcher = ThreadPoolExecutor(1, thread_name_prefix="edgetune-search")
         self._report = Reporter(self._tasks, self._budget, events)
@@ -112,6 +116,9 @@ class TuningLoop:
         interrupted, ended = False, ""
         try:
             self._report.round(None)
+            if self._budget.extra:
+                kernels = f"{len(self._owed)} kernel{'s' if len(self._owed) > 1 else ''}"
+                self._report.warn(f"{kernels} without a search get their share: {self._budget.extra} more trials")
             self._fixed_schedules()
             self._again()
             self._rounds()
@@ -137,18 +144,23 @@ class TuningLoop:
         self._report.send("summary", **outcome.to_json())
         return outcome
 
+    def _is_owed(self, progress: TaskProgress) -> bool:
+        return progress.task.workload in self._owed
+
     # --- rounds -------------------------------------------------------------------------------------------------
 
     def _fixed_schedules(self) -> None:
         """Round 0: measures the default schedule of every task, so that tuning never makes anything slower."""
         missing = [progress for progress in self._tasks if progress.fixed_trace and progress.needs_fixed]
         missing.sort(key=lambda progress: -progress.task.facts.weight * progress.task.facts.flops)
-        orders = tuple(MeasureRequest(progress.task.workload, progress.fixed_trace) for progress in missing)
-        room = self._budget.room(0)
-        orders = orders if room is None else orders[:room]
+        missing.sort(key=lambda progress: not self._is_owed(progress))
+        orders: list[MeasureRequest] = []
+        for progress in missing:
+            if self._budget.room(len(orders), owed=self._is_owed(progress)) != 0:
+                orders.append(MeasureRequest(progress.task.workload, progress.fixed_trace))
         if orders:
             with self._report.phase("default schedules"):
-                batch = Batch(None, FIXED_ROUND, orders, self._options.seed, self._best_ns())
+                batch = Batch(None, FIXED_ROUND, tuple(orders), self._options.seed, self._best_ns())
                 self._absorb(batch, self._line.submit(batch))
 
     def _again(self) -> None:
@@ -181,11 +193,15 @@ class TuningLoop:
         """The next round's measure requests; None without budget, or when a running round must end first."""
         busy = {batch.task for batch in under_way}
         while True:
-            room = self._budget.room(sum(len(batch.orders) for batch in under_way))
-            if room == 0 or self._all_stalled():
+            in_flight = sum(len(batch.orders) for batch in under_way)
+            rooms = [self._budget.room(in_flight, owed=self._is_owed(task)) for task in self._tasks]
+            if self._all_stalled():
                 return None
-            opened = [index for index, task in enumerate(self._tasks) if not task.exhausted and not task.excluded]
-            opened = [index for index in opened if index in self._for_new] if self._for_new else opened
+            opened = [
+                index
+                for index, task in enumerate(self._tasks)
+                if not task.exhausted and not task.excluded and rooms[index] != 0
+            ]
             free = [index for index in opened if index not in busy] or opened
             index = next_task(
                 [progress.task.facts for progress in self._tasks],
@@ -196,6 +212,7 @@ class TuningLoop:
             )
             if index is None:
                 return None
+            room = rooms[index]
             batch = self._propose(index, self._batch if room is None else min(room, self._batch))
             if batch is not None:
                 return batch

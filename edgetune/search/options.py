@@ -15,9 +15,9 @@ from edgetune.search.search import SearchOptions
 class TuneOptions:
     """Budget and settings of a search; most callers need only the budget.
 
-    `trials` counts records over all tasks, including failures and those already in the store; a task without a record
-    gets its share even where those have used them up. `seconds` is the wall-clock time of this run. None means no
-    limit. `scratch_limits` maps workload hashes to bytes.
+    `trials` counts records over all tasks, including failures and those already in the store; a task without a
+    finished search gets its share even where those have used them up. `seconds` is the wall-clock time of this run.
+    None means no limit. `scratch_limits` maps workload hashes to bytes.
     A round measures `batch` programs of a task (fewer when the budget is small for so many tasks).
     A task ends after `empty_rounds` rounds without a new program. With `early_stopping`, the search ends when
     no task has improved for a while. `playoff` is the number of finalists per task compared at the end (0: none).

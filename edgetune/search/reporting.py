@@ -82,7 +82,7 @@ class Reporter:
             best_us=best,
             trials=budget.used,
             records=sum(task.records for task in self._tasks),
-            budget_trials=budget.trials,
+            budget_trials=budget.limit,
             elapsed_s=budget.elapsed,
             budget_s=budget.seconds,
             end_to_end_us=self._end_to_end(),

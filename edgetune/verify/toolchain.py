@@ -87,11 +87,11 @@ class PackageToolchain:
         has none.
         """
         if emulator and not self.runs_here:
-            self_test = f"`make build/{self.prefix}_selftest` in the package makes it" if self.prefix else "build it"
+            self_test = f" (`make build/{self.prefix}_selftest` in the package makes it)" if self.prefix else ""
             raise NothingRunsIt(
                 f"nothing on this machine runs programs of board '{self.board}' ({self.isa}), whose target names no "
-                f"'emulator': to test the package on the board, start the self-test there ({self_test}; its last line "
-                "is PASS)"
+                f"'emulator': use `--board {self.board}` where the board has an address, or start the self-test"
+                f"{self_test} there, whose last line is PASS"
             )
         needed = [MAKE, RequiredProgram(self.cc, self.package, f"the C compiler of board '{self.board}'")]
         if self.emulator and emulator:

@@ -262,7 +262,7 @@ def test_a_board_that_nothing_here_stands_for_gets_its_package(folder: Path) -> 
     done = edgetune(["build", "small.onnx", "--board", "own.yaml", "-o", "own"], cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "self-test of the package does not run here: nothing on this machine runs programs of board" in done.stderr
-    assert "`make build/small_selftest` in the package makes it" in done.stderr
+    assert "`make build/small_selftest` in the package makes it)" in done.stderr
     texts = done.stderr + (folder / "own/README.md").read_text() + (folder / "own/REPORT.md").read_text()
     assert "edgetune tune" not in texts
     assert "of what the core allows" not in texts

@@ -135,8 +135,13 @@ def test_a_suite_that_hangs_is_ended(tree: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.long
 def test_time_is_up_by_cpu_time(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fault that the tests do not catch while they compute."""
-    monkeypatch.setattr("tests.protection.faults.LIMIT_S", 0.2)
-    (tree / "tests/room/test_a.py").write_text("def test_f():\n    while True:\n        pass\n")
+    """A fault that the tests do not catch while they compute; the time that they wait is theirs."""
+    monkeypatch.setattr("tests.protection.faults.LIMIT_S", 3.0)
+    monkeypatch.setattr("tests.protection.faults._WAITING", 100)
+    text = "import pathlib, time\ndef test_f():\n    pathlib.Path('began').touch()\n"
     (drawn,) = draw(tree, 1, 3)
+    (tree / "tests/room/test_a.py").write_text(text + "    while True:\n        pass\n")
     assert attempt(drawn, "it", tree).verdict == "time is up"
+    assert (tree / "began").exists()
+    (tree / "tests/room/test_a.py").write_text(text + "    time.sleep(8)\n")
+    assert attempt(drawn, "it", tree).verdict == "passed"

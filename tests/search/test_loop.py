@@ -30,7 +30,7 @@ from edgetune.graph.program import Kernel, Param
 from edgetune.records import Record, RecordKey, RecordStore
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.search import loop
-from edgetune.search.budget import TrialBudget, with_shares
+from edgetune.search.budget import TrialBudget, owed
 from edgetune.search.cost_model import make_context
 from edgetune.search.loop import SearchParts, TuningLoop
 from edgetune.search.measuring import MeasureRequest, RequestResult, Starting
@@ -219,28 +219,42 @@ def test_nothing_is_measured_twice_and_a_finished_search_measures_nothing(tmp_pa
     assert outcome.records == 70
 
 
+@pytest.mark.long
 def test_a_new_kernel_gets_its_share_of_a_budget_that_others_have_used(tmp_path: Path) -> None:
     tune(tmp_path / "db", TuneOptions(trials=30), chosen=kernels()[:1])
-    outcome, measurer = tune(tmp_path / "db", TuneOptions(trials=24), chosen=kernels()[:2])
-    assert {order.workload for order in measurer.calls if not order.again} == {kernels()[1].workload}
-    assert outcome.measured == 12
-    outcome, _ = tune(tmp_path / "db", TuneOptions(trials=24), chosen=kernels()[:2])
-    assert outcome.measured == 0
+    new = kernels()[1].workload
+    interrupting = FakeMeasurer()
+
+    def interrupt(event: Event) -> None:
+        if event.kind == "round" and len([call for call in interrupting.calls if not call.again]) > 4:
+            raise KeyboardInterrupt
+
+    stopped, _ = tune(tmp_path / "db", TuneOptions(trials=24), interrupting, interrupt, chosen=kernels()[:2])
+    assert stopped.interrupted
+    told: list[Event] = []
+    outcome, measurer = tune(tmp_path / "db", TuneOptions(trials=24), events=told.append, chosen=kernels()[:2])
+    calls = [order.workload for order in (*interrupting.calls, *measurer.calls) if not order.again]
+    assert calls == [new] * 12
+    assert 0 < outcome.measured < 12
+    (warning, *_) = [str(event.data["message"]) for event in told if event.kind == "warning"]
+    assert warning.startswith("1 kernel without a search get")
+    assert tune(tmp_path / "db", TuneOptions(trials=24), chosen=kernels()[:2])[0].measured == 0
 
 
 @pytest.mark.parametrize(
-    ("trials", "used", "kernels", "new", "limit"),
+    ("trials", "records", "ended", "lacking"),
     [
-        (24, 94, 3, 1, 102),
-        (24, 94, 3, 0, 24),
-        (24, 4, 3, 1, 24),
-        (2, 2, 3, 1, 2),
-        (0, 0, 3, 3, 0),
-        (None, 9, 3, 1, None),
+        (24, [90, 4, 0], [True, True, False], {2: 8}),
+        (24, [90, 4, 3], [True, False, False], {1: 4, 2: 5}),  # continued
+        (24, [90, 4, 0], [True, True, True], {}),
+        (24, [12, 0, 0], [False, False, False], {}),  # continued, and the first of all
+        (2, [1, 1, 0], [True, True, False], {2: 1}),
+        (0, [1, 1, 0], [True, True, False], {}),
+        (None, [1, 1, 0], [True, True, False], {}),
     ],
 )
-def test_shares(trials: int | None, used: int, kernels: int, new: int, limit: int | None) -> None:
-    assert with_shares(trials, used, kernels, new) == limit
+def test_shares(trials: int | None, records: list[int], ended: list[bool], lacking: dict[int, int]) -> None:
+    assert owed(trials, records, ended) == lacking
 
 
 @pytest.mark.long

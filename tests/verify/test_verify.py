@@ -84,7 +84,7 @@ def test_where_the_cpu_runs_what_an_emulator_could_it_is_named() -> None:
 def test_where_nothing_runs_a_package_the_board_is_named() -> None:
     target = sample.arm("generic-riscv64").model_copy(update={"emulator": ()})
     facts = {"target": target.model_dump(mode="json"), "prefix": "p"}
-    with pytest.raises(NothingRunsIt, match=r"board 'generic-riscv64' .* `make build/p_selftest` in the package"):
+    with pytest.raises(NothingRunsIt, match=r"board 'generic-riscv64' .*\(`make build/p_selftest` in the package"):
         PackageToolchain.of(facts).require()
     PackageToolchain.of(facts | {"target": target.model_dump(mode="json")}).require(emulator=False)
 
