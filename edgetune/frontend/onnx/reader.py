@@ -7,6 +7,7 @@ these checks, later steps would fail with exceptions of their own.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -27,6 +28,8 @@ from edgetune.frontend.onnx.other_formats import require_model_file
 
 _COMPLEX = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 _BYTE = 8
+_DEFAULT_DOMAIN = ("", "ai.onnx")
+_DEPRECATED = "edgetune.deprecated"
 _SHARED_BITS = (2, 4)  # bits of values that share an entry where they are not raw bytes
 
 
@@ -196,13 +199,48 @@ def model_from_proto(
     try:
         # Infer shapes first: the checker needs them on outputs, and exporters omit them.
         proto = shape_inference.infer_shapes(proto)
-        onnx.checker.check_model(as_inputs(proto, weights) if weights else proto)
+        onnx.checker.check_model(_without_deprecated(as_inputs(proto, weights) if weights else proto))
     except (onnx.checker.ValidationError, shape_inference.InferenceError, ValueError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(f"{where} is not a valid ONNX model ({reason}); export it again") from None
-    versions = [o.version for o in proto.opset_import if o.domain in {"", "ai.onnx"}]
+    versions = [o.version for o in proto.opset_import if o.domain in _DEFAULT_DOMAIN]
     proto, settled = _with_settled_branches(proto, weights)
     return OnnxModel(proto, versions[0] if versions else 1, sha256, name, weights, settled)
+
+
+def _without_deprecated(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """`proto` for ONNX's checker, which refuses deprecated operators: they get a domain that it does not know.
+
+    GroupNormalization of opset 18 is one, since that of opset 21 reads its scales otherwise. Runtimes compute both.
+    """
+    version = next((o.version for o in proto.opset_import if o.domain in _DEFAULT_DOMAIN), 1)
+    if not any(_deprecated(node, version) for node in _nodes(proto.graph)):
+        return proto
+    result = onnx.ModelProto()
+    result.CopyFrom(proto)
+    for node in _nodes(result.graph):
+        if _deprecated(node, version):
+            node.domain = _DEPRECATED
+    result.opset_import.append(helper.make_opsetid(_DEPRECATED, 1))
+    return result
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of a graph and of those in its attributes."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _nodes(inner)
+
+
+def _deprecated(node: onnx.NodeProto, version: int) -> bool:
+    if node.domain not in _DEFAULT_DOMAIN:
+        return False
+    try:
+        return bool(onnx.defs.get_schema(node.op_type, version).deprecated)
+    except onnx.defs.SchemaError:
+        return False
 
 
 def _with_settled_branches(proto: onnx.ModelProto, weights: Weights) -> tuple[onnx.ModelProto, tuple[str, ...]]:

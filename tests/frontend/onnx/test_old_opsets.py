@@ -39,3 +39,18 @@ def test_upsample_takes_its_scales_from_where_its_opset_has_them(
         }}
         """
     )
+
+
+@pytest.mark.parametrize(("opset", "scales"), [(18, 4), (20, 4), (21, 8)])
+@pytest.mark.parametrize("epsilon", ["0.00001", "0.1"])
+def test_groups_are_scaled_by_group_before_opset_21_and_by_channel_since(opset: int, scales: int, epsilon: str) -> None:
+    """ONNX's checker refuses the older operator as deprecated."""
+    values = ", ".join(str(0.5 + n) for n in range(scales))
+    compare(
+        f"""
+        <ir_version: 10, opset_import: ["": {opset}]>
+        main (float[2, 8, 3, 5] x) => (float[2, 8, 3, 5] y) <float[{scales}] s = {{{values}}}> {{
+          y = GroupNormalization <num_groups = 4, epsilon = {epsilon}> (x, s, s)
+        }}
+        """
+    )

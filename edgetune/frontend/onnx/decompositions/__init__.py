@@ -25,7 +25,15 @@ from edgetune.frontend.onnx.decompositions.sequences import (
     split_to_sequence,
 )
 from edgetune.frontend.onnx.decompositions.signal import dft, stft
-from edgetune.frontend.onnx.decompositions.tensors import col2im, det, lp_normalization, slice_, space_to_depth, split
+from edgetune.frontend.onnx.decompositions.tensors import (
+    col2im,
+    det,
+    group_normalization,
+    lp_normalization,
+    slice_,
+    space_to_depth,
+    split,
+)
 from edgetune.frontend.onnx.decompositions.training import batch_normalization
 from edgetune.frontend.onnx.decompositions.transposed_convolution import conv_transpose
 
@@ -43,6 +51,7 @@ DECOMPOSITIONS: dict[str, Callable[[Builder, onnx.NodeProto], bool | None]] = {
     "Det": det,
     "GRU": gru,
     "Identity": identity,
+    "GroupNormalization": group_normalization,
     "IsInf": is_inf,
     "LSTM": lstm,
     "LpNormalization": lp_normalization,

@@ -1,4 +1,4 @@
-"""Tensor decompositions: LpNormalization, Split, Slice, SpaceToDepth, Det and Col2Im in simpler operators."""
+"""Tensor decompositions: LpNormalization, GroupNormalization, Split, Slice, SpaceToDepth, Det and Col2Im."""
 
 from __future__ import annotations
 
@@ -24,6 +24,18 @@ def lp_normalization(b: Builder, _: onnx.NodeProto) -> None:
     empty = b.op("Equal", norm, zero)
     quotient = b.op("Div", x, b.op("Where", empty, one, norm))
     b.output(0, b.op("Where", empty, zero, quotient))
+
+
+def group_normalization(b: Builder, _: onnx.NodeProto) -> bool:
+    """A scale and an offset for each group, as before opset 21: groups are the channels of another normalisation."""
+    if b.opset >= 21:
+        return False
+    x, groups = b.input(0), int(b.attributes["num_groups"])
+    grouped = b.reshape(x, b.shape(x)[0], groups, -1)
+    epsilon = b.attributes.get("epsilon", 1e-5)
+    result = b.op("InstanceNormalization", grouped, b.input(1), b.input(2), epsilon=epsilon)
+    b.output(0, b.reshape(result, *b.shape(x)))
+    return True
 
 
 def split(b: Builder, node: onnx.NodeProto) -> bool:
