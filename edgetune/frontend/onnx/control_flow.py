@@ -34,7 +34,7 @@ def _chosen(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, str]) -
     attributes = _attributes(node)
     before, misfits = len(evaluator.nodes), len(evaluator.misfits)
     results: list[list[str]] = []
-    unfit: list[list[str]] = []
+    unfit: list[list[tuple[str, str]]] = []
     for branch in ("then_branch", "else_branch"):
         start = len(evaluator.nodes)
         results.append(_run_body(evaluator, attributes[branch], [], scope))
@@ -44,7 +44,7 @@ def _chosen(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, str]) -
             del evaluator.nodes[start:]
     (taken, other), wrong = results, [bool(one) for one in unfit]
     if wrong[0] != wrong[1]:
-        evaluator.settled[node.output[0]] = (wrong[1], unfit[wrong[1]][0])
+        evaluator.settled[node.output[0]] = (wrong[1], unfit[wrong[1]][0][1])
         _alias(evaluator, results[wrong[0]], list(node.output))
         return True
     evaluator.misfits.extend(unfit[0])

@@ -125,8 +125,8 @@ def simplify(
 
     `has_converter` says which operators may stay; `kept` are initializers that must not be folded;
     `weights` are the arrays of the stand-ins among the initializers. Those of the new model are returned with it.
-    Raises ModelError for a node that cannot have inputs of these shapes, and UnsupportedOperator, which names the node,
-    for a form of an operator that no rule can write out.
+    Raises ModelError for a node that would be decomposed, but cannot have inputs of these shapes, and
+    UnsupportedOperator, which names the node, for a form of an operator that no rule can write out.
     """
     if proto.functions:
         proto = inliner.inline_local_functions(with_defaults(proto))
@@ -135,17 +135,18 @@ def simplify(
         evaluator.run(proto.graph.node, {}, "")
     except UnsupportedOperator as error:
         raise UnsupportedOperator(f"node {shown_node(evaluator.origin)!r}: {error.message}") from error
-    for misfit in evaluator.misfits:
-        raise ModelError(f"{misfit}; give inputs of other sizes, or export the model again")
+    for operator, misfit in evaluator.misfits:
+        if operator in DECOMPOSITIONS:  # TVM's importer judges the others
+            raise ModelError(f"{misfit}; give inputs of other sizes, or export the model again")
     return evaluator.model()
 
 
 class Evaluator:
     """Evaluates a graph in order; `constants` and `types` hold what is known of every value so far.
 
-    `sequences` has the names of the elements of each sequence of tensors. `misfits` says in words which nodes cannot
-    have inputs of the shapes they get. `settled` holds, by its first output, which branch an If takes because the other
-    one has such a node, and why. `origin` is the node of the model that it is at.
+    `sequences` has the names of the elements of each sequence of tensors. `misfits` are nodes that cannot have inputs
+    of the shapes they get: the operator, and a sentence. `settled` holds, by its first output, which branch an If takes
+    because the other one has such a node, and why. `origin` is the node of the model that it is at.
     """
 
     def __init__(
@@ -168,7 +169,7 @@ class Evaluator:
         self.constants: dict[str, np.ndarray] = {}
         self.from_file = {i.name: i for i in proto.graph.initializer}
         self.sequences: dict[str, list[str]] = {}
-        self.misfits: list[str] = []
+        self.misfits: list[tuple[str, str]] = []
         self.settled: dict[str, tuple[bool, str]] = {}
         self._fresh = 0
         self.origin = onnx.NodeProto()
@@ -254,7 +255,9 @@ class Evaluator:
         except UnfitInputsError as error:
             if original is not None and (node.op_type in DECOMPOSITIONS or self._stays(node)):
                 shown = original.name or next(iter(original.output), "unnamed")
-                self.misfits.append(f"operator {node.op_type} (node {shown!r}) does not fit its inputs ({error})")
+                sentence = f"operator {node.op_type} (node {shown!r}) does not fit its inputs ({error})"
+                self.misfits.append((node.op_type, sentence))
+                self.nodes.append(node)
                 return
             types = {}
         if self._replaced(node, schema):
