@@ -103,7 +103,8 @@ class TuningLoop:
             for progress, key in zip(self._tasks, self._keys, strict=True)
         ]
         lacking = owed(options.trials, [len(part) for part in stored], ended)
-        self._owed = {tasks[index].workload for index in lacking}
+        for index in lacking:
+            self._tasks[index].owed = True
         extra = max(used + sum(lacking.values()) - (options.trials or 0), 0) if lacking else 0
         self._budget = TrialBudget(options.trials, options.seconds, used=used, extra=extra)
         self._line = MeasureQueue(rooms.measurer, store)
@@ -116,9 +117,7 @@ class TuningLoop:
         interrupted, ended = False, ""
         try:
             self._report.round(None)
-            if self._budget.extra:
-                kernels = f"{len(self._owed)} kernel{'s' if len(self._owed) > 1 else ''}"
-                self._report.warn(f"{kernels} without a search get their share: {self._budget.extra} more trials")
+            self._report.shares()
             self._fixed_schedules()
             self._again()
             self._rounds()
@@ -144,19 +143,15 @@ class TuningLoop:
         self._report.send("summary", **outcome.to_json())
         return outcome
 
-    def _is_owed(self, progress: TaskProgress) -> bool:
-        return progress.task.workload in self._owed
-
     # --- rounds -------------------------------------------------------------------------------------------------
 
     def _fixed_schedules(self) -> None:
         """Round 0: measures the default schedule of every task, so that tuning never makes anything slower."""
         missing = [progress for progress in self._tasks if progress.fixed_trace and progress.needs_fixed]
-        missing.sort(key=lambda progress: -progress.task.facts.weight * progress.task.facts.flops)
-        missing.sort(key=lambda progress: not self._is_owed(progress))
+        missing.sort(key=lambda progress: (not progress.owed, -progress.task.facts.weight * progress.task.facts.flops))
         orders: list[MeasureRequest] = []
         for progress in missing:
-            if self._budget.room(len(orders), owed=self._is_owed(progress)) != 0:
+            if self._budget.room(len(orders), owed=progress.owed) != 0:
                 orders.append(MeasureRequest(progress.task.workload, progress.fixed_trace))
         if orders:
             with self._report.phase("default schedules"):
@@ -194,14 +189,10 @@ class TuningLoop:
         busy = {batch.task for batch in under_way}
         while True:
             in_flight = sum(len(batch.orders) for batch in under_way)
-            rooms = [self._budget.room(in_flight, owed=self._is_owed(task)) for task in self._tasks]
+            rooms = [self._budget.room(in_flight, owed=task.owed) for task in self._tasks]
             if self._all_stalled():
                 return None
-            opened = [
-                index
-                for index, task in enumerate(self._tasks)
-                if not task.exhausted and not task.excluded and rooms[index] != 0
-            ]
+            opened = [index for index, task in enumerate(self._tasks) if task.is_open and rooms[index] != 0]
             free = [index for index in opened if index not in busy] or opened
             index = next_task(
                 [progress.task.facts for progress in self._tasks],
@@ -212,8 +203,7 @@ class TuningLoop:
             )
             if index is None:
                 return None
-            room = rooms[index]
-            batch = self._propose(index, self._batch if room is None else min(room, self._batch))
+            batch = self._propose(index, min(rooms[index] or self._batch, self._batch))
             if batch is not None:
                 return batch
 

@@ -33,6 +33,8 @@ class TaskProgress:
         self.empty = 0
         self.exhausted = False
         self.excluded = False
+        self.owed = False
+        """Whether it may use trials beyond those of the budget: see `edgetune.search.budget.owed`."""
         self.fixed_candidate: str | None = None
         self.unlearned: list[Record] = []
         self._ordered: list[Record] | None = None
@@ -46,6 +48,11 @@ class TaskProgress:
             self.records += 1
             if record.id not in owed:
                 self._take(record)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more may be proposed."""
+        return not self.exhausted and not self.excluded
 
     def add(self, record: Record, *, more: bool = True) -> None:
         """Adds a new record: one `more`, or one that replaces another."""

@@ -36,6 +36,13 @@ class Reporter:
         self.warnings.append(message)
         self.send("warning", message=message)
 
+    def shares(self) -> None:
+        """Report that the search uses more trials than the budget, if it does."""
+        if self._budget.extra:
+            count = sum(task.owed for task in self._tasks)
+            kernels = f"{count} kernel{'s' if count > 1 else ''}"
+            self.warn(f"{kernels} without a search get their share: {self._budget.extra} more trials")
+
     def spent(self, name: str, seconds: float) -> None:
         """Add to the time of one kind of work."""
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
