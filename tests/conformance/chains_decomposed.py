@@ -216,12 +216,21 @@ CONTROL = (
 ALONE = {
     "Bernoulli": "draws at random",
     "BlackmanWindow": "takes a size, gives values",
+    "ConcatFromSequence": "takes or gives a sequence",
     "HammingWindow": "takes a size, gives values",
     "HannWindow": "takes a size, gives values",
+    "Identity": "is a wire, except of a sequence",
     "IsInf": "takes floats, gives bool",
     "NegativeLogLikelihoodLoss": "takes a score for each class, gives a loss",
     "STFT": "takes a signal of three axes, gives four",
+    "SequenceAt": "takes or gives a sequence",
+    "SequenceConstruct": "takes or gives a sequence",
+    "SequenceEmpty": "takes or gives a sequence",
+    "SequenceErase": "takes or gives a sequence",
+    "SequenceInsert": "takes or gives a sequence",
+    "SequenceLength": "takes or gives a sequence",
     "SequenceMap": "takes and gives sequences",
     "SoftmaxCrossEntropyLoss": "takes a score for each class, gives a loss",
+    "SplitToSequence": "takes or gives a sequence",
 }
 """Operators that are decomposed and cannot follow themselves: why."""
