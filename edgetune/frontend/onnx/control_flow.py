@@ -19,13 +19,14 @@ _MOST_ITERATIONS = 256
 def unrolled_if(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, str]) -> bool:
     """Replaces `node` by the branch taken or, for an unknown condition, by both and a selection of their results.
 
-    A branch with a node that cannot have inputs of these shapes ends every run that takes it: the other one is taken.
-    False where the condition is not constant and the shapes of the results differ.
+    Of equal branches, one is enough. A branch with a node that cannot have inputs of these shapes ends every run that
+    takes it: the other one is taken. False where the condition is not constant and the shapes of the results differ.
     """
     condition = evaluator.constants.get(node.input[0])
-    if condition is None:
+    branches = _attributes(node)
+    if condition is None and branches["then_branch"] != branches["else_branch"]:
         return _chosen(evaluator, node, scope)
-    branch = _attributes(node)["then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"]
+    branch = branches["then_branch" if condition is None or bool(condition.reshape(-1)[0]) else "else_branch"]
     _alias(evaluator, _run_body(evaluator, branch, [], scope), list(node.output))
     return True
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 
-import numpy as np
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
-from onnx import TensorProto, helper, numpy_helper, shape_inference
+from onnx import TensorProto, helper, shape_inference
 
 from edgetune.errors import DynamicShape, ModelError, UnsupportedOperator
 from edgetune.frontend.model_format import OpenShape, Shapes
@@ -263,9 +262,6 @@ def _with_settled_branches(proto: onnx.ModelProto, weights: Weights) -> tuple[on
         if node.op_type != "If" or node.output[0] not in evaluator.settled:
             continue
         value, misfit = evaluator.settled[node.output[0]]
-        condition = evaluator.prefix() + "condition"
-        result.graph.initializer.append(numpy_helper.from_array(np.array(value), condition))
-        node.input[0] = condition
         _fill(node, "then_branch" if value else "else_branch")
         said.append(
             f"the If that makes {node.output[0]!r} always takes its {'then' if value else 'else'} branch: in the other "
@@ -275,7 +271,10 @@ def _with_settled_branches(proto: onnx.ModelProto, weights: Weights) -> tuple[on
 
 
 def _fill(node: onnx.NodeProto, chosen: str) -> None:
-    """Makes both branches of an If the `chosen` one: ONNX Runtime refuses a branch even where it is never taken."""
+    """Makes both branches of an If the `chosen` one.
+
+    ONNX Runtime refuses a branch even where it is never taken, and crashes where a constant condition takes the other.
+    """
     (taken,) = (attribute.g for attribute in node.attribute if attribute.name == chosen)
     for attribute in node.attribute:
         if attribute.name != chosen:
