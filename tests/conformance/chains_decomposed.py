@@ -68,6 +68,13 @@ DECOMPOSED = (
         {"x": "float32[2,2,3]"},
         {"w": "float32[1,3,3]", "r": "float32[1,3,3]", "one": ints(1)},
     ),
+    twice(
+        "GroupNormalization",
+        "GroupNormalization<num_groups=2>(X, s, b)",
+        "float32[1,4,3,3]",
+        s="float32[4]",
+        b="float32[4]",
+    ),
     twice("LpNormalization", "LpNormalization<axis=-1, p=2>(X)", _FLAT),
     twice(
         "LpNormalization of sums", "LpNormalization<axis=1, p=1>(X)", np.arange(1, 13, dtype="float32").reshape(3, 4)
