@@ -45,8 +45,8 @@ _OF_ALL_ROOMS = ("pyproject.toml",)
 _SHOWN_ELSEWHERE = {
     "backends": ("acceptance", "cuda"),
     "codegen": ("conformance", "cuda"),
-    "frontend": ("conformance",),
-    "graph": ("conformance",),
+    "frontend": ("axes", "conformance"),
+    "graph": ("axes", "conformance"),
     "measure": ("hostile",),
     "package": ("acceptance",),
     "verify": ("acceptance",),
