@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 
-def owed(trials: int | None, records: Sequence[int], ended: Sequence[bool]) -> dict[int, int]:
+def missing_shares(trials: int | None, records: Sequence[int], ended: Sequence[bool]) -> dict[int, int]:
     """Returns, by the number of a kernel, how many records it lacks of an equal share of `trials`.
 
     `records` has the records of each kernel, `ended` says whether a search of it has ended. Nothing is owed to a kernel

@@ -17,7 +17,7 @@ from typing import TypeVar
 from edgetune.errors import BoardLost, BoardUnavailable, KernelFailed
 from edgetune.events import Event
 from edgetune.records import Record, RecordStore
-from edgetune.search.budget import TrialBudget, owed
+from edgetune.search.budget import TrialBudget, missing_shares
 from edgetune.search.cost_model import CostModel
 from edgetune.search.measure_queue import Batch, MeasureQueue
 from edgetune.search.measuring import Measurer, MeasureRequest, RequestResult
@@ -102,7 +102,7 @@ class TuningLoop:
             progress.excluded or store.last_end(key) is not None
             for progress, key in zip(self._tasks, self._keys, strict=True)
         ]
-        lacking = owed(options.trials, [len(part) for part in stored], ended)
+        lacking = missing_shares(options.trials, [len(part) for part in stored], ended)
         for index in lacking:
             self._tasks[index].owed = True
         extra = max(used + sum(lacking.values()) - (options.trials or 0), 0) if lacking else 0

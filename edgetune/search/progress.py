@@ -34,7 +34,7 @@ class TaskProgress:
         self.exhausted = False
         self.excluded = False
         self.owed = False
-        """Whether it may use trials beyond those of the budget: see `edgetune.search.budget.owed`."""
+        """Whether it may use trials beyond those of the budget: see `edgetune.search.budget.missing_shares`."""
         self.fixed_candidate: str | None = None
         self.unlearned: list[Record] = []
         self._ordered: list[Record] | None = None

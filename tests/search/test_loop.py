@@ -30,7 +30,7 @@ from edgetune.graph.program import Kernel, Param
 from edgetune.records import Record, RecordKey, RecordStore
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.search import loop
-from edgetune.search.budget import TrialBudget, owed
+from edgetune.search.budget import TrialBudget, missing_shares
 from edgetune.search.cost_model import make_context
 from edgetune.search.loop import SearchParts, TuningLoop
 from edgetune.search.measuring import MeasureRequest, RequestResult, Starting
@@ -254,7 +254,7 @@ def test_a_new_kernel_gets_its_share_of_a_budget_that_others_have_used(tmp_path:
     ],
 )
 def test_shares(trials: int | None, records: list[int], ended: list[bool], lacking: dict[int, int]) -> None:
-    assert owed(trials, records, ended) == lacking
+    assert missing_shares(trials, records, ended) == lacking
 
 
 @pytest.mark.long
