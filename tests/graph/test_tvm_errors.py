@@ -89,6 +89,19 @@ def test_what_stands_for_a_node_goes_by_its_name(monkeypatch: pytest.MonkeyPatch
         import_onnx(model)
 
 
+def test_a_shape_that_depends_on_data_names_the_node() -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
+        helper.make_node("Split", ["c"], ["a", "b"], name="halves", axis=1),
+        helper.make_node("Unique", ["a"], ["y"], name="once", axis=1),
+    ]
+    weights = {"w": random(np.random.default_rng(1), 4, 3, 1, 1)}
+    with pytest.raises(
+        UnsupportedOperator, match=r"^operator Unique \(node 'once' of model\) has a result whose shape"
+    ):
+        to_program(import_onnx(model_of(nodes, {"x": [1, 3, 5, 5]}, ["y", "b"], weights)))
+
+
 def test_a_fault_of_our_own_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def rule(*_: object) -> None:
         raise ValueError("ours")

@@ -141,14 +141,25 @@ def _folded(graph: onnx.GraphProto) -> dict[str, str]:
 
 
 def _check_static(module: tvm.IRModule, model: OnnxModel, places: Sequence[str]) -> None:
-    for variable, value in relax.analysis.get_var2val(module["main"]).items():
-        shape = value.ty.shape if isinstance(value.ty, relax.TensorType) else ()
-        if shape is None or any(not isinstance(extent, tirx.IntImm) for extent in shape):
-            name = str(getattr(getattr(value, "op", None), "name", "an operator")).removeprefix("relax.")
+    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
+    for binding in bindings:
+        if not all(map(_is_static, _tensors(binding.var.ty))):
+            name = str(getattr(getattr(binding.value, "op", None), "name", "an operator")).removeprefix("relax.")
             raise UnsupportedOperator(
-                f"{place_of(variable, places) or f'{name} in model {model.name}'} has a result whose shape depends on "
-                "data, which cannot be built; make it constant in the model"
+                f"{place_of(binding.var, places) or f'{name} in model {model.name}'} has a result whose shape depends "
+                "on data, which cannot be built; make it constant in the model"
             )
+
+
+def _tensors(ty: tvm.ir.Type) -> list[relax.TensorType]:
+    """The types of the tensors in a type, which may be a tuple."""
+    if isinstance(ty, relax.TupleType):
+        return [tensor for field in ty.fields for tensor in _tensors(field)]
+    return [ty] if isinstance(ty, relax.TensorType) else []
+
+
+def _is_static(tensor: relax.TensorType) -> bool:
+    return tensor.shape is not None and all(isinstance(extent, tirx.IntImm) for extent in tensor.shape)
 
 
 @contextlib.contextmanager
