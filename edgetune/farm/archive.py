@@ -49,7 +49,8 @@ def keep(archive: Path, folder: Path) -> str:
 def restore(archive: Path, digest: str, folder: Path) -> str:
     """Unpack a package into `folder`; return "" or, where it is lost or damaged, the reason.
 
-    Raises NightFault where the archive cannot be read: then nobody knows what is lost.
+    Raises NightFault where the archive cannot be read: then nobody knows what is lost. Raises DiskFull and NightFault
+    where `folder` cannot be written.
     """
     place = _place(archive, digest)
     try:
@@ -69,8 +70,21 @@ def restore(archive: Path, digest: str, folder: Path) -> str:
         for member in members:
             content = tar.extractfile(member)
             if content is not None:
-                _write(archive, folder / member.name, content.read(), mode=(member.mode & 0o755) | 0o600)
+                _restore_file(folder / member.name, content.read(), (member.mode & 0o755) | 0o600)
     return ""
+
+
+def _restore_file(place: Path, content: bytes, mode: int) -> None:
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+        place.chmod(mode)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"no space is left in {place.parent}: free some and run again") from error
+        raise NightFault(
+            f"the accepted package cannot be restored ({place}: {error.strerror}): correct the folder's permissions"
+        ) from error
 
 
 def _is_inside(name: str) -> bool:
@@ -98,7 +112,7 @@ def find_model(archive: Path, digest: str, suffix: str) -> Path | None:
         raise NightFault(f"the archive {archive} cannot be read ({error.strerror}): correct its permissions") from error
 
 
-def _write(archive: Path, place: Path, content: bytes, mode: int = 0o644) -> None:
+def _write(archive: Path, place: Path, content: bytes) -> None:
     """Write a file beside its place, then rename it."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +121,7 @@ def _write(archive: Path, place: Path, content: bytes, mode: int = 0o644) -> Non
                 beside.write(content)
                 beside.flush()
                 os.fsync(beside.fileno())
-                os.fchmod(beside.fileno(), mode)
+                os.fchmod(beside.fileno(), 0o644)
                 Path(beside.name).replace(place)
             except BaseException:
                 Path(beside.name).unlink(missing_ok=True)

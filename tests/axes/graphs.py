@@ -18,7 +18,7 @@ class UnfitError(Exception):
 
 
 class Graph:
-    """Nodes behind the input `x`, of float32; `draw` makes all choices."""
+    """A graph of nodes that begins with the float32 input `x`; `draw` makes all random choices."""
 
     def __init__(self, draw: random.Random, opset: int, shape: Shape) -> None:
         self.draw = draw

@@ -18,7 +18,7 @@ from tests.axes.graphs import Graph, Shape, UnfitError
 
 @dataclass(frozen=True)
 class Place:
-    """Where an operator is put: behind the value `x` of `graph`. `turn` chooses the axis, each in its turn."""
+    """The context of an operator under test: it reads the value `x` of `graph`; `turn` counts through the axes."""
 
     graph: Graph
     x: str

@@ -1,4 +1,4 @@
-"""What stands before the operator: layers that edgetune turns to channels last, and a Transpose behind them."""
+"""Layers before the operator under test: edgetune converts them to channels last; a Transpose may follow them."""
 
 from __future__ import annotations
 

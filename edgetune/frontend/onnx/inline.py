@@ -254,10 +254,9 @@ class Evaluator:
             types = self._inferred(node, schema)
         except UnfitInputsError as error:
             if original is not None and (node.op_type in DECOMPOSITIONS or self._stays(node)):
-                shown = original.name or next(iter(original.output), "unnamed")
-                sentence = f"operator {node.op_type} (node {shown!r}) does not fit its inputs ({error})"
+                sentence = f"operator {node.op_type} (node {shown_node(original)!r}) does not fit its inputs ({error})"
                 self.misfits.append((node.op_type, sentence))
-                self.nodes.append(node)
+                self._keep(node)
                 return
             types = {}
         if self._replaced(node, schema):

@@ -85,15 +85,21 @@ def test_a_list_that_a_loop_fills_is_a_sequence() -> None:
 @pytest.mark.parametrize(
     ("nodes", "sentence"),
     [
-        (PARTS + "y = SequenceAt (s, when)", r"SequenceAt \(node 'y'\) computes its position at run time"),
-        (PARTS + "far = Mul (size, size) y = SequenceAt (s, far)", r"SequenceAt \(node 'y'\) names place 25 .* only 3"),
-        ("s = SplitToSequence <axis = -1> (x, when) y = SequenceAt (s, one)", r"\(node 's'\) computes its split"),
+        (PARTS + "y = SequenceAt (s, when)", r"node 'y': operator SequenceAt computes its position at run time"),
+        (
+            PARTS + "far = Mul (size, size) y = SequenceAt (s, far)",
+            r"node 'y': .*At names place 25 .* only 3",
+        ),
+        (
+            "s = SplitToSequence <axis = -1> (x, when) y = SequenceAt (s, one)",
+            r"node 's': .* computes its split",
+        ),
         (
             """yes = Cast <to = 9> (when)
             s = If (yes) <then_branch = a () => (seq(float[2, 3]) p) { p = SequenceConstruct (z) },
                           else_branch = b () => (seq(float[2, 3]) q) { q = SequenceConstruct (z, z) }>
             y = SequenceAt (s, zero)""",
-            r"SequenceAt \(node 'y'\) reads the sequence 's', whose elements are only known at run time",
+            r"node 'y': operator SequenceAt reads the sequence 's', whose elements are only known at run time",
         ),
     ],
 )

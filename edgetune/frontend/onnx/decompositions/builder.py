@@ -40,8 +40,8 @@ class Builder:
 
     @property
     def shown(self) -> str:
-        """The operator and its node, for a message."""
-        return f"operator {self._node.op_type} (node {self._node.name or self._node.output[0]!r})"
+        """The operator, for a message; `simplify` adds which node of the model it is."""
+        return f"operator {self._node.op_type}"
 
     def is_sequence(self, index: int) -> bool:
         """Whether an input is a sequence whose elements are known."""
