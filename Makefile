@@ -5,6 +5,8 @@
 # make durations run all tests on two idle cores, as root, and write what each file costs into tests/durations.json
 # make durations-table  that file by room, by program, and the files that cost most
 # make conformance   run the ONNX backend node tests through the emitted C, write SUPPORT.md
+# make real-models   every ONNX file that the packages of tests/real_models.toml ship: built and verified
+# make reports       the scripts of ../shared/reports, one after the other on one core (REPORTS: names of cases)
 # make axis-fuzz     2,000 graphs: operators with axes behind layers that turn channels last (AXIS_FUZZ=--help)
 # make cuda-conformance  the same tests through CUDA kernels on the CPU (CUDA_CONFORMANCE=--help)
 # make cuda-check    all CUDA kernels of the small models on the CPU, against sums in double (CUDA_CHECK=paths of models)
@@ -55,7 +57,7 @@ RUN_TESTS = env --unset=MAKEFLAGS --unset=MFLAGS --unset=MAKELEVEL $(ONE_THREAD)
 .DELETE_ON_ERROR:
 # Tests and nights start hundreds of processes. Each would compile edgetune again where the environment forbids bytecode.
 export PYTHONDONTWRITEBYTECODE =
-.PHONY: all demo test test-all try-system durations durations-table lint types pytest format schemas system conformance axis-fuzz cuda-conformance cuda-check cuda-packages cuda-proposals bundle-kills cuda-measure cuda-torch acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-copies nightly-slice nightly-page store-benchmark clean
+.PHONY: all demo test test-all try-system durations durations-table lint types pytest format schemas system conformance real-models reports axis-fuzz cuda-conformance cuda-check cuda-packages cuda-proposals bundle-kills cuda-measure cuda-torch acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-copies nightly-slice nightly-page store-benchmark clean
 
 all: test
 
@@ -135,6 +137,13 @@ try-system:
 
 conformance: $(VENV)/.stamp-test
 	$(BIN)/python tests/conformance/run.py
+
+# REAL_MODELS takes the flags of tests/real_models.py, REPORTS the names of cases. Neither runs in CI.
+real-models: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.real_models $(REAL_MODELS)
+
+reports: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.reports $(REPORTS)
 
 axis-fuzz: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.axes.run $(AXIS_FUZZ)

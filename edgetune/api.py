@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgetune.boards.access import BoardAccess
 from edgetune.boards.lock import timing_lock
 from edgetune.config.boards_file import ResolvedBoard
 from edgetune.config.settings import Settings
-from edgetune.errors import BoardUnavailable, ModelError, PackageInvalid, UnsupportedOperator, WrongResult
+from edgetune.errors import BoardUnavailable, ModelError, PackageInvalid, UnsupportedOperator, UsageError, WrongResult
 from edgetune.events import Event
 from edgetune.frontend.model_format import Model, StoredModel
 from edgetune.package import explain as explain_package
 from edgetune.package.explain import Explanation
-from edgetune.package.golden import GoldenCases, OutputTolerance
+from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
 from edgetune.package.manifest import check_files, interface_of, read_manifest
 from edgetune.package.output_folder import check_output_folder
 from edgetune.pipeline.backends import require_precision, require_search, require_threads
@@ -34,6 +35,7 @@ from edgetune.target.target import with_cpu
 from edgetune.verify import bench as bench_package
 from edgetune.verify import verify as verify_package
 from edgetune.verify.bench import BenchReport
+from edgetune.verify.layers import LayerError, LayersRun, run_layers
 from edgetune.verify.place import ExecutionPlace
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.verify import NO_CASES, VerifyReport
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from edgetune.pipeline.tune_and_build import PackageBuild
     from edgetune.search.outcome import TuneOutcome
 
-_Verified = tuple["VerifyReport | None", str]
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -88,16 +90,9 @@ def tune(settings: Settings, *, events: Events, model: Model | None = None) -> T
     from edgetune.pipeline import tune_and_build
     from edgetune.pipeline.compile_input import load
 
-    verified: _Verified = (None, "")
-
-    def verified_there(package: Path, *, interrupted: bool) -> bool:
-        nonlocal verified
-        verified = _verified(package, settings, events, interrupted=interrupted)
-        return verified[0] is not None
-
-    subject = load(settings, events, model)
-    outcome, built = tune_and_build.tune_input(subject, settings, events, verified_there)
-    return TuneResult(outcome, built, *verified)
+    there = _OnItsBoard(settings, events)
+    outcome, built = tune_and_build.tune_input(load(settings, events, model), settings, events, there)
+    return TuneResult(outcome, built, there.report, there.why)
 
 
 def build(settings: Settings, *, events: Events, model: Model | None = None) -> PackageBuild:
@@ -119,41 +114,66 @@ def build(settings: Settings, *, events: Events, model: Model | None = None) -> 
     return tune_and_build.build_input(load(settings, events, model), settings, events)
 
 
-def _verified(package: Path, settings: Settings, events: Events, *, interrupted: bool = False) -> _Verified:
-    """Verify `package` on the board it was tuned for; where that is not possible, report and return the reason."""
-    resolved = ResolvedBoard(settings.target, settings.addresses)
-    boards = accesses(resolved)
-    if not elsewhere(boards) and not settings.target.emulated:
-        return None, ""
-    if interrupted:
-        return None, "the search was interrupted"
-    if boards and all(access.lent for access in boards):
-        why = f"no package can be copied to a board of a farm; `edgetune verify {settings.out}` runs it here"
-        events(Event("warning", {"message": f"the package was not verified on its board: {why}"}))
-        return None, why
-    start = time.monotonic()
-    try:
-        report = _verify(package, resolved, events)
-    except BoardUnavailable as error:
-        again = f"`edgetune verify {settings.out} --board {settings.board}` does it"
-        events(Event("warning", {"message": f"the package was not verified on its board ({error.message}); {again}"}))
-        return None, error.message
-    seconds = round(time.monotonic() - start, 3)
-    events(Event("phase", {"name": f"verified on {report.ran_on}", "seconds": seconds}))
-    return report, ""
+class _OnItsBoard:
+    """Verifies a package on the board of `settings`; `report` is the result, or `why` says why there is none."""
+
+    def __init__(self, settings: Settings, events: Events) -> None:
+        self._settings, self._events = settings, events
+        self._resolved = ResolvedBoard(settings.target, settings.addresses)
+        self.report: VerifyReport | None = None
+        self.why = ""
+
+    def __call__(self, package: Path, *, interrupted: bool = False) -> bool:
+        """Whether the board verified `package`; an event reports why it did not, where that was due."""
+        settings, boards = self._settings, accesses(self._resolved)
+        self.report, self.why = None, ""
+        if not elsewhere(boards) and not settings.target.emulated:
+            return False
+        if interrupted:
+            self.why = "the search was interrupted"
+            return False
+        if boards and all(access.lent for access in boards):
+            self.why = f"no package can be copied to a board of a farm; `edgetune verify {settings.out}` runs it here"
+            self._warn(f"the package was not verified on its board: {self.why}")
+            return False
+        start = time.monotonic()
+        try:
+            self.report = _verify(package, self._resolved, self._events)
+        except BoardUnavailable as error:
+            again = f"`edgetune verify {settings.out} --board {settings.board}` does it"
+            self._warn(f"the package was not verified on its board ({error.message}); {again}")
+            self.why = error.message
+            return False
+        seconds = round(time.monotonic() - start, 3)
+        self._events(Event("phase", {"name": f"verified on {self.report.ran_on}", "seconds": seconds}))
+        return True
+
+    def layers(self, package: Path, case: Golden) -> LayersRun | None:
+        """What the layers of `package` write on the board for the inputs of `case`; None where it is not used."""
+        return _layers(package, self._resolved, self._events, case) if _boards_elsewhere(self._resolved) else None
+
+    def _warn(self, message: str) -> None:
+        self._events(Event("warning", {"message": message}))
 
 
 def verify(
-    package: StrPath, board: str | None, model: StrPath | None = None, events: Events = lambda _: None
+    package: StrPath,
+    board: str | None,
+    model: StrPath | None = None,
+    events: Events = lambda _: None,
+    *,
+    per_layer: Callable[[Sequence[LayerError]], None] | None = None,
 ) -> VerifyReport:
     """Compiles `package`, runs its self-test on `board`, and compares its outputs with the reference.
 
     A board with an address, or an emulated machine, runs the self-test itself. Without `board` this machine runs it,
     under the emulator of the target if needed; an event reports that. The package's golden vectors are always compared.
     Where the model file is available (`model`, or a file of the recorded name and hash in the working folder
-    or beside the package), fresh inputs are compared as well. Programs run while the search's lock of the board, or of
-    this machine, is held. Raises PackageInvalid, ToolchainMissing, CompileFailed, SelfTestFailed, WrongResult,
-    BoardBusy (where another run holds the lock), and BoardUnavailable and its subclasses.
+    or beside the package), fresh inputs are compared as well, and an error says which layer departs first. `per_layer`
+    is called with the errors of all layers, also before such an error. Programs run while the search's lock of the
+    board, or of this machine, is held. Raises PackageInvalid, ToolchainMissing, CompileFailed, SelfTestFailed,
+    WrongResult, BoardBusy (where another run holds the lock), BoardUnavailable and its subclasses, and UsageError where
+    `per_layer` is given and there is no model.
     """
     package, model = Path(package), None if model is None else Path(model)
     manifest = read_manifest(package)
@@ -167,11 +187,14 @@ def verify(
     stored = read_stored(model) if model else _find_model(package)
     if stored is None:
         name = manifest["model"]["file"] or "the model file"
-        why = f"{name}, from which the package was made, was not found: only the golden vectors were compared"
-        return _golden_only(package, resolved, events, f"{why}; give --model")
+        why = f"{name}, from which the package was made, was not found"
+        if per_layer is not None:
+            raise UsageError(f"{why}, and its layers are compared with it: give --model")
+        return _golden_only(package, resolved, events, f"{why}: only the golden vectors were compared; give --model")
     if stored.sha256 != manifest["model"]["sha256"]:
         raise PackageInvalid(f"{package} was not made from {model} (their hashes differ); give the right model")
     from edgetune.graph.evaluate import EVALUATOR
+    from edgetune.pipeline.departure import by_layer
     from edgetune.pipeline.double_precision_reference import judge
     from edgetune.pipeline.fresh_inputs import fresh_goldens, model_of
 
@@ -181,17 +204,22 @@ def verify(
         fresh, reference = fresh_goldens(read, tensors, events)
     except UnsupportedOperator as error:
         # The process that made the package had registered the operator. Here it is unknown; the goldens do not need it.
-        if model is not None or manifest["goldens"]["reference"] != EVALUATOR:
+        if model is not None or per_layer is not None or manifest["goldens"]["reference"] != EVALUATOR:
             raise
         return _golden_only(package, resolved, events, f"only the golden vectors are compared: {error.message}")
-    try:
-        return _verify(package, resolved, events, GoldenCases(fresh, reference))
-    except WrongResult:
-        tolerances = {t["name"]: OutputTolerance(**t["tolerance"]) for t in manifest["outputs"]}
-        judged = judge(read, tensors, fresh, tolerances, events)
-        if not judged.errors:
-            raise
-    return _verify(package, resolved, events, GoldenCases(judged.cases, reference, judged.tolerances))
+
+    def judged() -> VerifyReport:
+        try:
+            return _verify(package, resolved, events, GoldenCases(fresh, reference))
+        except WrongResult:
+            tolerances = {t["name"]: OutputTolerance(**t["tolerance"]) for t in manifest["outputs"]}
+            judged = judge(read, tensors, fresh, tolerances, events)
+            if not judged.errors:
+                raise
+        return _verify(package, resolved, events, GoldenCases(judged.cases, reference, judged.tolerances))
+
+    run = partial(_layers, package, resolved, events)
+    return by_layer(judged, read, manifest, fresh, run, per_layer)
 
 
 def _golden_only(package: Path, resolved: ResolvedBoard | None, events: Events, why: str) -> VerifyReport:
@@ -207,21 +235,25 @@ def _verify(
     fresh: GoldenCases = NO_CASES,
 ) -> VerifyReport:
     target = resolved.target if resolved else None
+    verified = partial(verify_package.verify, package, target=target, fresh=fresh, alone=partial(timing_lock, events))
+    return _placed(package, resolved, events, lambda place: verified(place=place))
 
-    def verified(place: ExecutionPlace | None) -> VerifyReport:
-        return verify_package.verify(
-            package,
-            target=target,
-            place=place,
-            fresh=fresh,
-            alone=partial(timing_lock, events),
-        )
 
+def _layers(package: Path, resolved: ResolvedBoard | None, events: Events, case: Golden) -> LayersRun:
+    target = resolved.target if resolved else None
+    run = partial(run_layers, package, case, target=target, alone=partial(timing_lock, events))
+    return _placed(package, resolved, events, lambda place: run(place=place))
+
+
+def _placed(
+    package: Path, resolved: ResolvedBoard | None, events: Events, use: Callable[[ExecutionPlace | None], Answer]
+) -> Answer:
+    """What `use` returns of the board that runs `package` in place of this machine, or of None for this machine."""
     boards = _boards_elsewhere(resolved)
-    if not boards:
-        return verified(None)
-    PackageToolchain.of(read_manifest(package), target)  # refuses another ISA before a board is reserved
-    return at_board(boards, events, lambda place, _: verified(place))
+    if resolved is None or not boards:
+        return use(None)
+    PackageToolchain.of(read_manifest(package), resolved.target)  # refuses another ISA before a board is reserved
+    return at_board(boards, events, lambda place, _: use(place))
 
 
 def _boards_elsewhere(resolved: ResolvedBoard | None) -> tuple[BoardAccess, ...]:

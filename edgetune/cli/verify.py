@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,11 @@ from edgetune.cli.options import BOARD
 from edgetune.cli.output import Output, output_options
 
 if TYPE_CHECKING:
+    from edgetune.verify.layers import LayerError
     from edgetune.verify.verify import OutputReport
+
+
+_ELSEWHERE = ("passed", "layers")
 
 
 @click.command("verify")
@@ -21,8 +26,11 @@ if TYPE_CHECKING:
 @click.option(
     "--model", type=click.Path(path_type=Path), help="Model file, to compare outputs on fresh inputs as well."
 )
+@click.option(
+    "--per-layer", is_flag=True, help="Compare what each layer writes with what it should, and print the errors."
+)
 @output_options
-def command(output: Output, package: Path, board: str | None, model: Path | None) -> None:
+def command(output: Output, package: Path, board: str | None, model: Path | None, *, per_layer: bool) -> None:
     """Compile the package in DIR, run its self-test, and compare with the reference.
 
     With --board, the board runs the package if it has an address or is an emulated machine. Otherwise it runs here,
@@ -30,16 +38,24 @@ def command(output: Output, package: Path, board: str | None, model: Path | None
 
     Without --model, edgetune looks for a file of the recorded name and hash here and beside DIR. If there is none, only
     the golden vectors in the package are compared.
+
+    With --per-layer, which needs the model, the package runs once more, and each layer is compared alone, for what it
+    reads. The table has, as shares of the largest magnitude: the error of the layer alone, what is allowed for it, and
+    the error of all layers up to it.
     """
     from edgetune import api
     from edgetune.cli.progress import show_progress
 
+    def table(errors: Sequence[LayerError]) -> None:
+        if not output.as_json:
+            output.result([asdict(error) for error in errors], title=f"layers of {package}")
+
     with show_progress(output, f"verify {package}") as events:
-        report = api.verify(package, board, model, events)
+        report = api.verify(package, board, model, events, per_layer=table if per_layer else None)
     if output.as_json:
         output.result(report.to_json())
         return
-    facts = {name: value for name, value in report.to_json().items() if name != "passed" and value != ""}
+    facts = {name: value for name, value in report.to_json().items() if name not in _ELSEWHERE and value != ""}
     facts["outputs"] = [asdict(each) | {"differing": f"{each.differing:.2%}"} for each in report.outputs]
     output.result(facts, title=f"verify {package}")
     nearest = max(report.outputs, key=_share_of_bound, default=None)

@@ -19,6 +19,7 @@ from edgetune.events import Event
 if TYPE_CHECKING:
     import numpy as np
 
+    from edgetune.graph.accuracy import Tolerance
     from edgetune.graph.program import Program, TensorSpec
     from edgetune.target.preferences import Layout
 
@@ -52,6 +53,21 @@ class QuantisedOutput:
     step: float
     disagreement: float = 0.0
     disagreeing: float = 0.0
+
+
+@dataclass(frozen=True)
+class ImportDeparture:
+    """A node of the model whose result the imported model computes otherwise than `reference`, from equal inputs.
+
+    `place` is the node in words, `tensor` its result, off by the share `relative` of its largest magnitude; at most
+    `bound` was allowed, in the unit of the tensor.
+    """
+
+    place: str
+    tensor: str
+    relative: float
+    bound: float
+    reference: str
 
 
 class Model(Protocol):
@@ -106,6 +122,14 @@ class Model(Protocol):
         Raises ModelError where double was to be used and cannot be.
         """
         del feeds
+        return None
+
+    def import_departure(self, feed: Feed, allowed: Callable[[np.ndarray], Tolerance]) -> ImportDeparture | None:
+        """The first node that the imported model computes otherwise than the reference, from equal inputs.
+
+        `allowed` gives the tolerance for a result, from its reference. None where no node is seen to depart.
+        """
+        del feed, allowed
         return None
 
 

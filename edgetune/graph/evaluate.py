@@ -20,7 +20,7 @@ from tvm.tirx import compilation_pipeline
 
 from edgetune.graph.double_sums import in_double
 from edgetune.graph.flat_buffers import flatten_buffers
-from edgetune.graph.program import Program
+from edgetune.graph.program import Call, Param, Program
 from edgetune.graph.tvm_types import Expr, Pass, PrimFunc, SBlock
 
 _Built = Callable[..., None]
@@ -53,29 +53,52 @@ def evaluate_program(program: Program, feeds: Sequence[Mapping[str, np.ndarray]]
 def _outputs(
     program: Program, compiled: Sequence[ReferenceFunction], feed: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    values = {number: array.reshape(-1) for number, array in program.constants.items()}
-    for buffer, spec in zip(program.input_buffers(), program.inputs, strict=True):
-        values[buffer.id] = feed[spec.name].reshape(-1)
+    values = Values(program, feed)
     for call in program.calls:
-        params = program.kernels[call.kernel].params
-        reads, written = [], []
-        for number, (buffer_id, param) in enumerate(zip(call.arguments, params, strict=True)):
-            first = call.parts[number].offset if number in call.parts else 0
-            if param.role == "output":
-                written.append((buffer_id, first + param.elements))
-            else:
-                array = np.zeros(prod(param.shape), param.dtype)
-                array[param.elements] = values[buffer_id][first + param.elements]
-                reads.append(array.reshape(param.shape))
-        outputs = [(p.shape, p.dtype) for p in params if p.role == "output"]
-        results = compiled[call.kernel].run(reads, outputs)
-        for (buffer_id, places), param, result in zip(written, params[len(reads) :], results, strict=True):
-            whole = values.setdefault(buffer_id, np.zeros(prod(program.buffers[buffer_id].shape), param.dtype))
-            whole[places] = result.reshape(-1)[param.elements]
-    return {
-        spec.name: values[buffer.id].reshape(spec.shape)
-        for buffer, spec in zip(program.output_buffers(), program.outputs, strict=True)
-    }
+        values.write(call, values.computed(call, compiled[call.kernel]))
+    return values.outputs()
+
+
+class Values:
+    """The tensors of a run of `program`, as far as its calls have written them; at first its inputs and constants."""
+
+    def __init__(self, program: Program, feed: Mapping[str, np.ndarray]) -> None:
+        self._program = program
+        self._arrays = {number: array.reshape(-1) for number, array in program.constants.items()}
+        for buffer, spec in zip(program.input_buffers(), program.inputs, strict=True):
+            self._arrays[buffer.id] = feed[spec.name].reshape(-1)
+
+    def computed(self, call: Call, function: ReferenceFunction) -> list[np.ndarray]:
+        """What `function`, the kernel of `call`, computes of the present values: flat, for each output."""
+        params, reads = self._program.kernels[call.kernel].params, []
+        for number, param in self._numbered(call, outputs=False):
+            array = np.zeros(prod(param.shape), param.dtype)
+            first = self._first(call, number)
+            array[param.elements] = self._arrays[call.arguments[number]][first + param.elements]
+            reads.append(array.reshape(param.shape))
+        written = [param for param in params if param.role == "output"]
+        results = function.run(reads, [(param.shape, param.dtype) for param in written])
+        return [result.reshape(-1)[param.elements] for result, param in zip(results, written, strict=True)]
+
+    def write(self, call: Call, results: Sequence[np.ndarray]) -> None:
+        """Put `results`, flat, where `call` writes its outputs."""
+        for (number, param), result in zip(self._numbered(call, outputs=True), results, strict=True):
+            buffer = self._program.buffers[call.arguments[number]]
+            whole = self._arrays.setdefault(buffer.id, np.zeros(prod(buffer.shape), param.dtype))
+            whole[self._first(call, number) + param.elements] = result
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """The outputs of the program by name, in their shapes."""
+        pairs = zip(self._program.output_buffers(), self._program.outputs, strict=True)
+        return {spec.name: self._arrays[buffer.id].reshape(spec.shape) for buffer, spec in pairs}
+
+    def _numbered(self, call: Call, *, outputs: bool) -> list[tuple[int, Param]]:
+        params = self._program.kernels[call.kernel].params
+        return [(n, param) for n, param in enumerate(params) if (param.role == "output") == outputs]
+
+    @staticmethod
+    def _first(call: Call, number: int) -> int:
+        return call.parts[number].offset if number in call.parts else 0
 
 
 class ReferenceFunction:

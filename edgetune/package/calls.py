@@ -48,12 +48,29 @@ class Slot:
 
 
 @dataclass(frozen=True)
+class WrittenPlace:
+    """Where a call writes an output: `nbytes` bytes from `offset` on, in the workspace or a tensor of the interface.
+
+    `tensor` is the field of that tensor, empty for the workspace. `nbytes` includes gaps that the call does not touch,
+    but for one at the end.
+    """
+
+    tensor: str
+    offset: int
+    nbytes: int
+
+    def to_json(self) -> dict[str, object]:
+        """Plain JSON values."""
+        return {"tensor": self.tensor, "offset": self.offset, "bytes": self.nbytes}
+
+
+@dataclass(frozen=True)
 class CallView:
     """One call: C symbol and argument expressions; `shape` is that of its first output, times are microseconds.
 
     `nbytes` counts all tensors that it reads or writes, including weights and scratch. `ahead` is pointer and size of
     the weights that threads prefetch while they wait at the ends of its loops; empty where they prefetch none.
-    `types` are those of the parameters.
+    `types` are those of the parameters, `written` is where each output lies.
     """
 
     symbol: str
@@ -67,6 +84,7 @@ class CallView:
     workers: int
     ahead: str = ""
     types: tuple[str, ...] = ()
+    written: tuple[WrittenPlace, ...] = ()
 
     @property
     def typed_arguments(self) -> tuple[str, ...]:
@@ -219,9 +237,22 @@ def call_views(
                     *(f"{'' if param.writable else 'const '}{param.c_type} *" for param in source.params),
                     *(["unsigned char *"] if source.scratch_bytes else []),
                 ),
+                written=tuple(
+                    _written(buffer, param, call.parts.get(position), plan, api)
+                    for position, (buffer, param) in enumerate(zip(call.arguments, kernel.params, strict=True))
+                    if param.role == "output"
+                ),
             )
         )
     return tuple(views)
+
+
+def _written(buffer: int, param: Param, part: Part | None, plan: MemoryPlan, api: Interface) -> WrittenPlace:
+    element = np.dtype(param.dtype).itemsize
+    before = part.offset * element if part is not None else 0
+    nbytes = (int(param.elements[-1]) + 1) * element if prod(param.shape) else 0
+    field = next((tensor.field for tensor in api.outputs if tensor.buffer == buffer), "")
+    return WrittenPlace(field, before if field else plan.offsets[buffer] + before, nbytes)
 
 
 def _argument(

@@ -206,6 +206,7 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
                 "output": list(call.shape),
                 "macs": call.macs,
                 "bytes": call.nbytes,
+                "written": [place.to_json() for place in call.written],
             }
             for call in facts.calls
         ],

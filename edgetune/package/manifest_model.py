@@ -79,10 +79,17 @@ class _Goldens(_Part):
     reference: str
 
 
+class _Written(_Part):
+    tensor: str = Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")
+    offset: int = Field(ge=0)
+    nbytes: int = Field(alias="bytes", ge=0)
+
+
 class _Layer(_Part):
     kernel: str
     label: str
     macs: int
+    written: list[_Written] = []
 
 
 class _Kernel(_Part):

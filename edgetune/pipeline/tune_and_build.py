@@ -6,7 +6,6 @@ A self-test runs before the package is put in its place; a package that fails it
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,6 @@ from edgetune.boards.lock import timing_lock
 from edgetune.boards.options import MeasuringOptions
 from edgetune.config.settings import Settings
 from edgetune.errors import (
-    EdgetuneError,
     MemoryLimitExceeded,
     NothingRunsIt,
     SelfTestFailed,
@@ -27,11 +25,13 @@ from edgetune.events import Event
 from edgetune.graph.memory.plan import plan, scratch_limits
 from edgetune.graph.precision import STORED
 from edgetune.graph.program import Program
-from edgetune.package.emit import Check, PackageSummary
+from edgetune.package.emit import PackageSummary
+from edgetune.package.golden import Golden
 from edgetune.pipeline import link
 from edgetune.pipeline.backends import backend_of
 from edgetune.pipeline.boards import measured_boards
 from edgetune.pipeline.compile_input import CompileInput, Events, assembled, device_of
+from edgetune.pipeline.departure import departure_of
 from edgetune.pipeline.divisions import fastest_division, search_divisions
 from edgetune.pipeline.double_precision_reference import judged_by_double, judged_by_storage
 from edgetune.pipeline.end_to_end_ranking import rank_end_to_end
@@ -47,9 +47,8 @@ from edgetune.search.outcome import TuneOutcome
 from edgetune.search.tune import tune as search
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.target import with_cpu
+from edgetune.verify.layers import LayersRun, run_layers
 from edgetune.verify.verify import CPU_TOO_OLD, verify
-
-_SHOWN = 3
 
 
 class SelfTest:
@@ -80,24 +79,14 @@ class SelfTest:
             seconds = round(time.monotonic() - start, 3)
             self._events(Event("phase", {"name": f"self-test on {report.ran_on}", "seconds": seconds}))
 
+    def layers(self, package: Path, case: Golden) -> LayersRun:
+        """What each layer of `package` writes for the inputs of `case`; raises what `run_layers` raises."""
+        return run_layers(package, case, target=self._target, alone=partial(timing_lock, self._events))
+
     def _cannot(self, why: str) -> None:
         if not self._told:
             self._told = True
             self._events(Event("warning", {"message": f"the self-test of the package does not run here: {why}"}))
-
-
-def not_written(error: EdgetuneError, choices: Sequence[Choice], kernels: Sequence[str], settings: Settings) -> str:
-    """Message for a package that failed its self-test: nothing is written, and which kernels were never measured."""
-    fixed = [n for n, choice in zip(kernels, choices, strict=True) if choice.provenance.origin != "record"]
-    said = f"{error.message}; nothing is written to {settings.out}"
-    if not fixed:
-        return f"{said}, though all kernels have a record: please report it with the model"
-    more = f" and {len(fixed) - _SHOWN} more" if len(fixed) > _SHOWN else ""
-    names = ", ".join(fixed[:_SHOWN]) + more
-    return (
-        f"{said}: no record of {names} gives correct results, nor does the default schedule; a longer "
-        "`edgetune tune` may find one that does"
-    )
 
 
 @dataclass(frozen=True)
@@ -125,11 +114,40 @@ class PackageBuild:
         }
 
 
+class PackageCheck(Protocol):
+    """Tests a package that is not yet in its place."""
+
+    def __call__(self, package: Path, objects: Path) -> None:
+        """Test `package`, from which `objects` were compiled; raises SelfTestFailed and WrongResult."""
+
+    def layers(self, package: Path, case: Golden) -> LayersRun:
+        """What the layers of `package` write for the inputs of `case`, where it is tested."""
+
+
 class VerifiedThere(Protocol):
-    """Verifies a package, not yet in its place, on the board it was tuned for; False where the board was not used."""
+    """Verifies a package, not yet in its place, on the board it was tuned for."""
 
     def __call__(self, package: Path, *, interrupted: bool) -> bool:
-        """`interrupted`: the user ended the search."""
+        """Whether the board was used. `interrupted`: the user ended the search."""
+
+    def layers(self, package: Path, case: Golden) -> LayersRun | None:
+        """What the layers write there for the inputs of `case`; None where the board is not used."""
+
+
+@dataclass(frozen=True)
+class _ThereOrHere:
+    """Tests on the board of a package, or else here."""
+
+    there: VerifiedThere
+    here: SelfTest
+    interrupted: bool
+
+    def __call__(self, package: Path, objects: Path) -> None:
+        if not self.there(package, interrupted=self.interrupted):
+            self.here(package, objects)
+
+    def layers(self, package: Path, case: Golden) -> LayersRun:
+        return self.there.layers(package, case) or self.here.layers(package, case)
 
 
 def tune_input(
@@ -176,12 +194,7 @@ def tune_input(
         here = all(access.carrier.here for access in boards)
         if apart and here and not outcome.interrupted and not rank_end_to_end(subject, settings, store, events):
             outcome = replace(outcome, interrupted=True)
-        self_test = SelfTest(target, events)
-
-        def check(package: Path, objects: Path) -> None:
-            if not verified_there(package, interrupted=outcome.interrupted):
-                self_test(package, objects)
-
+        check = _ThereOrHere(verified_there, SelfTest(target, events), outcome.interrupted)
         built = _build(subject, settings, store, events, check)
     return outcome, built
 
@@ -227,7 +240,7 @@ def _carry_over(program: Program, settings: Settings, store: RecordStore, events
 
 
 def _build(
-    subject: CompileInput, settings: Settings, store: RecordStore | None, events: Events, check: Check
+    subject: CompileInput, settings: Settings, store: RecordStore | None, events: Events, check: PackageCheck
 ) -> PackageBuild:
     forms = allowed_algorithms(settings.winograd)
     try:
@@ -247,7 +260,7 @@ def _build_with(
     settings: Settings,
     store: RecordStore | None,
     events: Events,
-    check: Check,
+    check: PackageCheck,
     forms: frozenset[str],
 ) -> PackageBuild:
     backend = backend_of(settings.target)
@@ -265,10 +278,17 @@ def _build_with(
             judged = judge(subject, events)
             if judged is None:
                 raise
-            summary = assembled(judged, settings, choices, settings.out, events, check)
+            subject = judged
+            summary = assembled(subject, settings, choices, settings.out, events, check)
     except (SelfTestFailed, WrongResult) as error:
-        names = [kernel.name for kernel in subject.program.kernels]
-        raise type(error)(not_written(error, choices, names, settings)) from error
+        failed = error
+
+        def explained(package: Path, _: Path) -> None:
+            where = departure_of(package, subject, failed, partial(check.layers, package))
+            raise type(failed)(f"{failed.message}; {where}; nothing is written to {settings.out}") from failed
+
+        assembled(subject, settings, choices, settings.out, lambda _: None, explained)
+        raise
     measured = sum(choice.provenance.origin == "record" for choice in choices)
     return PackageBuild(summary, len(choices), measured, subject.reference)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from edgetune.package.golden import Golden
 from edgetune.package.rendering import render
 from edgetune.verify.place import ExecutionPlace
 from edgetune.verify.toolchain import PackageToolchain
+from edgetune.verify.work_copy import ProgramResult
 
 _INPUTS = "driver.in"  # of all cases, in the folder of the package
 
@@ -32,6 +33,27 @@ def run_cases(
     and WrongResult (inputs do not fit the package).
     """
     p = manifest["prefix"]
+    done = run_driver(copy, manifest, tools, place, cases, timeout_s)
+    if done.status:
+        raise SelfTestFailed(f"{p}_run failed on fresh inputs: {last_words(done.status, done.stderr)}")
+    return _outputs(p, done.stdout, manifest["outputs"], len(cases))
+
+
+def run_driver(
+    copy: Path,
+    manifest: dict[str, Any],
+    tools: PackageToolchain,
+    place: ExecutionPlace,
+    cases: Sequence[Golden],
+    timeout_s: float,
+    layers: Sequence[Sequence[Mapping[str, Any]]] = (),
+) -> ProgramResult:
+    """Return how the program ended that runs the package built in `copy` at `place`, and what it printed.
+
+    It prints the outputs, or with `layers` what each layer writes: for each layer, where that is, as in the manifest.
+    Raises what the place raises, and WrongResult where inputs do not fit the package.
+    """
+    p = manifest["prefix"]
     inputs, outputs = manifest["inputs"], manifest["outputs"]
     external = manifest["memory"]["weights_placement"] == "external"
     threads = manifest.get("threads", 1)
@@ -47,15 +69,13 @@ def run_cases(
         allocates="instead" in manifest["target"],
         threads=threads,
         file=_INPUTS,
+        layers=layers,
     )
     (copy / f"test/{p}_driver.c").write_text(source, encoding="ascii")
     (copy / _INPUTS).write_bytes(b"".join(_input(tensor, case) for case in cases for tensor in inputs))
     binary = f"build/{p}_driver"
     place.link(copy, binary, tools, timeout_s)
-    done = place.execute(copy / binary, (), timeout_s)
-    if done.status:
-        raise SelfTestFailed(f"{p}_run failed on fresh inputs: {last_words(done.status, done.stderr)}")
-    return _outputs(p, done.stdout, outputs, len(cases))
+    return place.execute(copy / binary, (), timeout_s)
 
 
 def last_words(status: int, text: str) -> str:

@@ -20,6 +20,7 @@ from edgetune.package.golden import GoldenCases, OutputTolerance
 from edgetune.package.reference_error import off_double, off_storage
 from edgetune.target.board_kind import BoardKind
 from edgetune.verify.driver import last_words, run_cases
+from edgetune.verify.layers import LayerError
 from edgetune.verify.place import ExecutionPlace, Here
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import ProgramResult, reuse, work_copy
@@ -92,7 +93,8 @@ class OutputReport:
 class VerifyReport:
     """A package that passed: its compiler, where it ran, and the error of each output.
 
-    `not_compared` says why no fresh inputs were compared, "" where they were.
+    `not_compared` says why no fresh inputs were compared, "" where they were. `layers` has the error of each layer
+    where that was asked for.
     """
 
     package: str
@@ -107,6 +109,7 @@ class VerifyReport:
     outputs: tuple[OutputReport, ...]
     passed: bool = True
     not_compared: str = ""
+    layers: tuple[LayerError, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""

@@ -21,6 +21,7 @@ from edgetune.farm.bench import Bench as Place
 from edgetune.farm.causes.board import Facts
 from edgetune.farm.health.pinned import canary, start_canary
 from edgetune.package.golden import GoldenCases
+from edgetune.package.manifest import read_manifest
 from edgetune.pipeline.boards import accesses, load_board
 from edgetune.pipeline.on_board import at_board
 from edgetune.target.target import with_cpu
@@ -178,7 +179,7 @@ def test_the_gateway_of_a_farm_is_not_taken_for_a_board(bench: Bench, emitted: P
         api.bench(emitted, "farm")
     told: list[Event] = []
     settings = resolve_settings(CommandLineFlags(model=MODEL, board="farm", out=emitted), {}, tmp_path)
-    assert api._verified(emitted, settings, told.append)[0] is None
+    assert not api._OnItsBoard(settings, told.append)(emitted)
     (warning,) = [str(e.data["message"]) for e in told if e.kind == "warning"]
     assert warning.endswith(f"; `edgetune verify {emitted}` runs it here")
     shelve(bench, {"a": FARM}, a=gateway, b=own)
@@ -254,18 +255,29 @@ def test_after_a_search_the_package_is_verified_on_its_board_or_that_is_announce
     shelve(bench, attic=board)
     settings = resolve_settings(CommandLineFlags(model=MODEL, board="attic", out=emitted), {}, tmp_path)
     told: list[Event] = []
-    report, why = api._verified(emitted, settings, told.append)
-    assert report is not None, why
-    assert why == ""
-    assert report.ran_on.startswith("board attic")
+    there = api._OnItsBoard(settings, told.append)
+    assert there(emitted), there.why
+    assert there.report is not None
+    assert there.why == ""
+    assert there.report.ran_on.startswith("board attic")
     assert [str(e.data["name"]).split(" (")[0] for e in told if e.kind == "phase"] == ["verified on board attic"]
-    assert api._verified(emitted, settings, told.append, interrupted=True) == (None, "the search was interrupted")
+    (case,) = sample.goldens(sample.program(), cases=1)
+    layers = there.layers(emitted, case)
+    assert layers is not None
+    assert layers.ran_on == there.report.ran_on
+    assert [sum(map(len, written)) for written in layers.written] == [
+        sum(output["bytes"] for output in layer["written"]) for layer in read_manifest(emitted)["layers"]
+    ]
+    assert not there(emitted, interrupted=True)
+    assert there.why == "the search was interrupted"
     here = resolve_settings(CommandLineFlags(model=MODEL, board="host", out=emitted), {}, tmp_path)
-    assert api._verified(emitted, here, told.append, interrupted=True) == (None, "")
+    on_host = api._OnItsBoard(here, told.append)
+    assert not on_host(emitted, interrupted=True)
+    assert (on_host.report, on_host.why, on_host.layers(emitted, case)) == (None, "", None)
     board.close()
     told.clear()
-    report, why = api._verified(emitted, settings, told.append)
-    assert report is None
+    assert not there(emitted)
+    why = there.why
     assert [(e.data["board"], e.data["what"]) for e in told if e.kind == "board"] == [("attic", "lost")]
     (warning,) = [str(e.data["message"]) for e in told if e.kind == "warning"]
     assert f"was not verified on its board ({why})" in warning

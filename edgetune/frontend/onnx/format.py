@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from edgetune.events import Event
 from edgetune.frontend.model_format import (
     Feed,
+    ImportDeparture,
     Model,
     ModelFormat,
     ModelSource,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from edgetune.frontend.onnx.reader import OnnxFile, OnnxModel
+    from edgetune.graph.accuracy import Tolerance
     from edgetune.graph.program import Program, TensorSpec
     from edgetune.target.preferences import Layout
 
@@ -168,3 +170,10 @@ class LoadedOnnx(Model):
         if is_quantised(self.model) or registered_in(self.model):
             return None
         return evaluate_in_double(self.model, feeds)
+
+    def import_departure(self, feed: Feed, allowed: Callable[[np.ndarray], Tolerance]) -> ImportDeparture | None:
+        """The first node; none in a model with a registered operator, which has no other evaluator."""
+        from edgetune.frontend.onnx.custom import registered_in
+        from edgetune.frontend.onnx.inner_tensors import first_departure
+
+        return None if registered_in(self.model) else first_departure(self.model, feed, allowed)

@@ -75,9 +75,16 @@ def _onnxruntime(model: OnnxModel) -> _Run:
     # From bytes: with a path, it would open external data by itself.
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in given.values()]
     options.add_external_initializers(list(given), values)
-    session = onnxruntime.InferenceSession(
-        _without_equal_names(proto).SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+
+    def opened(content: onnx.ModelProto) -> onnxruntime.InferenceSession:
+        return onnxruntime.InferenceSession(content.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+    named = _without_equal_names(proto)
+    try:
+        session = opened(named)
+    except onnxruntime.capi.onnxruntime_pybind11_state.Fail:
+        # Its own inference of shapes is wrong for some operators, such as STFT. It matters only where they are fixed.
+        session = opened(_with_open_shapes(named))
     names = [o.name for o in session.get_outputs()]
     return lambda feed: dict(zip(names, session.run(names, feed), strict=True))
 
@@ -91,6 +98,20 @@ def _without_equal_names(proto: onnx.ModelProto) -> onnx.ModelProto:
     copy.CopyFrom(proto)
     for node in copy.graph.node:
         node.ClearField("name")
+    return copy
+
+
+def _with_open_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """`proto`, with inputs and outputs of unknown extents, and nothing said of what is between them."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    del copy.graph.value_info[:]
+    given = {tensor.name for tensor in copy.graph.initializer}
+    for value in copy.graph.input:
+        for extent in value.type.tensor_type.shape.dim if value.name not in given else ():
+            extent.ClearField("dim_value")
+    for value in copy.graph.output:
+        value.type.tensor_type.ClearField("shape")
     return copy
 
 

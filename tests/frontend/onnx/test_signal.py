@@ -36,3 +36,22 @@ def test_a_transform_of_each_form_has_the_values_of_onnx_runtime(form: str, sign
     feed = {"x": np.random.default_rng(2).standard_normal(extents).astype("f4")}
     found = run_program(to_program(import_onnx(model)), feed)["y"]
     np.testing.assert_allclose(found, evaluate_model(model, [feed])[0]["y"], rtol=1e-4, atol=1e-4)
+
+
+def test_a_reference_is_found_where_onnx_runtime_infers_another_shape() -> None:
+    """It takes a transform without `onesided` for a two-sided one, and refuses a product behind it."""
+    text = """
+    <ir_version: 8, opset_import: ["": 17]>
+    main (float[1, 64] x) => (float[1, 13, 5] y) <int64 step = {4}, int64 length = {16}> {
+        w = HannWindow (length)
+        image = STFT (x, step, w)
+        power = ReduceSumSquare <axes = [3], keepdims = 0> (image)
+        extents = Constant <value_ints = [9, 5]> ()
+        ones = ConstantOfShape <value = float[1] {1}> (extents)
+        y = MatMul (power, ones)
+    }
+    """
+    model = model_from_proto(onnx.parser.parse_model(text), "0" * 64, "m", None, "m.onnx")
+    feed = {"x": np.random.default_rng(2).standard_normal((1, 64)).astype("f4")}
+    found = run_program(to_program(import_onnx(model)), feed)["y"]
+    np.testing.assert_allclose(found, evaluate_model(model, [feed])[0]["y"], rtol=1e-4, atol=1e-4)

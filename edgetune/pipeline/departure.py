@@ -1,0 +1,235 @@
+"""Departure: which layer of a package first computes something else than the reference, and by how much.
+
+Each layer is judged alone: its kernel is evaluated with sums in double on what the layers before it really wrote. So an
+error that only passes through a layer, or that a network amplifies, is not blamed on it. Where all layers are right
+alone, the imported model is compared with the model's own reference, node by node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+
+from edgetune.errors import EdgetuneError, PackageInvalid, SelfTestFailed, WrongResult
+from edgetune.frontend.model_format import ImportDeparture, Model
+from edgetune.graph.accuracy import Tolerance, compare
+from edgetune.graph.evaluate import ReferenceFunction, Values
+from edgetune.graph.layout.axis_order import given_back
+from edgetune.graph.precision import with_precision
+from edgetune.graph.program import Param, Program
+from edgetune.measure.reference import tolerance_of
+from edgetune.package.golden import Golden
+from edgetune.package.manifest import read_manifest
+from edgetune.pipeline.compile_input import CompileInput
+from edgetune.target.preferences import Precision
+from edgetune.verify.layers import LayerError, LayersRun
+from edgetune.verify.verify import VerifyReport
+
+REPORT_IT = "no other schedule changes that: please report it with the model"
+
+
+def layer_errors(program: Program, labels: Sequence[str], case: Golden, run: LayersRun) -> Iterator[LayerError]:
+    """The error of each layer that `run` has, a run of the package of `program` on the inputs of `case`."""
+    kernels = program.kernels
+    used = sorted({call.kernel for call in program.calls[: len(run.written)]})
+    built = dict(zip(used, ReferenceFunction.together([kernels[number].function for number in used]), strict=True))
+    scripts = {number: str(kernels[number].function.script()) for number in used}
+    found, right = Values(program, case.inputs), Values(program, case.inputs)
+    for index, written in enumerate(run.written):
+        call = program.calls[index]
+        outputs = [param for param in kernels[call.kernel].params if param.role == "output"]
+        alone = found.computed(call, built[call.kernel])
+        whole = right.computed(call, built[call.kernel])
+        got = [_elements(param, data) for param, data in zip(outputs, written, strict=True)]
+        judged = [
+            _judged(mine, wanted, tolerance_of(param, scripts[call.kernel], wanted))
+            for param, mine, wanted in zip(outputs, got, alone, strict=True)
+        ]
+        worst = max(judged, key=lambda one: (one.departs, one.off))
+        passed_on = max(compare(mine, exact, Tolerance()).relative for mine, exact in zip(got, whole, strict=True))
+        found.write(call, got)
+        right.write(call, whole)
+        name = kernels[call.kernel].name
+        yield LayerError(index, labels[index], name, worst.off, passed_on, worst.allowed, worst.departs)
+
+
+class _Judged(NamedTuple):
+    off: float
+    allowed: float
+    departs: bool
+
+
+def _judged(found: np.ndarray, wanted: np.ndarray, tolerance: Tolerance) -> _Judged:
+    error = compare(found, wanted, tolerance)
+    magnitudes = np.abs(wanted.astype(np.float64))
+    largest = float(np.max(magnitudes, initial=0.0, where=np.isfinite(magnitudes))) or 1.0
+    return _Judged(error.relative, error.bound / largest, not error.allowed)
+
+
+def _elements(param: Param, data: bytes) -> np.ndarray:
+    """The elements of an output that its layer writes, from the bytes that lie there."""
+    kind = np.dtype(param.dtype)
+    whole = np.frombuffer(data, kind.newbyteorder("<")).astype(kind)
+    return np.asarray(whole[param.elements])
+
+
+def program_of(model: Model, manifest: Mapping[str, Any]) -> Program:
+    """The program that the package with `manifest` was made of.
+
+    Raises PackageInvalid where this version makes another of `model`.
+    """
+    tensors = (*manifest["inputs"], *manifest["outputs"])
+    exchanged = frozenset(t["name"] for t in tensors if t.get("layout", "model") == "channels_last")
+    workloads = {kernel["name"]: kernel["provenance"].get("workload") for kernel in manifest["kernels"]}
+    wanted = [workloads.get(layer["kernel"]) for layer in manifest["layers"]]
+    for joins_attention in (True, False):
+        whole = model.program(exchanged, joins_attention=joins_attention)
+        for precision in get_args(Precision):
+            stored = with_precision(whole, precision)
+            for program in (stored, *stored.divisions):
+                if [program.kernels[call.kernel].workload for call in program.calls] == wanted:
+                    return program
+    raise PackageInvalid(
+        f"this version of edgetune makes other kernels of {manifest['model']['file']} than the package has: build it "
+        "again with `edgetune build`"
+    )
+
+
+@dataclass(frozen=True)
+class Departure:
+    """Where a package departs from its reference: in a layer, or at a node of the imported model; or neither is seen.
+
+    `errors` are those of all layers for one case. `fixed`: the kernel of `layer` has a default schedule. `ended` says
+    how the run ended, where it did not reach its end.
+    """
+
+    errors: Sequence[LayerError]
+    layer: LayerError | None = None
+    imported: ImportDeparture | None = None
+    fixed: bool = False
+    ended: str = ""
+
+    @property
+    def found(self) -> bool:
+        """Whether something departs."""
+        return self.layer is not None or self.imported is not None
+
+    def __str__(self) -> str:
+        """A sentence's part that says where, by how much, and what to do."""
+        if self.layer is not None:
+            named = f"layer {self.layer.index}, {self.layer.name}, kernel {self.layer.kernel}"
+            if self.ended:
+                return f"the run ends in {named} ({self.ended}): {self._advice}"
+            return (
+                f"{named}, departs first: of what it reads, it computes a result that is off by {self.layer.alone:.3g} "
+                f"of its largest magnitude, and {self.layer.allowed:.3g} is allowed; {self._advice}"
+            )
+        if self.imported is not None:
+            one = self.imported
+            return (
+                f"the C computes what was imported, and the imported model departs from {one.reference} at "
+                f"{one.place}: tensor {one.tensor!r} is off by {one.relative:.3g} of its largest magnitude; {REPORT_IT}"
+            )
+        return (
+            f"each of the {len(self.errors)} layers is right for what it reads, so their rounding adds up to that; "
+            f"{REPORT_IT}"
+        )
+
+    @property
+    def _advice(self) -> str:
+        if self.fixed:
+            return "it has the default schedule, and `edgetune tune` may find one that is right"
+        return "its schedule was right when it was measured: please report it with the model"
+
+
+def departure_of(
+    package: Path,
+    subject: CompileInput,
+    failed: EdgetuneError,
+    layers: Callable[[Golden], LayersRun],
+) -> str:
+    """Where `package`, made of `subject` and tested with the error `failed`, departs, as a part of a sentence.
+
+    `layers` runs the package on the inputs of a case.
+    """
+    manifest = read_manifest(package)
+    try:
+        departure = find_departure(subject.model, subject.program, manifest, subject.goldens, layers)
+    except EdgetuneError as error:
+        return f"which layer departs cannot be seen ({error.message})"
+    return described(departure, failed)
+
+
+def described(departure: Departure, failed: EdgetuneError) -> str:
+    """`departure` of a package that was tested with the error `failed`, as a part of a sentence."""
+    if not departure.found and not isinstance(failed, WrongResult):
+        return f"each layer computes what it should: {REPORT_IT}"
+    return str(departure)
+
+
+def find_departure(
+    model: Model | None,
+    program: Program,
+    manifest: Mapping[str, Any],
+    cases: Sequence[Golden],
+    layers: Callable[[Golden], LayersRun],
+) -> Departure:
+    """Where the package with `manifest` departs, run on the inputs of `cases` by `layers`; raises what that does.
+
+    Without `model`, only layers are compared.
+    """
+    named = [layer["label"] for layer in manifest["layers"]]
+    defaults = {k["name"] for k in manifest["kernels"] if k["provenance"].get("origin") == "fixed"}
+    errors: list[LayerError] = []
+    for case in cases:
+        run = layers(case)
+        errors = list(layer_errors(program, named, case, run))
+        if run.ended and len(errors) < len(named):
+            layer = manifest["layers"][len(errors)]
+            errors.append(LayerError(len(errors), layer["label"], layer["kernel"], np.inf, np.inf, 0.0, departs=True))
+        wrong = next((error for error in errors if error.departs), None)
+        if wrong is not None:
+            return Departure(errors, wrong, fixed=wrong.kernel in defaults, ended=run.ended)
+    if model is None:
+        return Departure(errors)
+    layouts = {tensor.name: tensor.layout for tensor in program.inputs}
+    return Departure(errors, imported=model.import_departure(given_back(cases[0].inputs, layouts), judged_alone))
+
+
+def judged_alone(wanted: np.ndarray) -> Tolerance:
+    """The tolerance of a node's result, computed from equal inputs: that of a kernel."""
+    return tolerance_of(Param("", wanted.shape, str(wanted.dtype), "output"), "float", wanted)
+
+
+def by_layer(
+    verified: Callable[[], VerifyReport],
+    model: Model,
+    manifest: Mapping[str, Any],
+    cases: Sequence[Golden],
+    layers: Callable[[Golden], LayersRun],
+    told: Callable[[Sequence[LayerError]], None] | None,
+) -> VerifyReport:
+    """What `verified` returns, with the errors of all layers where `told` is to be called with them.
+
+    Where it raises SelfTestFailed or WrongResult, the message gets the layer that departs first.
+    """
+
+    def departure(asked: Sequence[Golden], blamed: Model | None) -> Departure:
+        found = find_departure(blamed, program_of(model, manifest), manifest, asked, layers)
+        if told is not None:
+            told(found.errors)
+        return found
+
+    try:
+        report = verified()
+    except (SelfTestFailed, WrongResult) as failed:
+        try:
+            where = described(departure(cases, model), failed)
+        except EdgetuneError as error:
+            where = f"which layer departs cannot be seen ({error.message})"
+        raise type(failed)(f"{failed.message}; {where}") from failed
+    return replace(report, layers=tuple(departure(cases[:1], None).errors)) if told is not None else report
