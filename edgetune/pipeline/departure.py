@@ -121,12 +121,12 @@ class Departure:
     def __str__(self) -> str:
         """A sentence's part that says where, by how much, and what to do."""
         if self.layer is not None:
-            named = f"layer {self.layer.index}, {self.layer.name}, kernel {self.layer.kernel}"
+            named = f"layer {self.layer.index}, {self.layer.name}, kernel {self.layer.kernel},"
             if self.ended:
-                return f"the run ends in {named} ({self.ended}): {self._advice}"
+                return f"the run ends in {named[:-1]} ({self.ended}): {self._advice}"
             return (
-                f"{named}, departs first: of what it reads, it computes a result that is off by {self.layer.alone:.3g} "
-                f"of its largest magnitude, and {self.layer.allowed:.3g} is allowed; {self._advice}"
+                f"{named} departs first: for what it reads, its result is off by {self.layer.alone:.3g} of the largest "
+                f"magnitude, and {self.layer.allowed:.3g} is allowed; {self._advice}"
             )
         if self.imported is not None:
             one = self.imported

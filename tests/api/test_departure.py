@@ -83,7 +83,7 @@ def test_build_names_the_layer_that_departs_first(board: str, tmp_path: Path, mo
         api.build(settings_for(model, board), events=lambda _: None)
     said = caught.value.message
     assert re.search(r"layer 1, product_1 .*, kernel matmul_tanh\w*, departs first", said)
-    assert re.search(r"off by 0\.[01]\d+ of its largest magnitude, and 0\.0001 is allowed", said)
+    assert re.search(r"off by 0\.[01]\d+ of the largest magnitude, and 0\.0001 is allowed", said)
     assert "it has the default schedule, and `edgetune tune` may find one that is right; nothing is written" in said
 
 
