@@ -28,7 +28,8 @@ from benchmarks.sides import OURS  # noqa: E402
 from edgetune.boards.cores import CoreSplit, confined, split_cores  # noqa: E402
 from edgetune.boards.lock import TimingLock  # noqa: E402
 from edgetune.errors import EdgetuneError, UsageError  # noqa: E402
-from edgetune.frontend.onnx.reader import read_onnx, real_inputs  # noqa: E402
+from edgetune.frontend.onnx.node_values import real_inputs  # noqa: E402
+from edgetune.frontend.onnx.reader import read_onnx  # noqa: E402
 from edgetune.frontend.onnx.sample_inputs import sample_inputs  # noqa: E402
 
 TUNED, UNTUNED = "tuned", "untuned"

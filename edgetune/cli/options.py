@@ -48,7 +48,10 @@ class Duration(click.ParamType[float]):
 
 
 class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
-    """A fixed shape of an input such as ``name=1,3,224,224``; the value is a pair of name and shape."""
+    """A fixed shape of an input such as ``name=1,3,224,224``; the value is a pair of name and shape.
+
+    A scalar has no sizes: ``name=``. An axis may be empty, as the cache of a decoder is at first: ``cache=1,0,8``.
+    """
 
     name = "name=dims"
 
@@ -59,9 +62,9 @@ class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
         if isinstance(value, tuple):
             return value
         name, _, dims = str(value).rpartition("=")
-        parts = [part.strip() for part in dims.split(",")]
-        if not name or not all(part.isascii() and part.isdigit() and 0 < int(part[:12]) < 2**31 for part in parts):
-            self.fail(f"must look like input=1,3,224,224 with sizes of at least 1, not {value!r}", param, ctx)
+        parts = [part.strip() for part in dims.split(",")] if dims.strip() else []
+        if not name or not all(part.isascii() and part.isdigit() and int(part[:12]) < 2**31 for part in parts):
+            self.fail(f"must look like input=1,3,224,224 with whole sizes, not {value!r}", param, ctx)
         return name, tuple(int(part) for part in parts)
 
 

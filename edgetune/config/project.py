@@ -29,8 +29,8 @@ def _checked_version(text: str) -> str:
 
 
 def _checked_dimension(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31:
-        raise ValueError(f"must be a fixed size of at least 1, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+        raise ValueError(f"must be a fixed size of at least 0, not {value!r}")
     return value
 
 
@@ -43,7 +43,7 @@ Version = Annotated[
     WithJsonSchema({"type": "string", "pattern": r"^(0|[1-9][0-9]{0,5})(\.(0|[1-9][0-9]{0,5})){2}$"}),
 ]
 Dimension = Annotated[
-    StrictInt | StrictStr, AfterValidator(_checked_dimension), WithJsonSchema({"type": "integer", "minimum": 1})
+    StrictInt | StrictStr, AfterValidator(_checked_dimension), WithJsonSchema({"type": "integer", "minimum": 0})
 ]
 Text = Annotated[StrictStr, Field(min_length=1)]
 Database = Annotated[StrictStr, Field(min_length=1), AfterValidator(checked_location)]

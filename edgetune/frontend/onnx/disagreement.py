@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_conv import _conv_implementation
 
 from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.frontend.onnx.reference import Arrays, evaluable
+from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def disagreement(model: OnnxModel, feeds: Sequence[Arrays], answers: Sequence[Ar
     proto = evaluable(model)
     found: dict[str, Disagreement] = {}
     for operators in (_IN_DOUBLE, _BACKWARDS):
-        session = ReferenceEvaluator(proto, new_ops=operators)
+        session = reference_evaluator(proto, operators)
         names = [o.name for o in proto.graph.output]
         for feed, answer in zip(feeds, answers, strict=True):
             for name, other in zip(names, session.run(names, {**model.weights, **feed}), strict=True):

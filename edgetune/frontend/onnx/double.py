@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
 from edgetune.errors import ModelError
 from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.frontend.onnx.reference import Arrays, evaluable
+from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
 
 _TYPES = frozenset({"to", "dtype", "output_datatype"})
 """Attributes that hold an element type. Others that do (`stash_type`) only request a minimum precision."""
@@ -32,7 +32,7 @@ def evaluate_in_double(model: OnnxModel, feeds: Sequence[Arrays]) -> list[dict[s
     """
     names = [output.name for output in model.proto.graph.output]
     try:
-        session = ReferenceEvaluator(in_double(evaluable(model)), new_ops=[_CONV])
+        session = reference_evaluator(in_double(evaluable(model)), [_CONV])
         weights = {name: _double(array) for name, array in model.weights.items()}
         doubles = [{name: _double(array) for name, array in feed.items()} for feed in feeds]
         found = [session.run(None, weights | feed, intermediate=True) for feed in doubles]

@@ -26,8 +26,9 @@ from edgetune.frontend.onnx.domains import is_onnx, means_what_it_says
 from edgetune.frontend.onnx.external_data import element_bits
 from edgetune.frontend.onnx.inline import simplify
 from edgetune.frontend.onnx.large_tensors import Weights, is_stand_in, value_of
+from edgetune.frontend.onnx.node_values import real_inputs
 from edgetune.frontend.onnx.origins import described
-from edgetune.frontend.onnx.reader import OnnxModel, real_inputs
+from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.graph.imported import Imported
 from edgetune.graph.layer_names import mark_nodes, place_of
 from edgetune.graph.program import TensorSpec

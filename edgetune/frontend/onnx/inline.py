@@ -22,7 +22,7 @@ from edgetune.frontend.onnx.decompositions.builder import Builder
 from edgetune.frontend.onnx.domains import is_onnx
 from edgetune.frontend.onnx.inferred_types import UnfitInputsError, inferred_types
 from edgetune.frontend.onnx.large_tensors import LARGE, Weights, is_stand_in, stand_in, value_of
-from edgetune.frontend.onnx.node_values import constant_value
+from edgetune.frontend.onnx.node_values import constant_value, real_inputs, static_shape
 from edgetune.frontend.onnx.origins import keep_origin, shown_node
 from edgetune.frontend.onnx.sub_byte_types import storage, store_interface, written_out
 
@@ -166,6 +166,7 @@ class Evaluator:
         self.opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
         self.nodes: list[onnx.NodeProto] = []
         self.types: dict[str, onnx.TypeProto] = {i.name: i.type for i in self.proto.graph.input}
+        self.inputs = {i.name for i in real_inputs(self.proto.graph)}
         self.constants: dict[str, np.ndarray] = {}
         self.from_file = {i.name: i for i in proto.graph.initializer}
         self.sequences: dict[str, list[str]] = {}
@@ -178,6 +179,9 @@ class Evaluator:
                 self.set_constant(initializer.name, value_of(initializer, weights))
             else:
                 self.types[initializer.name] = helper.make_tensor_type_proto(initializer.data_type, initializer.dims)
+        for name in sorted(self.inputs - self.narrow.keys()):
+            if 0 in (static_shape(name, self.types) or ()):
+                self._set_empty(name, self.types[name])
 
     def run(self, nodes: Iterable[onnx.NodeProto], scope: Scope, prefix: str) -> None:
         """Evaluates `nodes`, whose names `scope` translates; values they define are called `prefix` + name."""
@@ -259,6 +263,8 @@ class Evaluator:
                 self._keep(node)
                 return
             types = {}
+        if node.op_type not in DECOMPOSITIONS and self._is_empty(node, types):  # those judge their inputs themselves
+            return
         if self._replaced(node, schema):
             # Types from the node's definition, where its replacement gave none.
             for name, found in types.items():
@@ -266,6 +272,20 @@ class Evaluator:
             return
         self._keep(node)
         self.types.update(types)
+
+    def _is_empty(self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> bool:
+        """Whether all that `node` makes has no elements; then it is constant, whatever its inputs hold."""
+        made = [name for name in node.output if name]
+        shapes = {name: static_shape(name, types) for name in made}
+        if not made or any(shape is None or 0 not in shape or name in self.narrow for name, shape in shapes.items()):
+            return False
+        for name in made:
+            self._set_empty(name, types[name])
+        return True
+
+    def _set_empty(self, name: str, type_: onnx.TypeProto) -> None:
+        shape, element = static_shape(name, {name: type_}), type_.tensor_type.elem_type
+        self.set_constant(name, np.zeros(shape or (), helper.tensor_dtype_to_np_dtype(element)))
 
     def _keep(self, node: onnx.NodeProto) -> None:
         keep_origin(node, self.origin)
@@ -314,7 +334,7 @@ class Evaluator:
         graph.node.extend(_needed(self.nodes, outputs))
         used = {i for n in graph.node for i in n.input} | set(outputs)
         large: dict[str, np.ndarray] = {}
-        for name in sorted(used & (set(self.constants) | self.kept)):
+        for name in sorted(used & (set(self.constants) - self.inputs | self.kept)):
             if name in self.from_file:
                 graph.initializer.append(self.from_file[name])
                 if is_stand_in(self.from_file[name], self.weights):

@@ -19,7 +19,8 @@ from onnx import helper
 from edgetune.errors import ModelError
 from edgetune.frontend.onnx.domains import is_onnx
 from edgetune.frontend.onnx.importer import BORDER, import_onnx
-from edgetune.frontend.onnx.reader import OnnxModel, real_inputs
+from edgetune.frontend.onnx.node_values import real_inputs
+from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.graph.imported import Imported
 from edgetune.graph.layout.axis_order import LEAST_RANK, from_model, reordered, to_model
 from edgetune.graph.program import TensorSpec

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
+
+from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
 
 # Random numbers are not constant; weights of a quantised model stay integers; another module unrolls loops.
 _NOT_EVALUATED = frozenset(
@@ -48,7 +49,7 @@ def constant_value(
     single = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
     try:
         with np.errstate(all="ignore"):
-            results = iter(ReferenceEvaluator(single).run(None, inputs))
+            results = iter(reference_evaluator(single).run(None, inputs))
     except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, ZeroDivisionError):
         # The evaluator raises any of these for operators, versions and attributes that it lacks, the last one
         # for averages of nothing. The node then stays for TVM, which either supports it or rejects it by name:
@@ -65,6 +66,12 @@ def static_shape(name: str, types: Mapping[str, onnx.TypeProto]) -> tuple[int, .
         return None
     dims = types[name].tensor_type.shape.dim
     return tuple(d.dim_value for d in dims) if all(d.HasField("dim_value") for d in dims) else None
+
+
+def real_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """Graph inputs that are not initializers (files of IR version 3 list both)."""
+    initializers = {i.name for i in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
+    return [i for i in graph.input if i.name not in initializers]
 
 
 def is_sequence(name: str, types: Mapping[str, onnx.TypeProto]) -> bool:

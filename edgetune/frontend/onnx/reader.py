@@ -23,6 +23,8 @@ from edgetune.frontend.onnx.external_data import ExternalData, element_bits, ext
 from edgetune.frontend.onnx.free_axes import free_input, proposed_shapes
 from edgetune.frontend.onnx.inline import Evaluator
 from edgetune.frontend.onnx.large_tensors import Weights, as_inputs, take_in
+from edgetune.frontend.onnx.node_values import real_inputs
+from edgetune.frontend.onnx.old_forms import CURRENT, with_current_forms
 from edgetune.frontend.onnx.other_formats import require_model_file
 
 _COMPLEX = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
@@ -137,7 +139,7 @@ def read_signature(path: Path) -> dict[str, OpenShape]:
 
 
 def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str:
-    if dim.WhichOneof("value") == "dim_value" and dim.dim_value > 0:
+    if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0:
         return int(dim.dim_value)
     return str(dim.dim_param) or "?"
 
@@ -189,7 +191,8 @@ def model_from_proto(
     """Checks `proto`, fixes its input shapes and infers the rest; `where` names the model in messages.
 
     `weights` are the arrays of its stand-ins. Raises ModelError as `read_onnx` does, and for external tensors, because
-    only `read_stored` knows where their files are.
+    only `read_stored` knows where their files are; UnsupportedOperator for an old form of an operator that no later
+    opset has.
     """
     weights = weights or {}
     if next(external_tensors(proto), None) is not None:
@@ -198,13 +201,30 @@ def model_from_proto(
     try:
         # Infer shapes first: the checker needs them on outputs, and exporters omit them.
         proto = shape_inference.infer_shapes(proto)
-        onnx.checker.check_model(_without_deprecated(as_inputs(proto, weights) if weights else proto))
+        _check(proto, weights)
+        current = with_current_forms(proto, where)
+        if current is not proto:
+            proto = shape_inference.infer_shapes(current)
+            _check(proto, weights)
     except (onnx.checker.ValidationError, shape_inference.InferenceError, ValueError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(f"{where} is not a valid ONNX model ({reason}); export it again") from None
     versions = [o.version for o in proto.opset_import if o.domain in _DEFAULT_DOMAIN]
     proto, settled = _with_settled_branches(proto, weights)
     return OnnxModel(proto, versions[0] if versions else 1, sha256, name, weights, settled)
+
+
+def _check(proto: onnx.ModelProto, weights: Weights) -> None:
+    """Lets ONNX check `proto`. It wants a shape of each output, but many of its first operators have no rule for it."""
+    checked = _without_deprecated(as_inputs(proto, weights) if weights else proto)
+    if any(o.domain in _DEFAULT_DOMAIN and o.version < CURRENT for o in proto.opset_import):
+        filled = onnx.ModelProto()
+        filled.CopyFrom(checked)
+        for tensor in (output.type.tensor_type for output in filled.graph.output):
+            tensor.elem_type = tensor.elem_type or TensorProto.FLOAT
+            tensor.shape.SetInParent()
+        checked = filled
+    onnx.checker.check_model(checked)
 
 
 def _without_deprecated(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -281,12 +301,6 @@ def _fill(node: onnx.NodeProto, chosen: str) -> None:
             attribute.g.CopyFrom(taken)
 
 
-def real_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    """Graph inputs that are not initializers (files of IR version 3 list both)."""
-    initializers = {i.name for i in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
-    return [i for i in graph.input if i.name not in initializers]
-
-
 def _fix_shapes(proto: onnx.ModelProto, shapes: Shapes, where: str) -> None:
     for output in proto.graph.output:
         if output.type.WhichOneof("value") not in {None, "tensor_type"}:
@@ -321,11 +335,13 @@ def _fix_shapes(proto: onnx.ModelProto, shapes: Shapes, where: str) -> None:
 
 
 def _check_against_file(name: str, tensor: onnx.TypeProto.Tensor, wanted: tuple[int, ...], where: str) -> None:
-    if any(extent <= 0 for extent in wanted):
-        raise ModelError(f"--shape {name} has an extent below 1; every extent must be positive")
+    if any(extent < 0 for extent in wanted):
+        raise ModelError(f"--shape {name} has a negative extent; give 0 for an empty axis, and more for any other")
     if not tensor.HasField("shape"):
         return
     known = [d.dim_value for d in tensor.shape.dim]
     if len(known) != len(wanted) or any(k > 0 and k != w for k, w in zip(known, wanted, strict=True)):
         shown = ",".join(str(k) if k > 0 else "?" for k in known)
-        raise ModelError(f"--shape {name}={','.join(map(str, wanted))} contradicts {where}, where its shape is {shown}")
+        raise ModelError(
+            f"--shape {name}={','.join(map(str, wanted))} contradicts {where}, where its shape is {shown or 'empty'}"
+        )

@@ -10,11 +10,11 @@ from typing import Literal
 import numpy as np
 import onnx
 import onnx.version_converter
-from onnx.reference import ReferenceEvaluator
 
 from edgetune.errors import ModelError
 from edgetune.frontend.onnx.large_tensors import as_external, as_inputs, value_of
 from edgetune.frontend.onnx.reader import OnnxModel
+from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
 
 Arrays = Mapping[str, np.ndarray]
 Evaluator = Literal["onnxruntime", "onnx.reference"]
@@ -116,7 +116,7 @@ def _with_open_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _reference(model: OnnxModel) -> _Run:
-    session = ReferenceEvaluator(evaluable(model))
+    session = reference_evaluator(evaluable(model))
     names = [o.name for o in model.proto.graph.output]
     return lambda feed: dict(zip(names, map(np.asarray, session.run(names, {**model.weights, **feed})), strict=True))
 

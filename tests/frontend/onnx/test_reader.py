@@ -86,7 +86,7 @@ def test_shape_fixes_an_unknown_extent() -> None:
     [
         ({"x": (2, 4)}, "contradicts"),
         ({"z": (2, 3)}, "names 'z'"),
-        ({"x": (0, 3)}, "positive"),
+        ({"x": (-1, 3)}, "negative extent"),
         ({"x": (3,)}, "contra"),
     ],
 )

@@ -172,7 +172,10 @@ def _recurrent(b: Builder, gates: int, default: list[str], step: Any) -> None:
         outputs.append(steps)
         finals.append(states)
     axis = 2 if batch_first else 1
-    whole = b.stack([b.stack([outputs[d][t] for d in range(directions)], 0) for t in range(length)], 0)
+    if length:
+        whole = b.stack([b.stack([outputs[d][t] for d in range(directions)], 0) for t in range(length)], 0)
+    else:
+        whole = b.constant(np.zeros((0, directions, batch, int(b.attributes["hidden_size"]))), b.dtype(x))
     b.output(0, b.op("Transpose", whole, perm=[2, 0, 1, 3]) if axis == 2 else whole)
     for index in range(len(initial)):
         final = b.stack([finals[d][index] for d in range(directions)], 0)

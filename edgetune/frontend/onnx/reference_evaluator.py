@@ -1,0 +1,47 @@
+"""ONNX's reference evaluator, with the operators that it computes wrongly replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+
+_BY_ATTRIBUTE = 14
+"""The first opset whose BatchNormalization says by an attribute whether it takes its statistics from the batch."""
+
+
+def reference_evaluator(proto: onnx.ModelProto, operators: Sequence[type[OpRun]] = ()) -> ReferenceEvaluator:
+    """The evaluator of `proto`, which uses `operators` in place of its own of the same names."""
+    opset = next((o.version for o in proto.opset_import if o.domain in {"", "ai.onnx"}), _BY_ATTRIBUTE)
+    replaced = [_BATCH_NORMALIZATION] if opset < _BY_ATTRIBUTE else []
+    return ReferenceEvaluator(proto, new_ops=[*replaced, *operators])
+
+
+class _BatchNormalization(OpRun):
+    """Before opset 14, one output means inference; the evaluator takes the statistics of the batch all the same."""
+
+    op_domain = ""
+
+    def _run(
+        self,
+        x: np.ndarray,
+        scale: np.ndarray,
+        bias: np.ndarray,
+        mean: np.ndarray,
+        variance: np.ndarray,
+        **attributes: Any,
+    ) -> tuple[np.ndarray]:
+        if len(self.onnx_node.output) > 1:
+            raise NotImplementedError("BatchNormalization of an opset before 14 computes statistics of a batch")
+        along = (-1, *[1] * (x.ndim - 2))
+        scale, bias, mean, variance = (value.reshape(along) for value in (scale, bias, mean, variance))
+        result = scale * (x - mean) / np.sqrt(variance + attributes["epsilon"]) + bias
+        return (result.astype(x.dtype),)
+
+
+_BATCH_NORMALIZATION = type("BatchNormalization", (_BatchNormalization,), {"op_domain": ""})
+"""The evaluator finds operators by the name of their class."""
