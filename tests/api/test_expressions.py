@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -16,7 +18,7 @@ from tvm import te
 import edgetune
 from edgetune.cli.main import run
 from edgetune.config.settings import CommandLineFlags, resolve_settings
-from edgetune.errors import UsageError
+from edgetune.errors import UnsupportedOperator, UsageError
 from edgetune.frontend.onnx import custom
 from edgetune.frontend.onnx.converters import OWN_CONVERTERS
 from edgetune.frontend.onnx.importer import import_onnx
@@ -142,6 +144,90 @@ def test_a_registered_operator_is_found_in_nested_graphs_too() -> None:
     assert custom.registered_in(OnnxModel(proto, 17, "0" * 64, "m")) == ("Inner",)
 
 
-def test_an_operator_that_exists_is_not_registered_again() -> None:
-    with pytest.raises(UsageError, match="Relu"):
-        edgetune.register_operator("Relu", lambda x: x)
+@pytest.mark.parametrize("name", ["Relu", "LSTM", "GroupNormalization"])
+def test_an_operator_that_exists_is_not_registered_again(name: str) -> None:
+    with pytest.raises(UsageError, match=rf"^operator {name} exists already; register the expression under another"):
+        edgetune.register_operator(name, lambda x: x)
+
+
+@pytest.fixture
+def unregistered() -> Iterator[None]:
+    """Leaves no operator `Custom` behind."""
+    yield
+    custom._registered.discard("Custom")
+    OWN_CONVERTERS.pop("Custom", None)
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_an_operator_of_ones_own_is_registered_once_with_a_function() -> None:
+    unusable: Any = 3
+    with pytest.raises(UsageError, match=r"not 3$"):
+        edgetune.register_operator(unusable, lambda x: x)
+    with pytest.raises(UsageError, match=r"^operator Custom is registered with 3, which cannot be called: give a func"):
+        edgetune.register_operator("Custom", unusable)
+    edgetune.register_operator("Custom", lambda x: x)
+    with pytest.raises(UsageError, match=r"^operator Custom is registered already: register it once"):
+        edgetune.register_operator("Custom", lambda x: x)
+
+
+def custom_model(inputs: int = 1, outputs: int = 1, **attributes: object) -> OnnxModel:
+    """A node of the operator `Custom`, named n."""
+    given, made = ([f"{letter}{i}" for i in range(n)] for letter, n in (("x", inputs), ("y", outputs)))
+    graph = helper.make_graph(
+        [helper.make_node("Custom", given, made, "n", domain="com.example", **attributes)],
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in given],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in made],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
+    return model_from_proto(helper.make_model(graph, opset_imports=opsets, ir_version=8), "0" * 64, "m", None, "m")
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_attributes_of_text_reach_the_expression_as_text() -> None:
+    seen: list[object] = []
+
+    def scaled(x: te.Tensor, kind: str, kinds: list[str], factor: float = 2.0) -> te.Tensor:
+        seen.extend([kind, kinds])
+        return te.compute(x.shape, lambda i: x[i] * factor)
+
+    edgetune.register_operator("Custom", scaled)
+    program = to_program(import_onnx(custom_model(kind="loud", kinds=["a", "ö"])))
+    x = np.arange(4, dtype="f4")
+    np.testing.assert_array_equal(run_program(program, {"x0": x})["y0"], 2 * x)
+    assert seen[:2] == ["loud", ["a", "ö"]]
+
+
+def _same(x: te.Tensor, beta: float) -> te.Tensor:
+    return te.compute(x.shape, lambda i: x[i] * beta)
+
+
+def _fails(_: te.Tensor) -> te.Tensor:
+    raise KeyError("boo")
+
+
+@pytest.mark.usefixtures("unregistered")
+@pytest.mark.parametrize(
+    ("expression", "model", "words"),
+    [
+        (_same, {}, r"Custom\(x: .*, beta: .*\): it has 1 input and no attribute 'beta'; give the node that attribute"),
+        (_same, {"beta": 1.0, "gamma": 2.0}, "has the attribute 'gamma'; give the expression a parameter of that name"),
+        (_same, {"beta": 1.0, "inputs": 2}, "has 2 inputs; give the expression a parameter for each input"),
+        (
+            _fails,
+            {},
+            r"its expression Custom raised KeyError\('boo'\) at .*test_expressions\.py, line \d+; correct the",
+        ),
+        (lambda _: 3, {}, r"its expression Custom returned int; return a te\.Tensor, or a list of them"),
+        (lambda x: [x, None], {}, "its expression Custom returned NoneType"),
+        (lambda x: _same(x, 2.0), {"outputs": 2}, "has 2 outputs, and its expression Custom returned 1"),
+    ],
+)
+def test_a_node_that_does_not_fit_its_expression_says_how(
+    expression: Callable[..., Any], model: dict[str, Any], words: str
+) -> None:
+    edgetune.register_operator("Custom", expression)
+    with pytest.raises(
+        UnsupportedOperator, match=rf"^operator com\.example::Custom \(node 'n' of m\) .*{words}[^\n]*$"
+    ):
+        import_onnx(custom_model(**model))

@@ -21,7 +21,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from edgetune.errors import ModelError, UnsupportedOperator
 from edgetune.frontend.onnx.converters import FEWER_OUTPUTS, OWN_CONVERTERS
-from edgetune.frontend.onnx.custom import is_registered
+from edgetune.frontend.onnx.custom import ExpressionMisfitError, is_registered
 from edgetune.frontend.onnx.domains import is_onnx, means_what_it_says
 from edgetune.frontend.onnx.external_data import element_bits
 from edgetune.frontend.onnx.inline import simplify
@@ -123,6 +123,8 @@ def _convert(
         ):
             warnings.simplefilter("ignore")
             module = onnx_frontend.from_onnx(proto, shape_dict=shapes, opset=model.opset, keep_params_in_input=False)
+    except ExpressionMisfitError as error:
+        raise UnsupportedOperator(f"{conversion.where} {error}") from error
     # TVM's importer passes on all exceptions of its converters: each of them means "cannot be imported".
     except Exception as error:
         raise UnsupportedOperator(
