@@ -182,7 +182,11 @@ def copy(output: Output, /, source: DatabaseLocation, destination: DatabaseLocat
 
 @command.command("prune")
 @_DB
-@click.option("--keep-best", type=click.IntRange(min=0), help="Keep only the N fastest per kernel and board.")
+@click.option(
+    "--keep-best",
+    type=click.IntRange(min=0),
+    help="Keep only the N fastest per kernel and board.",
+)
 @click.option(
     "--older-codegen/--all-codegen",
     default=True,
@@ -195,11 +199,18 @@ def prune(
 ) -> None:
     """Delete records that no package would use."""
     with _open(db) as store:
+        kept = store.kept(keep_best, older_codegen) if keep_best else None
         count = store.prune(keep_best=keep_best, older_codegen=older_codegen, dry_run=dry_run)
     if output.as_json:
-        output.result({"pruned": count, "dry_run": dry_run})
-    else:
-        output.line(f"{'would prune' if dry_run else 'pruned'} {count} records")
+        counts = {"kernels": kept.kernels, "fastest": len(kept.fastest), "spare": len(kept.spare)} if kept else {}
+        output.result({"pruned": count, "dry_run": dry_run, **counts})
+        return
+    left = ""
+    if kept:
+        left = f", and {'would keep' if dry_run else 'kept'} {len(kept.fastest)} of {kept.kernels} kernels"
+        if kept.spare:
+            left += f" and {len(kept.spare)} for settings that forbid the algorithm of the fastest (winograd, flash)"
+    output.line(f"{'would prune' if dry_run else 'pruned'} {count} records{left}")
 
 
 @command.command("upgrade")

@@ -31,7 +31,7 @@ from edgetune.records.history import statuses
 from edgetune.records.ranking import GRADES, Standing, ranked, read_environment, sweeps
 from edgetune.records.record import FIELDS, Record, RecordKey, record_line
 from edgetune.records.tables import IDENTITY, MEASURED, images, records, snapshots
-from edgetune.schedule.algorithms.schedule_text import DIRECT, FORMS, prefix_of
+from edgetune.schedule.algorithms.schedule_text import DIRECT, prefix_of, sets_of_algorithms
 
 SHORTEST_PREFIX = 8
 """Least number of characters of a workload's hash that may stand for all of it."""
@@ -220,23 +220,46 @@ def standings(connection: Connection, table: FromClause, condition: ColumnElemen
 def doomed_by(connection: Connection, keep_best: int | None, older_codegen: bool) -> ColumnElement[bool]:
     """The condition of the records to delete.
 
-    All but the `keep_best` fastest of each key, board and algorithm, and with `older_codegen` those of older code
-    generators.
+    All but those that `kept_by` names, and with `older_codegen` those of older code generators.
     """
     terms: list[ColumnElement[bool]] = [records.c.id.is_(None)]
     if older_codegen:
-        newest = select(func.max(records.c.codegen_version)).scalar_subquery()
-        terms.append(records.c.codegen_version < newest)
+        terms.append(not_(_newest()))
     if keep_best is not None:
-        keys = connection.execute(select(*(records.c[name] for name in IDENTITY[:-1])).distinct()).all()
-        kept = [
-            standing.id
-            for key in keys
-            for form in FORMS  # settings may forbid the fastest one
-            for standing in ranked(
-                standings(connection, records, and_(of_key(records, RecordKey(*key)), of_forms(records, [form])))
-            )[:keep_best]
-        ]
+        kept = kept_by(connection, keep_best, older_codegen)
         # Written into the statement: engines limit the number of parameters.
-        terms.append(records.c.id.not_in(bindparam("kept", kept, expanding=True, literal_execute=True)))
+        ids = sorted(kept.fastest | kept.spare)
+        terms.append(records.c.id.not_in(bindparam("kept", ids, expanding=True, literal_execute=True)))
     return or_(*terms)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Ids of records that a prune keeps: the `fastest` of each of `kernels` (on one board, by one compiler).
+
+    The `spare` ones are the fastest of algorithms that settings may leave when they forbid the one of the fastest.
+    """
+
+    kernels: int
+    fastest: frozenset[int]
+    spare: frozenset[int]
+
+
+def kept_by(connection: Connection, keep_best: int, older_codegen: bool) -> Kept:
+    """The `keep_best` fastest correct records of each key, and of what settings may leave of its algorithms."""
+    chosen = select(*(records.c[name] for name in IDENTITY[:-1])).distinct()
+    keys = connection.execute(chosen.where(_newest()) if older_codegen else chosen).all()
+    kernels, fastest, all_kept = 0, set[int](), set[int]()
+    for key in keys:
+        of_this = of_key(records, RecordKey(*key))
+        for place, forms in enumerate(sets_of_algorithms()):
+            best = ranked(standings(connection, records, and_(of_this, of_forms(records, forms))))[:keep_best]
+            all_kept.update(standing.id for standing in best)
+            if place == 0:
+                fastest.update(standing.id for standing in best)
+                kernels += bool(best)
+    return Kept(kernels, frozenset(fastest), frozenset(all_kept - fastest))
+
+
+def _newest() -> ColumnElement[bool]:
+    return records.c.codegen_version == select(func.max(records.c.codegen_version)).scalar_subquery()

@@ -20,6 +20,7 @@ from edgetune.records.record import Record, RecordKey, parse_line, record_line
 from edgetune.records.run_log import forget_starts, in_order, last_end, log_end, log_start, origins_of
 from edgetune.records.schema import (
     EVERY_RECORD,
+    Kept,
     RecordFilter,
     doomed_by,
     find_earlier,
@@ -27,6 +28,7 @@ from edgetune.records.schema import (
     from_row,
     insert_new,
     keep_images,
+    kept_by,
     of_forms,
     of_key,
     of_older,
@@ -323,8 +325,9 @@ class RecordStore:
     def prune(self, keep_best: int | None = None, older_codegen: bool = True, dry_run: bool = False) -> int:
         """Deletes records and their starts, frees the space, and returns the number of deleted records.
 
-        `keep_best` keeps that many of the fastest correct records per key, board and algorithm and deletes all others,
-        including failures; a later search measures these again when it proposes them. `older_codegen` deletes the
+        `keep_best` keeps that many of the fastest correct records per key and board, and as many of what settings may
+        leave of their algorithms (`kept`), and deletes all others, including failures; a later search measures these
+        again when it proposes them. `older_codegen` deletes the
         records of every codegen version but the newest in the file. `dry_run` only counts.
         """
         if keep_best is not None and keep_best < 0:
@@ -339,6 +342,11 @@ class RecordStore:
             forget_starts(connection, doomed)
             keep_images(connection, doomed)
             return connection.execute(delete(records).where(doomed)).rowcount
+
+    def kept(self, keep_best: int, older_codegen: bool = True) -> Kept:
+        """The records that `prune` keeps with these arguments."""
+        with self._database.reading() as connection:
+            return kept_by(connection, keep_best, older_codegen)
 
     def export_jsonl(self, path: StrPath, chosen: RecordFilter = EVERY_RECORD) -> int:
         """Writes the records that pass the filter, one JSON line each, and returns their number.

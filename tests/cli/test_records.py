@@ -103,9 +103,15 @@ def test_export_import_and_prune(folder: Path, capsys: pytest.CaptureFixture[str
     assert run(["records", "list", "--db", str(DB), "--target", "rpi44"]) == 2
     assert "unknown target 'rpi44': did you mean 'rpi4'" in capsys.readouterr().err
     assert run(["records", "prune", "--keep-best", "1", "--dry-run", "--db", str(DB)]) == 0
-    assert capsys.readouterr().out == "would prune 2 records\n"
+    assert capsys.readouterr().out == "would prune 2 records, and would keep 1 of 1 kernels\n"
     assert run(["records", "prune", "--keep-best", "1", "--db", str(DB), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"pruned": 2, "dry_run": False}
+    assert json.loads(capsys.readouterr().out) == {
+        "pruned": 2,
+        "dry_run": False,
+        "kernels": 1,
+        "fastest": 1,
+        "spare": 0,
+    }
 
 
 def graded(number: int, trust: str | None, board: str, **facts: str) -> Record:

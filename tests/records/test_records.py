@@ -203,14 +203,36 @@ def test_starts_without_a_record_were_in_flight(tmp_path: Path) -> None:
         assert all(start.pid == os.getpid() and start.utc.endswith("Z") for start in starts(path))
 
 
-def test_prune_keeps_the_best_of_each_form(place: Place) -> None:
+def test_prune_keeps_the_best_of_what_settings_leave(place: Place) -> None:
+    """Winograd may be off, or its tiles small; a flash limit may leave the direct algorithm alone."""
     with RecordStore.open(place("db")) as store:
-        direct = [store.add(record(number, 100.0 + number)) for number in range(2)]
-        winograd = [
-            store.add(record(number, 10.0 + number, trace=schedule_text("winograd_f2", "[]"))) for number in range(2, 4)
-        ]
+        texts = {name: schedule_text(name, "[]") for name in ("direct", "vectors_256", "winograd_f2", "winograd_f4")}
+        numbers = iter(range(10))
+        ids = {
+            (name, median): store.add(record(next(numbers), median, trace=text))
+            for (name, text), times in zip(
+                texts.items(), [(90.0, 91.0), (70.0, 71.0), (80.0, 81.0), (10.0, 11.0)], strict=True
+            )
+            for median in times
+        }
+        wanted = {
+            ids[name, median] for name, median in (("direct", 90.0), ("vectors_256", 70.0), ("winograd_f4", 10.0))
+        }
+        kept = store.kept(1)
+        assert (kept.kernels, kept.fastest) == (1, {ids["winograd_f4", 10.0]})
+        assert kept.fastest | kept.spare == wanted
+        assert store.prune(keep_best=1) == len(ids) - len(wanted)
+        assert {row["id"] for row in store.list()} == wanted
+
+
+def test_prune_keeps_one_record_of_a_kernel_whose_fastest_is_direct(place: Place) -> None:
+    """Whatever settings forbid, they leave that one."""
+    with RecordStore.open(place("db")) as store:
+        fastest = store.add(record(0, 10.0))
+        store.add(record(1, 20.0, trace=schedule_text("winograd_f2", "[]")))
+        store.add(record(2, 30.0, trace=schedule_text("vectors_128", "[]")))
         assert store.prune(keep_best=1) == 2
-        assert [row["id"] for row in store.list()] == [direct[0], winograd[0]]
+        assert [row["id"] for row in store.list()] == [fastest]
 
 
 def test_prune_keeps_the_best_of_each_key(tmp_path: Path) -> None:

@@ -31,6 +31,11 @@ FORMS = (DIRECT, *WINOGRAD, *VECTORS, *TILES, *BOTH, *PEELED)
 """The names of all algorithms."""
 
 
+def sets_of_algorithms() -> tuple[frozenset[str], ...]:
+    """The sets that settings leave to a build, the largest first; the last is for flash limits that others exceed."""
+    return (*(allowed_algorithms(winograd) for winograd in ("f4", "f2", "off")), frozenset({DIRECT}))
+
+
 def allowed_algorithms(winograd: str) -> frozenset[str]:
     """The algorithms that are allowed if `winograd` ("off", "f2" or "f4") is the largest allowed tile."""
     largest = {"off": 0, "f2": 1, "f4": 2}[winograd]
