@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint, distributions
+from inspect import get_annotations, getattr_static
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from edgetune.errors import ConfigError, EdgetuneError, UsageError
 from edgetune.yaml_reader.nearest import nearest
@@ -23,15 +24,20 @@ from edgetune.yaml_reader.nearest import nearest
 Member = TypeVar("Member")
 
 _OWN = "edgetune"
+_NOTHING: Final = object()
 _HOME = Path(__file__).absolute().parents[1].resolve()  # the folder on Python's path that edgetune is imported from
 
 
 @dataclass(frozen=True)
 class Registry(Generic[Member]):
-    """The members of one `kind`, such as "transport", by the names of the entry points of `group`."""
+    """The members of one `kind`, such as "transport", by the names of the entry points of `group`.
+
+    A `protocol` names what a member has.
+    """
 
     kind: str
     group: str
+    protocol: type | None = None
 
     def names(self) -> tuple[str, ...]:
         """Names of all members, sorted; imports none."""
@@ -59,7 +65,8 @@ class Registry(Generic[Member]):
         """Return the member called `name`; its module is imported.
 
         Raises `error` (with the nearest name) when no distribution has such a member, and ConfigError when several
-        distributions have it, when it cannot be loaded, and what `require_current` raises.
+        distributions have it, when it cannot be loaded or lacks something of the protocol, and what `require_current`
+        raises.
         """
         if not self.has(name):
             raise error(f"unknown {self.kind} '{name}': {nearest(name, self.names())}")
@@ -80,7 +87,30 @@ class Registry(Generic[Member]):
                 f"the {self.kind} '{name}' of {_owner(found[0])} cannot be loaded ({why}): install it again, or "
                 "uninstall it"
             ) from reason
+        if self.protocol is not None:
+            require_members(f"{self.kind} '{name}' of {_owner(found[0])}", member, self.protocol)
         return member
+
+
+def require_members(shown: str, member: object, protocol: type) -> None:
+    """Raise ConfigError where `member`, `shown` to people so, lacks something that `protocol` names.
+
+    A distribution that was written for another edgetune may. Nothing of the member is called.
+    """
+    missing = [name for name in _names_of(protocol) if getattr_static(member, name, _NOTHING) is _NOTHING]
+    if missing:
+        raise ConfigError(
+            f"the {shown} has no '{missing[0]}', which this edgetune asks for: install another version of it, or "
+            "uninstall it"
+        )
+
+
+@lru_cache(maxsize=8)
+def _names_of(protocol: type) -> tuple[str, ...]:
+    """The public names that a protocol and those that it extends declare, with a value or by their type alone."""
+    declared = [one for one in protocol.__mro__ if one not in {object, Protocol, Generic}]
+    names = (name for one in declared for name in (*vars(one), *get_annotations(one)))
+    return tuple(sorted({name for name in names if not name.startswith("_")}))
 
 
 def _owner(entry: EntryPoint) -> str:

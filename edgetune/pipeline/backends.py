@@ -14,7 +14,7 @@ from edgetune.target.preferences import Precision
 from edgetune.target.target import KeyFault
 from edgetune.yaml_reader.nearest import nearest
 
-BACKENDS: Final = Registry[Backend]("backend", "edgetune.backends")
+BACKENDS: Final = Registry[Backend]("backend", "edgetune.backends", Backend)
 
 
 def backend_of(target: BoardKind) -> Backend:

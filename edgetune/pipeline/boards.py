@@ -24,7 +24,7 @@ from edgetune.target.target import KeyFault, Target
 from edgetune.target.toolchain import require_trust
 from edgetune.yaml_reader.nearest import nearest
 
-TRANSPORTS: Registry[Transport] = Registry("transport", "edgetune.transports")
+TRANSPORTS: Registry[Transport] = Registry("transport", "edgetune.transports", Transport)
 
 _BY_ADDRESS = ("ssh", "none")  # what `reach` says where the address of a board names the transport
 

@@ -15,6 +15,7 @@ from edgetune.graph.memory.cache_model import Caches
 from edgetune.graph.memory.core_affinity import with_core_affinity
 from edgetune.graph.memory.plan import MemoryPlan, plan
 from edgetune.graph.program import Program
+from edgetune.package.content import PackageContent
 from edgetune.package.emit import Check, OnEvent, PackageSummary, emit_package
 from edgetune.package.golden import GoldenCases
 from edgetune.package.ident import package_prefix
@@ -22,6 +23,7 @@ from edgetune.package.inputs import CompiledModel, Device, PackageOptions
 from edgetune.package.interface import workspace_bytes
 from edgetune.package.provenance import KernelProvenance
 from edgetune.pipeline.backends import backend_of
+from edgetune.registry import require_members
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.target import with_cpu
 
@@ -61,6 +63,7 @@ def assemble(
     not fit `device`; then nothing is written.
     """
     target, threads, backend = device.target, device.threads, backend_of(device.target)
+    require_members(f"content of packages of the backend '{target.backend}'", backend.content, PackageContent)
     prefix = package_prefix(options.name or program.name)
     all_printed = print_kernels(program, choices, target, prefix, events, threads)
     printed = all_printed.kernels

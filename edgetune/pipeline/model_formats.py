@@ -14,7 +14,7 @@ from edgetune.errors import ConfigError
 from edgetune.frontend.model_format import Model, ModelFormat, ModelSource, OpenShape, Recognition, Shapes, StoredModel
 from edgetune.registry import Registry
 
-MODEL_FORMATS: Registry[ModelFormat] = Registry("model format", "edgetune.model_formats")
+MODEL_FORMATS: Registry[ModelFormat] = Registry("model format", "edgetune.model_formats", ModelFormat)
 
 
 def format_of(source: ModelSource) -> ModelFormat:

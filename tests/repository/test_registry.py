@@ -7,13 +7,14 @@ import subprocess
 import sys
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pytest
 
 from edgetune.errors import ConfigError, UsageError
 from edgetune.ipc.child_process import ChildProcess
-from edgetune.registry import Registry
+from edgetune.registry import Registry, require_members
 from tests.distribution_sample import edgetune, install
 
 COLOURS: Registry[str] = Registry("colour", "edgetune.test_colours")
@@ -47,6 +48,48 @@ def test_an_unknown_member_is_refused_with_the_nearest_name() -> None:
 def test_a_kind_without_members_says_what_to_do() -> None:
     with pytest.raises(ConfigError, match=r"^no colour is installed, not even edgetune's own: install edgetune again$"):
         COLOURS.get("red")
+
+
+class Shade(Protocol):
+    name: str
+
+    @property
+    def bright(self) -> bool: ...
+
+
+class Tint(Shade, Protocol):
+    """What a later edgetune asks for as well."""
+
+    share: float = 0.5
+
+    def mixed(self) -> str: ...
+
+
+class Rose(Tint):
+    """Inherits the share, and has its name from `__init__`."""
+
+    def __init__(self) -> None:
+        self.name = "rose"
+
+    @property
+    def bright(self) -> bool:
+        raise AssertionError("nothing of a member is called to see whether it is there")
+
+    def mixed(self) -> str:
+        return self.name
+
+
+@pytest.mark.usefixtures("red")
+def test_a_member_that_lacks_what_is_asked_of_it_is_one_sentence() -> None:
+    require_members("tint", Rose(), Tint)
+    shades: Registry[Shade] = Registry("colour", "edgetune.test_colours", Shade)
+    wanted = "the colour 'red' of red-one has no 'bright', which this edgetune asks for: install another version of it"
+    with pytest.raises(ConfigError, match=wanted):
+        shades.get("red")
+    sys.modules.pop("red_one")
+    bare = type("Bare", (), {"bright": True, "mixed": 1, "share": 0.1})()
+    with pytest.raises(ConfigError, match="the tint has no 'name'"):
+        require_members("tint", bare, Tint)
 
 
 @pytest.mark.long
