@@ -31,4 +31,7 @@ def command(output: Output, package: Path, board: str | None) -> None:
         facts["samples"] = f"{len(report.samples_us)}, of which {report.outliers} are outliers"
         for name in ("samples_us", "outliers"):
             del facts[name]
+        clock = facts.pop("clock_us")
+        if clock:
+            facts["clock"] = f"{clock:.3f} us for each layer, subtracted from it"
     output.result(facts, title=f"bench {package}")

@@ -32,9 +32,13 @@ def polynomial_operations(name: str) -> int:
     return own + (polynomial_operations("exp") if name in NEEDS else 0)
 
 
-def operations(function: PrimFunc) -> int:
-    """Operations of one call of an unscheduled function, without those of indices and conditions."""
-    return _of_statement(function.body, 1)
+def operations(function: PrimFunc, stage: str = "") -> int:
+    """Operations of one call of an unscheduled function, without those of indices and conditions.
+
+    With `stage`, only those of the block of that name.
+    """
+    root = function.body.block.body if stage and isinstance(function.body, s_tir.SBlockRealize) else function.body
+    return _of_statement(root, 1, stage)
 
 
 def tensor_bytes(function: PrimFunc) -> int:
@@ -61,17 +65,17 @@ def tensor_bytes(function: PrimFunc) -> int:
     return sum(min(size, stored.get(number, size)) for number, size in enumerate(sizes))
 
 
-def _of_statement(node: Stmt, times: int) -> int:
+def _of_statement(node: Stmt, times: int, stage: str) -> int:
     if isinstance(node, s_tir.SBlockRealize):
-        return _of_statement(node.block.body, times)
+        return 0 if stage and node.block.name_hint != stage else _of_statement(node.block.body, times, "")
     if isinstance(node, tirx.For):
         inside = times * int(node.extent) if isinstance(node.extent, tirx.IntImm) else times
-        return _of_statement(node.body, inside)
+        return _of_statement(node.body, inside, stage)
     if isinstance(node, tirx.IfThenElse):
-        return max(_of_statement(child, times) for child in children(node))
+        return max(_of_statement(child, times, stage) for child in children(node))
     if isinstance(node, (tirx.BufferStore, tirx.Bind)):
         return times * sum(_of_value(value) for value in expressions(node))
-    return sum(_of_statement(child, times) for child in children(node))
+    return sum(_of_statement(child, times, stage) for child in children(node))
 
 
 def _of_value(node: Expr) -> int:

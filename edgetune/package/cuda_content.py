@@ -120,7 +120,7 @@ class CudaContent:
     """See `PackageContent`."""
 
     tuned_by = "edgetune tune --via bundle"
-    installs = False
+    installs = True
     makefile = "cuda/Makefile.j2"
     cmake = "cuda/CMakeLists.txt.j2"
     suffixes: tuple[str, ...] = (".cu", ".S")
@@ -178,6 +178,8 @@ class CudaContent:
         replay = graph_replay(views.calls, views.kernels, _gpu(target))
         cuda = [name for name in sources if name.endswith(".cu")]
         return {
+            "libraries": "-lcudart -lstdc++",
+            "language": "in CUDA",
             "replay": replay,
             "smallest": min((nbytes for kernel in views.kernels for nbytes in kernel.elements), default=ALIGNMENT),
             "timed": _timed(views),

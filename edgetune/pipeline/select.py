@@ -23,10 +23,11 @@ from edgetune.pipeline.link import Choice
 from edgetune.records import Record, RecordStore
 from edgetune.records.ranking import passes
 from edgetune.schedule.algorithms.apply import apply_schedule
-from edgetune.schedule.algorithms.catalogue import rounding_of
-from edgetune.schedule.algorithms.schedule_text import DIRECT, FORMS, algorithm_of
+from edgetune.schedule.algorithms.catalogue import algorithm_named, rounding_of
+from edgetune.schedule.algorithms.schedule_text import DIRECT, FORMS, WINOGRAD, algorithm_of
 from edgetune.schedule.default_algorithms import guessed_schedule, times_faster
 from edgetune.schedule.default_schedule import Guess
+from edgetune.schedule.sketches.winograd_tile import PRODUCTS
 from edgetune.schedule.summary import summary
 from edgetune.search.migrate import record_key, still_valid, trouble
 from edgetune.target.target import Target
@@ -206,7 +207,7 @@ def _measured(
         much = "many" if counted else "long"
         why += f"; the next takes {(best[1].median_ns or 0) / winner.median_ns:.3f} times as {much}"
     peaks = Peaks.of_environment(winner.environment)
-    roofline = None if counted or peaks is None or target is None else roofline_of(kernel, peaks, target)
+    roofline = None if counted or peaks is None or target is None else roofline_of(kernel, peaks, target, winner.form)
     return KernelProvenance(
         workload=winner.workload,
         origin="record",
@@ -243,23 +244,28 @@ class Roofline:
 
     It is the larger of the operations over the peak, and of the bytes, each tensor once, over the bandwidth of the
     smallest level of memory that holds them all (Williams, Waterman, Patterson, CACM 52(4), 2009). The peak is that of
-    float32 multiply-adds: integer kernels may exceed it where a core multiplies bytes faster, and so may algorithms
-    that multiply less than the definition.
+    float32 multiply-adds: integer kernels may exceed it where a core multiplies bytes faster. Winograd's algorithms
+    multiply less than the definition: their operations are those of their products, without the transforms, and their
+    weights are the transformed ones.
     """
 
     us: float
     limit: str
 
 
-def roofline_of(kernel: Kernel, peaks: Peaks, target: Target) -> Roofline:
-    """The roofline of `kernel` on a core of `target` with these limits."""
-    size = tensor_bytes(kernel.function)
+def roofline_of(kernel: Kernel, peaks: Peaks, target: Target, form: str = DIRECT) -> Roofline:
+    """The roofline of `kernel` by the algorithm `form` on a core of `target` with these limits."""
+    function, stage, products = kernel.function, "", ""
+    if form in WINOGRAD:
+        function, stage = algorithm_named(kernel.function, form).function, PRODUCTS
+        products = f" for the products of {form}"
+    size = tensor_bytes(function)
     size -= sum(
         round(byte_size(param.shape, param.dtype) * (1 - param.rows.share)) for param in kernel.params if param.rows
     )
     level = "DRAM" if target.caches == "cold" else peaks.level(size, target)
-    compute = 1e6 * operations(kernel.function) / peaks.flops
+    compute = 1e6 * operations(function, stage) / peaks.flops
     memory = 1e6 * size / peaks.bandwidth[level]
     if compute >= memory:
-        return Roofline(compute, f"peak, {peaks.flops / 1e9:.1f} GFLOP/s")
+        return Roofline(compute, f"peak, {peaks.flops / 1e9:.1f} GFLOP/s{products}")
     return Roofline(memory, f"{level}, {peaks.bandwidth[level] / 1e9:.1f} GB/s")

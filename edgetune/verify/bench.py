@@ -27,7 +27,10 @@ _TOO_SHORT = "a run takes less than a tick of the clock there, so the precision 
 
 @dataclass(frozen=True)
 class LayerTime:
-    """Median and least time of one layer in microseconds, from separate runs: they include reading the clock."""
+    """Median and least time of one layer in microseconds, from separate runs, without what reading the clock takes.
+
+    Packages of earlier versions have the clock in them.
+    """
 
     index: int
     name: str
@@ -44,7 +47,8 @@ class BenchReport:
     `samples_us` are all runs of the package as a whole, in their order; `outliers` of them are left out. With
     probability `coverage`, `interval_us` encloses the median. `trust` is a grade from A to D, `trust_reason` says why
     it is not better. Packages of earlier versions give no samples, nor do runs shorter than a tick of the clock (`note`
-    reports this); then there is neither interval nor grade: () and "".
+    reports this); then there is neither interval nor grade: () and "". `clock_us` is what reading the clock adds to a
+    layer, which is not in the times of `layers`; 0.0 for packages that do not say it.
     """
 
     package: str
@@ -58,6 +62,7 @@ class BenchReport:
     runs: int
     threads: int
     layers: tuple[LayerTime, ...]
+    clock_us: float = 0.0
     note: str = ""
     samples_us: tuple[float, ...] = ()
     outliers: int = 0
@@ -106,6 +111,7 @@ def bench(
         runs=result["runs"],
         threads=result["threads"],
         layers=layers,
+        clock_us=result["clock_us"],
         note=_EMULATED if place.emulated else "",
     )
     samples = _samples(package, done)
@@ -193,6 +199,7 @@ def answer_of(
         )
         told: dict[str, Any] = {name: _number(result[name]) for name in ("median_us", "min_us")}
         told |= {name: int(_number(result[name])) for name in ("runs", "threads")}
+        told["clock_us"] = _number(result.get("clock_us", 0.0))
     except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
         raise PackageInvalid(
             f"the benchmark of {package} wrote no usable JSON ({error}): write it again with `edgetune build`"

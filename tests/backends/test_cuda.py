@@ -44,6 +44,29 @@ def test_it_is_verified_with_fresh_inputs_and_the_report_says_where(package: Pat
     assert report["ran_on"] == ("this machine" if has_gpu() else ON_CPU)
 
 
+def test_its_readme_declares_what_it_uses_and_its_papers_speak_of_a_gpu(package: Path, tmp_path: Path) -> None:
+    readme, report = ((package / f"{name}.md").read_text() for name in ("README", "REPORT"))
+    (tmp_path / "use.c").write_text(readme.partition("```c\n")[2].partition("```")[0])
+    command = ["gcc", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{package}/include", "use.c"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    assert "## Device memory\n" in report
+    assert "## Code and weights\n" in report
+    assert not re.search(r"\bflash\b|\bRAM\b", readme + report, re.IGNORECASE)
+
+
+def test_make_installs_it_and_pkg_config_says_how_to_link(package: Path, tmp_path: Path) -> None:
+    """The library itself, which nvcc makes, is a stand-in."""
+    with work_copy(package) as (copy, _):
+        (copy / "lib").mkdir()
+        (copy / "lib/libds_cnn.a").write_text("a library\n")
+        subprocess.run(["make", "-s", "-o", "lib", "install", f"PREFIX={tmp_path}"], cwd=copy, check=True)
+    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    assert found == ["include/ds_cnn.h", "lib/libds_cnn.a", "lib/pkgconfig/ds_cnn.pc"]
+    said = (tmp_path / "lib/pkgconfig/ds_cnn.pc").read_text()
+    assert f"prefix={tmp_path}\nincludedir=${{prefix}}/include\nlibdir=${{prefix}}/lib\n" in said
+    assert 'Libs: -L"${libdir}" -lds_cnn -lcudart -lstdc++\n' in said
+
+
 @pytest.mark.long
 @pytest.mark.nvcc
 def test_make_compiles_it_for_several_architectures_without_a_warning(package: Path) -> None:

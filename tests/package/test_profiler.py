@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -144,3 +145,18 @@ def test_without_the_profiler_the_header_has_none_either(tmp_path: Path) -> None
     assert with_it.returncode == 0, with_it.stderr
     assert "tiny_set_profiler" in without.stderr
     assert without.returncode != 0
+
+
+def test_times_of_layers_are_without_the_clock(tmp_path: Path) -> None:
+    """A clock on which nothing but reading it takes time: layers take none, and the package says what it took away."""
+    folder = emit(tmp_path / "p", "a", "b", "c")
+    (folder / "ticks.c").write_text(
+        "#include <stdint.h>\nuint64_t ticks(void);\nuint64_t ticks(void) { static uint64_t t; return t += 125; }\n"
+    )
+    subprocess.run(["gcc", "-c", "ticks.c"], cwd=folder, check=True)
+    printed = json.loads(
+        last(make(folder, "CC=gcc -DTINY_NOW_NS=ticks", "LDLIBS=ticks.o -lm", "bench", "BENCH_ARGS=5 0.01"))
+    )
+    assert [layer["median_us"] for layer in printed["layers"]] == [0.0, 0.0, 0.0]
+    assert [layer["min_us"] for layer in printed["layers"]] == [0.0, 0.0, 0.0]
+    assert printed["clock_us"] == printed["median_us"] == 0.125

@@ -8,10 +8,11 @@ import pytest
 from tvm import te
 
 from edgetune.frontend.tensor_expression.kernel import kernel_from_te
-from edgetune.graph.program import Kernel, Rows
+from edgetune.graph.program import Kernel, Param, Role, Rows
 from edgetune.measure.peaks import Peaks
 from edgetune.pipeline.select import roofline_of
 from edgetune.target.target import load_target
+from tests.sketch_samples import conv2d
 
 PEAKS = Peaks(1e10, {"L1": 1e11, "L2": 5e10, "DRAM": 1e9})
 TARGET = load_target("host").model_copy(update={"l1_bytes": 32768, "l2_bytes": 1 << 20})
@@ -33,6 +34,35 @@ def test_a_product_is_limited_by_its_operations() -> None:
     found = roofline_of(product(64, 64, 64), PEAKS, TARGET)
     assert found.us == pytest.approx(2 * 64**3 / 1e10 * 1e6)
     assert found.limit == "peak, 10.0 GFLOP/s"
+
+
+def convolution(size: int, channels: int) -> Kernel:
+    """3x3, stride 1, with a border of zeros."""
+    function = conv2d((size, size, channels), channels, tail="")
+    roles: tuple[Role, ...] = ("input", "constant", "output")
+    shapes = [tuple(int(extent) for extent in param.shape) for param in function.params]
+    params = tuple(Param(role, shape, "float32", role) for role, shape in zip(roles, shapes, strict=True))
+    return Kernel("conv", "0" * 64, function, params, ("conv",), 1, 1)
+
+
+@pytest.mark.parametrize(("form", "tile"), [("winograd_f2", 2), ("winograd_f4", 4)])
+@pytest.mark.parametrize("size", [16, 14])
+def test_winograd_is_limited_by_its_own_products(form: str, tile: int, size: int) -> None:
+    """(m + 2)^2 for each tile of m x m results, where the definition has 9 m^2; no time is below that."""
+    kernel = convolution(size, 32)
+    tiles = (-(-size // tile)) ** 2
+    found = roofline_of(kernel, PEAKS, TARGET, form)
+    assert found.us == pytest.approx(2 * tiles * (tile + 2) ** 2 * 32 * 32 / 1e10 * 1e6)
+    assert found.limit == f"peak, 10.0 GFLOP/s for the products of {form}"
+    assert found.us < roofline_of(kernel, PEAKS, TARGET).us
+
+
+@pytest.mark.parametrize(("form", "planes"), [("direct", 9), ("winograd_f2", 16), ("winograd_f4", 36)])
+def test_winograd_reads_its_own_weights(form: str, planes: int) -> None:
+    found = roofline_of(convolution(4, 64), replace(PEAKS, flops=1e15), TARGET, form)
+    size = 4 * (planes * 64 * 64 + 2 * 4 * 4 * 64)
+    assert found.us == pytest.approx(size / 50.0 / 1e3)
+    assert found.limit == "L2, 50.0 GB/s"
 
 
 @pytest.mark.parametrize(

@@ -215,11 +215,10 @@ def test_prune_keeps_the_best_of_what_settings_leave(place: Place) -> None:
             )
             for median in times
         }
-        wanted = {
-            ids[name, median] for name, median in (("direct", 90.0), ("vectors_256", 70.0), ("winograd_f4", 10.0))
-        }
+        wanted = {ids["direct", 90.0], ids["vectors_256", 70.0], ids["winograd_f4", 10.0]}
         kept = store.kept(1)
-        assert (kept.kernels, kept.fastest) == (1, {ids["winograd_f4", 10.0]})
+        assert kept.kernels == 1
+        assert list(kept.fastest) == [ids["winograd_f4", 10.0]]
         assert kept.fastest | kept.spare == wanted
         assert store.prune(keep_best=1) == len(ids) - len(wanted)
         assert {row["id"] for row in store.list()} == wanted

@@ -35,6 +35,7 @@ static _Alignas(64) unsigned char output_y[TINY_OUTPUT_Y_BYTES + 1];
 static uint64_t run_ns[MAX_RUNS];
 
 #ifndef TINY_NO_PROFILER
+/* The last row has the cost of the clock: a layer that does nothing. */
 static uint64_t layer_ns[TINY_LAYERS + 1][MAX_PROFILED];
 
 static const char *const layer_names[] = {
@@ -57,6 +58,14 @@ static void on_layer(void *user, unsigned layer, const char *name, int end)
         layer_ns[layer][watch->run] = now_ns() - watch->start;
     else
         watch->start = now_ns();
+}
+
+/* Microseconds of a layer, the median or the least, without what the clock takes. */
+static double layer_us(unsigned layer, size_t place)
+{
+    const uint64_t whole = layer_ns[layer][place], clock = layer_ns[TINY_LAYERS][place];
+
+    return whole > clock ? (double)(whole - clock) / 1e3 : 0.0;
 }
 #endif
 
@@ -98,12 +107,15 @@ int main(int argc, char **argv)
         run_ns[runs++] = now_ns() - start;
     }
 #ifndef TINY_NO_PROFILER
-    /* Layers in runs of their own: reading the clock around each of them costs time. */
+    /* Layers in runs of their own: reading the clock around each of them costs time. It is taken from them again. */
+    const tiny_profile_fn volatile hook = on_layer; /* called as the package calls it */
     tiny_set_profiler(&ctx, on_layer, &watch);
     const size_t wanted = runs < MAX_PROFILED ? runs : MAX_PROFILED;
     const uint64_t second = now_ns();
     while (status == TINY_OK && watch.run < wanted && (watch.run < 3 || (double)(now_ns() - second) < seconds * 1e9)) {
         status = tiny_run(&ctx, &inputs, &outputs);
+        hook(&watch, TINY_LAYERS, "", 0);
+        hook(&watch, TINY_LAYERS, "", 1);
         watch.run++;
     }
     const size_t profiled = watch.run;
@@ -123,12 +135,14 @@ int main(int argc, char **argv)
     printf("{\"median_us\": %.3f, \"min_us\": %.3f, \"runs\": %lu, \"threads\": 1, \"layers\": [", (double)run_ns[runs / 2] / 1e3,
            (double)run_ns[0] / 1e3, (unsigned long)runs);
 #ifndef TINY_NO_PROFILER
-    for (size_t i = 0; i < TINY_LAYERS; i++) {
+    for (size_t i = 0; i <= TINY_LAYERS; i++)
         qsort(layer_ns[i], profiled, sizeof layer_ns[i][0], ascending);
-        printf("%s{\"index\": %lu, \"name\": %s, \"median_us\": %.3f, \"min_us\": %.3f}", i == 0 ? "" : ", ", (unsigned long)i, layer_names[i],
-               (double)layer_ns[i][profiled / 2] / 1e3, (double)layer_ns[i][0] / 1e3);
-    }
-#endif
+    for (unsigned i = 0; i < TINY_LAYERS; i++)
+        printf("%s{\"index\": %u, \"name\": %s, \"median_us\": %.3f, \"min_us\": %.3f}", i == 0 ? "" : ", ", i, layer_names[i],
+               layer_us(i, profiled / 2), layer_us(i, 0));
+    printf("], \"clock_us\": %.3f}\n", (double)layer_ns[TINY_LAYERS][profiled / 2] / 1e3);
+#else
     printf("]}\n");
+#endif
     return 0;
 }
