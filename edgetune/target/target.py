@@ -114,8 +114,8 @@ class Target(BoardKind):
     vector_bits: Literal[0, 64, 128, 256, 512] = Field(description="Native vector width; 0 means no vectors.")
     vector_registers: Annotated[StrictInt, Field(ge=0)] = Field(description="Vector registers at that width.")
     cores: Count = Field(description="Cores of the board.")
-    l1_bytes: Count = Field(description="L1 data cache of one core, in bytes.")
-    l2_bytes: Count = Field(description="L2 cache that one core sees, in bytes.")
+    l1_bytes: ByteCount = Field(description="L1 data cache of one core, such as 32KiB.")
+    l2_bytes: ByteCount = Field(description="L2 cache that one core sees.")
     handover_cycles: Count = Field(
         default=4000,
         description="Cycles of a core to share a loop among threads and to join them at its end, without the loop "

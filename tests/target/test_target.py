@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from edgetune.config.boards_file import require_measurable
 from edgetune.errors import BoardUnavailable, ConfigError, EdgetuneError, ToolchainMissing, UnknownBoard
@@ -171,6 +173,33 @@ def test_unknown_boards_name_the_nearest() -> None:
         load_target("rpi44")
     with pytest.raises(UnknownBoard, match="there is no target file"):
         load_target("no/such.yaml")
+
+
+@pytest.mark.parametrize("name", ["rpi4", "mps2-an500", "cuda-generic"])
+def test_every_size_of_a_target_may_have_a_unit(name: str, tmp_path: Path) -> None:
+    """Whatever is called bytes; a size that is none is refused with its line."""
+    described = yaml.safe_load((Path(__file__).parents[2] / "targets" / f"{name}.yaml").read_text(encoding="utf-8"))
+    sizes = [
+        (group, key) for group in _groups(described) for key in group if key.split("_")[0] in {"bytes", "l1", "l2"}
+    ]
+    assert len(sizes) >= (1 if name == "cuda-generic" else 2)
+    for group, key in sizes:
+        group[key] = "4 kB"
+    (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(described), encoding="utf-8")
+    loaded = load_board_kind(str(tmp_path / f"{name}.yaml"))
+    assert {value for group in _groups(loaded.model_dump()) for key, value in group.items() if "bytes" in key} >= {4000}
+    for group, key in sizes:
+        group[key] = "4 kilo"
+    (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(described), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"line \d+: '[\w.]+' must be a size such as 64KiB or 1MB, not '4 kilo'"):
+        load_board_kind(str(tmp_path / f"{name}.yaml"))
+
+
+def _groups(value: object) -> list[dict[str, Any]]:
+    """All mappings in a file, whatever they are in."""
+    if not isinstance(value, dict):
+        return []
+    return [value, *(group for inner in value.values() for group in _groups(inner))]
 
 
 def test_a_board_of_the_user_needs_only_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
