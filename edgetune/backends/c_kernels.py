@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from edgetune.backends.printed import Printed, PrintedKernels
@@ -18,6 +18,7 @@ from edgetune.events import Event
 from edgetune.graph.memory.in_place import in_place_outputs
 from edgetune.graph.memory.plan import scratch_limits
 from edgetune.graph.program import Program
+from edgetune.graph.tvm_errors import kernel_named
 from edgetune.package.ident import kernel_symbol
 from edgetune.schedule.algorithms.apply import Scheduled, apply_schedule
 from edgetune.schedule.default_schedule import default_trace
@@ -39,12 +40,13 @@ def print_c_kernels(
     sharing = Sharing(prefix, threads, least_steps(target, threads))
     limits = scratch_limits(program, threads) if threads > 1 else {}
     printed = []
-    schedules = [apply_schedule(kernel.function, text) for kernel, text in zip(program.kernels, texts, strict=True)]
+    schedules = _applied(program, texts)
     in_place = _in_place(program, schedules)
     shared = _shared(program, in_place)
     for number, (kernel, scheduled) in enumerate(zip(program.kernels, schedules, strict=True)):
         symbol = kernel_symbol(prefix, kernel.name)
-        source = emit_shared_kernel(scheduled.module, target, symbol, sharing, shared.get(number, ()))
+        with kernel_named(program, number):
+            source = emit_shared_kernel(scheduled.module, target, symbol, sharing, shared.get(number, ()))
         limit = max(limits.get(number, 0), threads * FREE_SCRATCH)
         if source.workers > 1 and source.scratch_bytes > limit:
             message = (
@@ -59,6 +61,14 @@ def print_c_kernels(
     return PrintedKernels(tuple(printed), in_place)
 
 
+def _applied(program: Program, texts: Iterable[str]) -> list[Scheduled]:
+    schedules = []
+    for number, (kernel, text) in enumerate(zip(program.kernels, texts, strict=True)):
+        with kernel_named(program, number):
+            schedules.append(apply_schedule(kernel.function, text))
+    return schedules
+
+
 def _require_types(dialect: Dialect, source: KernelSource, kernel: str, target: Target) -> None:
     """Raises UnsupportedOperator where the kernel computes in a type that the target's dialect of C lacks."""
     if (lacking := dialect.lacking(source.definition)) is not None:
@@ -71,17 +81,15 @@ def _require_types(dialect: Dialect, source: KernelSource, kernel: str, target: 
 def written_over_at_best(program: Program, target: Target) -> dict[int, int]:
     """Tensors that can be written in place (see `in_place_outputs`) where every kernel uses its direct algorithm."""
     texts = (default_trace(kernel.function, target)[0] for kernel in program.kernels)
-    return _in_place(
-        program, [apply_schedule(k.function, text) for k, text in zip(program.kernels, texts, strict=True)]
-    )
+    return _in_place(program, _applied(program, texts))
 
 
 def _in_place(program: Program, schedules: Sequence[Scheduled]) -> dict[int, int]:
-    able = {
-        number: replaceable(flat(scheduled.module))
-        for number, (kernel, scheduled) in enumerate(zip(program.kernels, schedules, strict=True))
-        if any(param.role == "input" and param.shape == kernel.params[-1].shape for param in kernel.params)
-    }
+    able = {}
+    for number, (kernel, scheduled) in enumerate(zip(program.kernels, schedules, strict=True)):
+        if any(param.role == "input" and param.shape == kernel.params[-1].shape for param in kernel.params):
+            with kernel_named(program, number):
+                able[number] = replaceable(flat(scheduled.module))
     return in_place_outputs(program, able)
 
 

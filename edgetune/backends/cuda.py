@@ -124,6 +124,7 @@ class Cuda:
         from edgetune.codegen.cuda.emit import emit_cuda_kernel
         from edgetune.codegen.package_names import with_prefix
         from edgetune.codegen.packing import split_packing
+        from edgetune.graph.tvm_errors import kernel_named
         from edgetune.schedule.algorithms.apply import replay_plainly
 
         del threads
@@ -137,9 +138,10 @@ class Cuda:
             missing = "there is no nvcc: the kernels run on this machine's CPU, but no CUDA compiler reads them"
             events(Event("warning", {"message": f"{missing} ({WHEELS})"}))
         printed = []
-        for kernel, trace in zip(program.kernels, texts, strict=True):
-            module, packing = split_packing(replay_plainly(kernel.function, trace))
-            source = emit_cuda_kernel(module, gpu, kernel_symbol(prefix, kernel.name), kernel.unaligned)
+        for number, (kernel, trace) in enumerate(zip(program.kernels, texts, strict=True)):
+            with kernel_named(program, number):
+                module, packing = split_packing(replay_plainly(kernel.function, trace))
+                source = emit_cuda_kernel(module, gpu, kernel_symbol(prefix, kernel.name), kernel.unaligned)
             if (lacking := self.dialect.lacking(source.definition)) is not None:
                 raise UnsupportedOperator(f"kernel {kernel.name} computes in {lacking}, which {gpu.name} lacks")
             text, declared = (with_prefix(part, prefix) for part in (source.definition, source.prototype))

@@ -31,6 +31,7 @@ from edgetune.codegen.traverse import children, expressions, map_loops, variable
 from edgetune.codegen.unrolling import extent_of, limit_unrolling, unroll_register_tiles, with_kind
 from edgetune.errors import TVM_REFUSALS, KernelFailed
 from edgetune.graph.flat_buffers import flatten_buffers
+from edgetune.graph.tvm_errors import lowering_failed
 from edgetune.graph.tvm_types import Expr, For, Pass, PrimFunc, Stmt, TvmTarget, Var
 
 
@@ -239,5 +240,4 @@ def _as_kernel_failed() -> Iterator[None]:
     try:
         yield
     except TVM_REFUSALS as error:
-        lines = str(error).strip().splitlines()
-        raise KernelFailed(f"lowering failed: {lines[-1] if lines else type(error).__name__}") from error
+        raise KernelFailed(lowering_failed(error)) from error

@@ -12,8 +12,9 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from edgetune.errors import UnsupportedOperator
+from edgetune.errors import KernelFailed, UnsupportedOperator
 from edgetune.graph.layer_names import place_of
+from edgetune.graph.program import Program
 
 Step = Callable[[tvm.IRModule], tvm.IRModule]
 
@@ -21,6 +22,8 @@ _TVM = tuple(f"{Path(package.__file__).parent}/" for package in (tvm, tvm_ffi))
 _OURS = f"{Path(__file__).parents[1]}/"
 _OPERATOR = re.compile(r'ir\.Op\(.*?name="(?:relax\.)?([\w.]+)".*?support_level=\d+\)')
 _LONGEST = 300
+_LOWERING = "TVM cannot lower it"
+_ADVICE = ": replace the operator, simplify the model before export, or report this"
 
 
 def reason_of(error: BaseException) -> str:
@@ -51,6 +54,31 @@ def tvm_refusals(where: str) -> Iterator[None]:
         if not raised_by_tvm(error):
             raise
         raise _refusal(where, error) from error
+
+
+@contextmanager
+def kernel_named(program: Program, number: int) -> Iterator[None]:
+    """Raises KernelFailed, which names the kernel of that `number` and a layer that calls it, for what is thrown.
+
+    That is another KernelFailed, which names neither, and whatever TVM throws.
+    """
+    layers = [call.label for call in program.calls if call.kernel == number]
+    more = f" and {len(layers) - 1} more" if len(layers) > 1 else ""
+    where = f"kernel {program.kernels[number].name}" + (f" (layer {layers[0]!r}{more})" if layers else "")
+    try:
+        yield
+    except KernelFailed as error:
+        advice = _ADVICE if error.message.startswith(_LOWERING) else ""
+        raise KernelFailed(f"{where}: {error.message}{advice}") from error
+    except Exception as error:
+        if not raised_by_tvm(error):
+            raise
+        raise KernelFailed(f"{where}: {lowering_failed(error)}{_ADVICE}") from error
+
+
+def lowering_failed(error: BaseException) -> str:
+    """What to say of a kernel that TVM does not lower, with its `error`."""
+    return f"{_LOWERING} ({reason_of(error)})"
 
 
 def passed(module: tvm.IRModule, step: Step, places: Sequence[str]) -> tvm.IRModule:

@@ -15,6 +15,7 @@ from edgetune.errors import KernelFailed
 from edgetune.events import Event
 from edgetune.graph.memory.plan import scratch_limits
 from edgetune.graph.program import Kernel, Program, byte_size
+from edgetune.graph.tvm_errors import kernel_named
 from edgetune.measure.peaks import Peaks
 from edgetune.package.emit import OnEvent
 from edgetune.package.provenance import KernelProvenance
@@ -58,7 +59,11 @@ def choose(
     """
     rules = _rules(program, target, min_trust, forms, threads)
     limits = _limits(program, threads)
-    return [_choose(kernel, store, limits[i], rules, events) for i, kernel in enumerate(program.kernels)]
+    choices = []
+    for number, kernel in enumerate(program.kernels):
+        with kernel_named(program, number):
+            choices.append(_choose(kernel, store, limits[number], rules, events))
+    return choices
 
 
 def contenders(

@@ -12,13 +12,19 @@ from onnx import helper
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from edgetune.backends.c_kernels import print_c_kernels
 from edgetune.cli.failure import exit_code_of
-from edgetune.errors import UnsupportedOperator
+from edgetune.codegen import lower
+from edgetune.errors import KernelFailed, UnsupportedOperator
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.graph import kernels, partition, passes
 from edgetune.graph.partition import to_program
 from edgetune.graph.tvm_errors import reason_of
+from edgetune.pipeline import select
+from edgetune.pipeline.select import choose
+from edgetune.target.dialect import C
+from edgetune.target.target import load_target
 from tests.graph.test_program import model_of, random
 
 _PASSES = ("DecomposeOpsForInference", "ConvertLayout", "LegalizeOps", "FoldConstant", "FuseOps", "FuseTIR")
@@ -116,3 +122,32 @@ def test_a_reason_has_the_name_of_the_operator() -> None:
     with pytest.raises(Exception, match="conv2d") as raised:
         relax.BlockBuilder().normalize(relax.op.nn.conv2d(x, x))
     assert reason_of(raised.value).startswith("In nn.conv2d, ")
+
+
+def _build(faulty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chooses schedules and prints kernels; TVM throws, or a schedule is wrong, at the step `faulty` of a kernel."""
+    program, target = to_program(import_onnx(network())), load_target("generic-x86_64")
+    if faulty == "choice":
+        monkeypatch.setattr(select, "guessed_schedule", lambda *_, **__: throw())
+    elif faulty != "schedule":
+        monkeypatch.setattr(lower, faulty, lambda: tvm.transform.module_pass(lambda *_: throw(), opt_level=0))
+    texts = [choice.trace for choice in choose(program, target, None, lambda _: None)]
+    if faulty == "schedule":
+        texts = ['[[["Nothing"]], []]'] * len(texts)
+    print_c_kernels(program, texts, target, "net", lambda _: None, 1, C)
+
+
+@pytest.mark.parametrize(
+    ("faulty", "end"),
+    [
+        ("schedule", r"a recorded schedule does not fit its kernel \(.*\): delete the record or tune again"),
+        ("_to_vectors", rf"TVM cannot lower it \(.*{_REASON}.*\): replace the operator, simplify .* or report this"),
+        ("choice", rf"TVM cannot lower it \(.*{_REASON}.*\): replace the operator, simplify .* or report this"),
+    ],
+)
+def test_a_kernel_that_cannot_be_built_is_named_with_its_layer(
+    faulty: str, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a sentence of TVM without either, or a traceback."""
+    with pytest.raises(KernelFailed, match=rf"^kernel [\w.]+ \(layer '\w+ \(\w+\)'\): {end}$"):
+        _build(faulty, monkeypatch)

@@ -25,6 +25,7 @@ from edgetune.codegen.lower import hoist_initialisation, sole_function
 from edgetune.codegen.traverse import children
 from edgetune.errors import TVM_REFUSALS, KernelFailed
 from edgetune.graph.flat_buffers import flatten_buffers
+from edgetune.graph.tvm_errors import lowering_failed
 from edgetune.graph.tvm_types import IRModule, Pass, PrimFunc, Stmt, TvmBuffer, TvmTarget, Var
 
 _THREADS = 1024  # the most of a block on any GPU that nvcc compiles for
@@ -88,8 +89,7 @@ def lower_launches(mod: IRModule, arch: str, shared_bytes: int) -> LoweredLaunch
             ahead = tvm.IRModule({"main": with_copies_ahead(waiting)})
             function = sole_function(tirx.transform.CommonSubexprElim()(ahead))
     except TVM_REFUSALS as error:
-        lines = str(error).strip().splitlines()
-        raise KernelFailed(f"lowering failed: {lines[-1] if lines else type(error).__name__}") from error
+        raise KernelFailed(lowering_failed(error)) from error
     launches: list[LoweredLaunch] = []
     between: list[TvmBuffer] = []
     views: list[Stmt] = []
