@@ -40,6 +40,7 @@ class Context:
     lanes_limit: int  # elements of the widest value type in one native vector; 1 without vectors
     names: Names
     places: dict[TvmBuffer, BufferStorage] = field(default_factory=dict)
+    counters: set[TvmBuffer] = field(default_factory=set)  # in registers, that hold indices (see `Survey.counters`)
     variables: dict[Var, Text | list[tuple[int, int, str]] | Expr] = field(default_factory=dict)
     stems: dict[Var, str] = field(default_factory=dict)  # clearer names for some TIR variables
     preamble: set[str] = field(default_factory=set)

@@ -113,11 +113,13 @@ def accesses_of(nest: Stmt, alias: dict[TvmBuffer, TvmBuffer]) -> Accesses:
 def independent_loops(found: Accesses, loops: list[For]) -> list[For]:
     """The first run of adjacent independent loops; `loops` are the perfectly nested outermost loops of a nest.
 
-    Loops around them do not matter: an element is always written in the same iterations of the independent loops.
+    Loops around them do not matter: an element is always written in the same iterations of the independent loops. A
+    loop that is parallel as it was written (see `edgetune.graph.written_loops`) is independent whatever it does.
     """
-    if found.opaque:
-        return []
-    independent = [_is_independent(found, loop.loop_var) for loop in loops]
+    independent = [
+        int(loop.kind) == int(tirx.ForKind.PARALLEL) or (not found.opaque and _is_independent(found, loop.loop_var))
+        for loop in loops
+    ]
     first = independent.index(True) if True in independent else len(loops)
     last = independent.index(False, first) if False in independent[first:] else len(loops)
     return loops[first:last]

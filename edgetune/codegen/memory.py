@@ -14,7 +14,9 @@ from tvm import ir, tirx
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.traverse import children, expressions, loads_in, operands
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer
+from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
+
+_OF_PLACES = (tirx.IntImm, tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)
 
 MAX_REGISTER_BYTES = 2048
 MAX_VARIABLES = 64
@@ -40,17 +42,41 @@ class Survey:
     """What a walk over a lowered function finds.
 
     `accesses` has, for each allocated buffer, pairs (first element, lanes), with None for an element that is not
-    constant; `reads` has only the loads. `updated` are buffers whose new value is made of their old one. `alias` maps
-    buffers to the buffer whose memory they view. `widest` is the bits of the widest value in vector expressions.
+    constant; `reads` has only the loads. `counted` has what is stored in each buffer of int32, and `bound` what each
+    variable stands for. `updated` are buffers whose new value is made of their old one. `alias` maps buffers to the
+    buffer whose memory they view. `widest` is the bits of the widest value in vector expressions.
     """
 
     allocated: list[TvmBuffer] = field(default_factory=list)
+    counted: dict[TvmBuffer, list[Expr]] = field(default_factory=dict)
+    bound: dict[Var, Expr] = field(default_factory=dict)
     alias: dict[TvmBuffer, TvmBuffer] = field(default_factory=dict)
     written: set[TvmBuffer] = field(default_factory=set)
     updated: set[TvmBuffer] = field(default_factory=set)
     accesses: dict[TvmBuffer, set[tuple[int | None, int]]] = field(default_factory=dict)
     reads: dict[TvmBuffer, set[tuple[int | None, int]]] = field(default_factory=dict)
     widest: int = 0
+
+    def counters(self) -> set[TvmBuffer]:
+        """Buffers of one int32 that hold places: each value is made of loop variables, constants and other places.
+
+        So its arithmetic is that of indices, which does not overflow, and not that of data, which wraps.
+        """
+        found = {b for b in self.allocated if b in self.counted and all(int(extent) == 1 for extent in b.ty.shape)}
+        while True:
+            left = {buffer for buffer in found if all(self._is_place(value, found) for value in self.counted[buffer])}
+            if left == found:
+                return found
+            found = left
+
+    def _is_place(self, value: Expr, counters: set[TvmBuffer]) -> bool:
+        if isinstance(value, ir.TensorLoad):
+            return value.source in counters
+        if isinstance(value, tirx.Select):
+            return all(self._is_place(choice, counters) for choice in (value.true_value, value.false_value))
+        if isinstance(value, ir.Var):
+            return value not in self.bound or self._is_place(self.bound[value], counters)
+        return isinstance(value, _OF_PLACES) and all(self._is_place(part, counters) for part in operands(value))
 
     def base(self, buffer: TvmBuffer) -> TvmBuffer:
         """The buffer whose memory `buffer` views."""
@@ -76,11 +102,15 @@ def _statement(node: Stmt, found: Survey) -> None:
             _record(found, source, None, 1)
     elif isinstance(node, tirx.BufferStore):
         found.written.add(found.base(node.buffer))
+        if str(node.buffer.ty.dtype) == "int32":
+            found.counted.setdefault(node.buffer, []).append(node.value)
         if any(found.base(load.source) == found.base(node.buffer) for load in loads_in([node.value])):
             found.updated.add(found.base(node.buffer))
         _access(found, node.buffer, node.indices, found.accesses)
         for index in node.indices:
             _indices(index, found)
+    elif isinstance(node, tirx.Bind):
+        found.bound[node.var] = node.value
     for expression in expressions(node):
         _expression(expression, found)
     for child in children(node):

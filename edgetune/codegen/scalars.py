@@ -21,6 +21,7 @@ from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.literals import float_literal, int_literal, plus
 from edgetune.codegen.subexpression_names import is_step
 from edgetune.codegen.text import ADD, ATOM, INDENT, LOOSE, MUL, TERNARY, UNARY, Text, cast, compared, joined
+from edgetune.codegen.traverse import loads_in
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
 
@@ -81,7 +82,7 @@ class ElementPrinter:
         place = self.place(e.source)
         text = self.element_text(e.source, e.indices)
         if place.registers is not None:
-            return Text(text)
+            return Text(text, index=e.source in self.context.counters)
         if place.of.half:
             return Text(f"{self.context.need(f'from_{place.of.short}:f32')}({text})")
         return Text(f"{text} != 0", LOOSE) if place.of.kind == "bool" else Text(text)
@@ -216,7 +217,7 @@ class ScalarPrinter(ElementPrinter):
         else:
             name = self.temporary(of.value, text.code, self.context.stems.get(var, var.name))
             self.context.variables[var] = Text(name, ATOM, text.index)
-        if text.index and of.kind in ("int", "uint"):
+        if text.index and of.kind in ("int", "uint") and not loads_in([value]):  # what is loaded may change
             self.context.analyzer.bind(var, value)
 
     def _comparison(self, e: Expr) -> Text:

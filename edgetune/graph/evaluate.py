@@ -22,6 +22,7 @@ from edgetune.graph.double_sums import in_double
 from edgetune.graph.flat_buffers import flatten_buffers
 from edgetune.graph.program import Call, Param, Program
 from edgetune.graph.tvm_types import Expr, Pass, PrimFunc, SBlock
+from edgetune.graph.written_loops import in_order
 
 _Built = Callable[..., None]
 
@@ -133,7 +134,7 @@ class ReferenceFunction:
 
 
 def _wide(function: PrimFunc) -> PrimFunc:
-    return _with_defined_results(in_double(function))
+    return _with_defined_results(in_double(in_order(function)))
 
 
 def _built_together(functions: Sequence[PrimFunc]) -> list[_Built]:

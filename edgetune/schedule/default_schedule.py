@@ -18,6 +18,7 @@ from edgetune.codegen.operations import tensor_bytes
 from edgetune.codegen.packing import split_packing
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import PrimFunc
+from edgetune.graph.written_loops import is_written
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.default_sizes import block_note, block_sizes, row_sizes, rows_note, tile_note, tile_sizes
 from edgetune.schedule.rules.derivation import cycles_of_largest, note_of, ranked_structures
@@ -52,6 +53,9 @@ from edgetune.target.target import Target
 PLAIN = "plain loops"
 """The note of `derivation.note_of` where no rule has vectors."""
 
+WRITTEN_NOTE = "loops as written: each step depends on those before it"
+"""The note where a kernel has no other schedule than its own loops (see `edgetune.graph.written_loops`)."""
+
 _LEAST_CYCLES = 3000  # about a microsecond: a shorter kernel takes little more than its call
 _WIDE = 256  # bits; vectors this wide use up a cache line in one or two steps, so lines are prefetched before each
 
@@ -84,6 +88,8 @@ def default_guess(function: PrimFunc, target: Target, scratch_limit: int = 0, *,
     to the next. Never fails: a kernel that no rule fits gets the plain loop nest, and the note says so.
     """
     sch = untouched(function)
+    if is_written(function):
+        return Guess(trace_text(sch.trace), WRITTEN_NOTE)
     if has_empty_tensor(function):
         return Guess(trace_text(sch.trace), "plain loops: a tensor is empty")
     found = guess(function, target, scratch_limit, streamed=streamed) or _least_scratch(function, target)
@@ -114,7 +120,7 @@ def guess(function: PrimFunc, target: Target, scratch_limit: int = 0, *, streame
 
 def guesses(function: PrimFunc, target: Target, scratch_limit: int = 0, *, streamed: bool = False) -> Iterator[Guess]:
     """The formula's best schedule of each structure, most promising first; arguments are as for `default_guess`."""
-    if has_empty_tensor(function):
+    if has_empty_tensor(function) or is_written(function):
         return
     for sch, note, share in _candidates(function, target, scratch_limit, streamed=streamed):
         if footprint(sch.mod).within(limits(target, scratch_limit)) and _finish(sch, target, scratch_limit):

@@ -18,8 +18,9 @@ from edgetune.codegen.axes import is_reduction
 from edgetune.codegen.cuda.lower import lowering_target
 from edgetune.errors import TVM_REFUSALS, KernelFailed
 from edgetune.graph.tvm_types import PrimFunc, SBlockRV, TvmTarget
+from edgetune.graph.written_loops import is_written
 from edgetune.schedule.algorithms.schedule_text import trace_text
-from edgetune.schedule.default_schedule import has_empty_tensor
+from edgetune.schedule.default_schedule import WRITTEN_NOTE, has_empty_tensor
 from edgetune.schedule.gpu.spaces import first_schedules
 from edgetune.schedule.sketches.spaces import module_of
 from edgetune.target.gpu import GpuTarget
@@ -45,6 +46,9 @@ def default_gpu_schedule(function: PrimFunc, target: GpuTarget) -> tuple[str, st
 def gpu_schedules(function: PrimFunc, target: GpuTarget) -> Iterator[tuple[str, str]]:
     """Traces of all designs and of all rules that schedule `function`, the most promising first, with notes."""
     plain = Schedule(module_of(function))
+    if is_written(function):
+        yield trace_text(plain.trace), WRITTEN_NOTE
+        return
     if not any(prod(map(int, w.source.shape)) for block in _blocks(plain) for w in plain.get(block).writes):
         yield trace_text(plain.trace), "nothing to compute: the output is empty"
         return

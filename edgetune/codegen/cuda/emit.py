@@ -153,6 +153,7 @@ class _Kernel:
         """The definition of the kernel."""
         names = Names((self._name, *RESERVED))
         context = Context(has_float16=False, lanes_limit=1, names=names, stems=variable_names(self._launch.body))
+        context.counters = self._found.counters()
         parts, operands = [], []
         touched = [*self._found.accesses, *self._found.written, *self._found.reads]
         outside = [b for b in self._order() if b in touched or any(self._views.get(t) == b for t in touched)]

@@ -14,6 +14,7 @@ from functools import cache
 from math import prod
 
 import tvm
+import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.codegen.cuda.copies_ahead import with_copies_ahead, without_single_stages
@@ -26,9 +27,11 @@ from edgetune.codegen.traverse import children
 from edgetune.errors import TVM_REFUSALS, KernelFailed
 from edgetune.graph.flat_buffers import flatten_buffers
 from edgetune.graph.tvm_errors import lowering_failed
-from edgetune.graph.tvm_types import IRModule, Pass, PrimFunc, Stmt, TvmBuffer, TvmTarget, Var
+from edgetune.graph.tvm_types import For, IRModule, Pass, PrimFunc, Stmt, TvmBuffer, TvmTarget, Var
+from edgetune.graph.written_loops import in_order, is_written
 
 _THREADS = 1024  # the most of a block on any GPU that nvcc compiles for
+_WARP, _THREADS_OF_LOOPS = 32, 128  # of a block whose threads run loops as they were written
 _THREADS_Z, _BLOCKS_X, _BLOCKS = 64, 2**31 - 1, 65535  # CUDA C++ Programming Guide, table of technical specifications
 AXES = ("x", "y", "z")
 
@@ -79,7 +82,7 @@ def lower_launches(mod: IRModule, arch: str, shared_bytes: int) -> LoweredLaunch
     target = lowering_target(arch, shared_bytes)
     try:
         with target:
-            named = without_single_stages(with_loop_names(sole_function(mod)))
+            named = without_single_stages(with_loop_names(_in_threads(sole_function(mod))))
             with _sharing(named):
                 flat = sole_function(_to_flat()(tvm.IRModule({"main": named})))
             hoisted = flat.with_body(hoist_initialisation(flat.body))
@@ -103,6 +106,45 @@ def lower_launches(mod: IRModule, arch: str, shared_bytes: int) -> LoweredLaunch
         elif not isinstance(statement, tirx.Evaluate):
             raise KernelFailed(f"a {type(statement).__name__} of the schedule lies outside of every launch")
     return LoweredLaunches(function, tuple(launches), tuple(between), tuple(views))
+
+
+def _in_threads(function: PrimFunc) -> PrimFunc:
+    """A function of written loops with a launch for each nest, a thread for each iteration of its parallel loops."""
+    if not is_written(function):
+        return function
+    root = function.body.block
+    statements = root.body.seq if isinstance(root.body, tirx.SeqStmt) else [root.body]
+    nests = [_launched(nest) for nest in statements]
+    body = nests[0] if len(nests) == 1 else tirx.SeqStmt(nests)
+    block = s_tir.SBlock([], root.reads, root.writes, root.name_hint, body, None, root.alloc_buffers)
+    return in_order(function.with_body(s_tir.SBlockRealize([], True, block)))
+
+
+def _launched(nest: Stmt) -> Stmt:
+    """A nest as blocks of threads; its serial loops run in each thread, in their order."""
+    parallel: list[For] = []
+    serial: list[For] = []
+    while isinstance(nest, tirx.For):
+        (parallel if int(nest.kind) == int(tirx.ForKind.PARALLEL) else serial).append(nest)
+        nest = nest.body
+    for loop in reversed(serial):
+        nest = tirx.For(loop.loop_var, loop.min, loop.extent, tirx.ForKind.SERIAL, nest)
+    count = prod(int(loop.extent) for loop in parallel)
+    threads = min(_THREADS_OF_LOOPS, -(-count // _WARP) * _WARP) if count > 1 else 1
+    block, thread = (tirx.Var(name, "int32") for name in ("block", "thread"))
+    number = block * threads + thread
+    if count % threads:
+        nest = tirx.IfThenElse(number < count, nest, None)
+    values, step = {}, 1
+    for loop in reversed(parallel):
+        values[loop.loop_var] = tirx.floormod(tirx.floordiv(number, step), int(loop.extent))
+        step *= int(loop.extent)
+    nest = tvm_ffi.structural_map(nest, (ir.Var, lambda variable: values.get(variable, variable)))
+    for variable, axis, extent in ((thread, "threadIdx.x", threads), (block, "blockIdx.x", -(-count // threads))):
+        bounds = ir.Range.from_min_extent(tirx.IntImm("int32", 0), tirx.IntImm("int32", extent))
+        bound = tirx.IterVar(bounds, tirx.Var(axis, "int32"), tirx.IterVar.ThreadIndex, axis)
+        nest = tirx.For(variable, bounds.min, bounds.extent, tirx.ForKind.THREAD_BINDING, nest, bound)
+    return nest
 
 
 def _sharing(function: PrimFunc) -> tvm.transform.PassContext:

@@ -1,19 +1,21 @@
-"""Scatter with a reduction leaves alone what no update meets, infinities too."""
+"""Scatter: one step an update, in their order; what no update meets stays as it is, infinities too."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.frontend.onnx.reference import evaluate_model
 from edgetune.graph.partition import to_program
 from tests.interpreter import run_program
+from tests.loop_steps import counted, stores_to
 
 INDICES = {"ScatterElements": np.array([[0, 2, 2, 0]]), "ScatterND": np.array([[1]])}
 
@@ -101,3 +103,110 @@ def test_of_maxima_with_one_index_the_last_window_is_kept() -> None:
         expected[place] = maximum
     assert (expected != 0).sum() < maxima.size
     np.testing.assert_array_equal(run_program(to_program(import_onnx(model)), feed)["y"].reshape(-1), expected)
+
+
+def scatter(
+    operator: str, feed: Mapping[str, np.ndarray], constants: Mapping[str, np.ndarray], **how: int | str
+) -> OnnxModel:
+    """A scatter of the tensors in `feed` and `constants`: data, indices, updates."""
+    names = ["data", "indices", "updates"]
+    node = helper.make_node(operator, names, ["y"], **how)
+    data = feed["data"]
+    kind = helper.np_dtype_to_tensor_dtype(data.dtype)
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in feed.items()
+    ]
+    result = helper.make_tensor_value_info("y", kind, data.shape)
+    weights = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph([node], "g", inputs, [result], weights)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    return model_from_proto(proto, "0" * 64, "model", None, "model.onnx")
+
+
+def one_by_one(operator: str, feed: Mapping[str, np.ndarray], axis: int, reduction: str) -> np.ndarray:
+    """Updates in their order, as ONNX writes them; one whose index is out of range changes nothing."""
+    result, indices, updates = feed["data"].copy(), feed["indices"], feed["updates"]
+    apply: dict[str, Callable[[Any, Any], Any]] = {
+        "none": lambda _, new: new,
+        "add": np.add,
+        "mul": np.multiply,
+        "max": np.maximum,
+        "min": np.minimum,
+    }
+    whole = operator == "ScatterElements"
+    for at in np.ndindex(*(indices.shape if whole else indices.shape[:-1])):
+        found = (*at[:axis], indices[at], *at[axis + 1 :]) if whole else tuple(indices[at])
+        if all(-extent <= place < extent for place, extent in zip(found, result.shape, strict=False)):
+            result[found] = apply[reduction](result[found], updates[at])
+    return result
+
+
+def operands(operator: str, axis: int, numbers: np.random.Generator, *, hostile: bool) -> dict[str, np.ndarray]:
+    """Data of 4 x 5 x 6, and indices with many duplicates, negative ones, and where `hostile` some out of range."""
+    data = numbers.integers(-9, 9, (4, 5, 6))
+    if operator == "ScatterElements":
+        shape = tuple(9 if number == axis else int(numbers.integers(1, 4)) for number in range(3))
+        limits = np.array(data.shape[axis])
+        updates = shape
+    else:
+        shape, limits = (3, 4, axis + 1), np.array(data.shape[: axis + 1])
+        updates = (3, 4, *data.shape[axis + 1 :])
+    indices = numbers.integers(-limits, limits, shape)
+    if hostile:
+        wrong = numbers.choice([4, 5, 6, -7, 1 << 20, -(1 << 20), 1 << 33, -(1 << 33), 2**63 - 1, -(2**63)], shape)
+        indices = np.where(numbers.random(shape) < 0.5, wrong, indices)
+    return {"data": data, "indices": indices, "updates": numbers.integers(-9, 9, updates)}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("hostile", [False, True])
+@pytest.mark.parametrize("operator", ["ScatterElements", "ScatterND"])
+def test_updates_of_one_place_follow_one_another_and_one_out_of_range_is_left_out(
+    operator: str,
+    hostile: bool,
+) -> None:
+    for number, reduction in enumerate(["none", "add", "none", "mul", "max", "min"]):
+        axis, numbers = number % 3, np.random.default_rng(number)
+        dtype = ("float32", "int64", "float16", "int8")[number % 4]
+        given = operands(operator, axis, numbers, hostile=hostile)
+        given = {n: a if n == "indices" else a.astype(dtype) for n, a in given.items()}
+        how: dict[str, int | str] = {"reduction": reduction}
+        how |= {"axis": axis - 3} if operator == "ScatterElements" else {}
+        program = to_program(import_onnx(scatter(operator, given, {}, **how)))
+        wanted = one_by_one(operator, given, axis, reduction)
+        np.testing.assert_array_equal(run_program(program, given)["y"], wanted)
+
+
+def test_indices_of_int32_and_constant_ones() -> None:
+    numbers = np.random.default_rng(0)
+    given = operands("ScatterElements", 1, numbers, hostile=False)
+    given["indices"] = given["indices"].astype(np.int32)
+    rest = {name: given[name] for name in ("data", "updates")}
+    model = scatter("ScatterElements", rest, {"indices": given["indices"]}, axis=1)
+    wanted = one_by_one("ScatterElements", given, 1, "none")
+    np.testing.assert_array_equal(run_program(to_program(import_onnx(model)), rest)["y"], wanted)
+
+
+@pytest.mark.parametrize("operator", ["ScatterElements", "ScatterND"])
+def test_n_updates_into_m_places_take_n_and_m_steps(operator: str) -> None:
+    """Each place looked at all updates."""
+    places, updates = 20_000, 7_000
+    numbers = np.random.default_rng(0)
+    shape = (updates,) if operator == "ScatterElements" else (updates, 1)
+    given: dict[str, np.ndarray] = {
+        "data": numbers.random(places, np.float32),
+        "indices": numbers.integers(0, places, shape),
+        "updates": numbers.random(updates, np.float32),
+    }
+    (kernel,) = to_program(import_onnx(scatter(operator, given, {}))).kernels
+    stores = counted(kernel.function, stores_to("output"), list(given.values()))
+    assert stores == places + updates
+
+
+def test_constant_indices_of_different_places_are_shared_by_threads() -> None:
+    places = np.random.default_rng(0).permutation(64)[:40].reshape(40, 1)
+    given = {"data": np.zeros(64, np.float32), "updates": np.ones(40, np.float32)}
+    for indices, shared in ((places, 4), (places % 8, 3), (places - 64, 3)):
+        (kernel,) = to_program(import_onnx(scatter("ScatterND", given, {"indices": indices}))).kernels
+        assert str(kernel.function).count("T.parallel(") == shared

@@ -15,8 +15,9 @@ from edgetune.frontend.onnx.converters.rearranging import BitCast, DeformConv, R
 from edgetune.frontend.onnx.converters.reductions import ReduceMax, ReduceMin
 from edgetune.frontend.onnx.converters.regions import RoiAlign
 from edgetune.frontend.onnx.converters.remainder import Mod
-from edgetune.frontend.onnx.converters.scans import CumProd, CumSum, TopK
+from edgetune.frontend.onnx.converters.scans import CumProd, CumSum
 from edgetune.frontend.onnx.converters.scattering import MaxUnpool, Scatter, ScatterElements, ScatterND
+from edgetune.frontend.onnx.converters.sorting import TopK
 
 OWN_CONVERTERS: dict[str, type] = {
     converter.__name__: converter

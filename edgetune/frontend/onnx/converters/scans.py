@@ -1,4 +1,4 @@
-"""Scans and TopK as tensor expressions: running sums and products, sorted selections; TVM uses its run-time library."""
+"""Scans as tensor expressions: running sums and products, for which TVM uses its run-time library."""
 
 from __future__ import annotations
 
@@ -136,51 +136,3 @@ class CumProd(CumSum):
     join: Any = staticmethod(operator.mul)
     neutral = 1
     in_blocks = frozenset({"int32", "int64", "uint32", "uint64"})  # a block alone may overflow, and 0 * inf is NaN
-
-
-def top_k(x: te.Tensor, axis: int, count: int, largest: bool) -> list[te.Tensor]:
-    """The first `count` along `axis` in sorted order, and their positions; equal values keep their order.
-
-    An element's rank is the number of elements before it in that order; position r holds the element of rank r.
-    """
-    extent = x.shape[axis]
-    other = te.reduce_axis((0, extent), "other")
-
-    def rank(*i: Any) -> Any:
-        mine = x(*i)
-        theirs = x(*(other if a == axis else v for a, v in enumerate(i)))
-        beats = theirs > mine if largest else theirs < mine
-        ahead = tirx.any(beats, tirx.all(theirs.equal(mine), other < i[axis]))
-        return te.sum(tirx.if_then_else(ahead, tirx.const(1, "int32"), tirx.const(0, "int32")), axis=other)
-
-    ranks = te.compute(x.shape, rank, name="rank")
-    shape = [count if a == axis else e for a, e in enumerate(x.shape)]
-    k = te.reduce_axis((0, extent), "k")
-
-    def position(*i: Any) -> Any:
-        at = tuple(k if a == axis else v for a, v in enumerate(i))
-        found = ranks(*at).equal(i[axis].astype("int32"))
-        return te.sum(tirx.if_then_else(found, k.astype("int32"), tirx.const(0, "int32")), axis=k)
-
-    positions = te.compute(shape, position, name="position")
-    values = te.compute(
-        shape, lambda *i: x(*(positions(*i) if a == axis else v for a, v in enumerate(i))), name="selected"
-    )
-    return [values, te.compute(shape, lambda *i: positions(*i).astype("int64"), name="indices")]
-
-
-class TopK(tvm_onnx.OnnxOpConverter):
-    """The k largest or smallest along an axis, sorted, for a constant k."""
-
-    @classmethod
-    def _impl_v1(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
-        return cls._top(bb, inputs[0], int(attr["k"]), attr)
-
-    @classmethod
-    def _impl_v10(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
-        return cls._top(bb, inputs[0], int(constant_value("TopK", "k", inputs[1]).reshape(-1)[0]), attr)
-
-    @classmethod
-    def _top(cls, bb: relax.BlockBuilder, x: relax.Expr, count: int, attr: dict[str, Any]) -> relax.Expr:
-        axis = attr.get("axis", -1) % len(x.ty.shape)
-        return bb.emit_te(top_k, x, axis, count, bool(attr.get("largest", 1)))

@@ -1,65 +1,114 @@
-"""Scatter as gather: each element of the result searches for the updates that address it.
+"""Scatter in place over a copy: each update is one step, in their order, so that of several to one place the last wins.
 
-TVM writes scatter operators as opaque loops that can neither be scheduled nor printed. These tensor expressions need no
-order of execution: where several updates address one element, the last wins, or they are reduced.
+TVM writes scatter operators as loops for a run-time library of its own. An update whose index is out of range changes
+nothing; ONNX leaves it open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
-from tvm import relax, te, tirx, topi
+from tvm import relax, te, tirx
+from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 
-from edgetune.frontend.onnx.converters.reductions import maximum, minimum
 from edgetune.frontend.onnx.converters.scans import constant_value
+from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt, Var
+from edgetune.graph.written_loops import (
+    call_written,
+    constant,
+    integer,
+    load,
+    nest,
+    sequence,
+    store,
+    tensor,
+    written_function,
+)
 
-_product = te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype), name="product")
+_REDUCTIONS: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "none": lambda _, update: update,
+    "add": lambda old, update: old + update,
+    "mul": lambda old, update: old * update,
+    "max": tirx.max,
+    "min": tirx.min,
+}
+"""What an element becomes, from what it is and an update."""
 
 
-def _merged(
-    data: te.Tensor,
-    count: Any,
-    meets: Callable[[tuple[Any, ...], Any], Any],
-    update: Callable[[tuple[Any, ...], Any], Any],
+Shape = Sequence[int]
+Types = tuple[str, str]
+"""The type of data and updates, and that of indices."""
+
+_Place = Callable[[list[Var], Callable[[Sequence[Expr]], Expr]], list[Expr]]
+
+
+def scatter_elements(shape: Shape, extents: Shape, axis: int, types: Types, reduction: str) -> PrimFunc:
+    """Updates and indices of shape `extents` into data of `shape`, along `axis`, as one of `_REDUCTIONS`."""
+
+    def place(at: list[Var], index: Callable[[Sequence[Expr]], Expr]) -> list[Expr]:
+        return [index(at) if number == axis else one for number, one in enumerate(at)]
+
+    independent = [number != axis for number in range(len(shape))]
+    return _scattered((shape, extents, extents), [axis], place, independent, types, reduction)
+
+
+def scatter_nd(shape: Shape, indices: Shape, types: Types, reduction: str, *, distinct: bool) -> PrimFunc:
+    """As many updates as rows of `indices`, each for the last axis of data of `shape`; rows index the axes before it.
+
+    `distinct`: no two rows are the same place, so that the order of updates does not matter.
+    """
+    count, depth = indices
+
+    def place(at: list[Var], index: Callable[[Sequence[Expr]], Expr]) -> list[Expr]:
+        return [*(index([at[0], integer(axis)]) for axis in range(depth)), at[1]]
+
+    return _scattered((shape, indices, (count, shape[-1])), range(depth), place, [distinct, True], types, reduction)
+
+
+def _scattered(
+    shapes: tuple[Shape, Shape, Shape],
+    indexed: Collection[int],
+    place: _Place,
+    independent: Sequence[bool],
+    types: Types,
     reduction: str,
-) -> te.Tensor:
-    """`data` with every update k in [0, count) for which `meets(i, k)` applied at i, as `reduction` says."""
-    k = te.reduce_axis((0, count), "k")
-    dtype = str(data.dtype)
-    if reduction == "none":
-        last = te.compute(
-            data.shape,
-            lambda *i: te.max(tirx.if_then_else(meets(i, k), k.astype("int32"), tirx.const(-1, "int32")), axis=k),
-            name="last",
-        )
-        return te.compute(
-            data.shape,
-            lambda *i: tirx.if_then_else(last(*i) >= 0, update(i, tirx.max(last(*i), 0)), data(*i)),
-            name="scattered",
-        )
-    reduce, neutral, combine = _reducer(reduction, dtype)
-    gathered = te.compute(
-        data.shape, lambda *i: reduce(tirx.if_then_else(meets(i, k), update(i, k), neutral), axis=k), name="gathered"
+) -> PrimFunc:
+    """The function for data, indices and updates of these shapes; of the updates some axes are `independent`.
+
+    `place` gives the indices into data of an update; those along the axes `indexed` are data themselves, and count from
+    the end where they are negative.
+    """
+    dtype, index_type = types
+    data, where, given = (
+        tensor(name, shape, of)
+        for name, shape, of in zip(("data", "indices", "updates"), shapes, (dtype, index_type, dtype), strict=True)
     )
-    return te.compute(data.shape, lambda *i: combine(data(*i), gathered(*i)), name="scattered")
+    result = tensor("result", shapes[0], dtype)
 
+    def copied(at: list[Var]) -> Stmt:
+        return store(result, at, load(data, at))
 
-def _reducer(reduction: str, dtype: str) -> tuple[Any, Any, Callable[[Any, Any], Any]]:
-    """The reduction along an axis, its neutral element, and the same operation on two elements."""
-    if reduction == "add":
-        return te.sum, tirx.const(0, dtype), lambda a, b: a + b
-    if reduction == "mul":
-        return _product, tirx.const(1, dtype), lambda a, b: a * b
-    # The lowest finite number is not neutral for floats: data of -inf without an update would become that number.
-    floating = np.issubdtype(np.dtype(dtype), np.floating)
-    if reduction == "max":
-        return (
-            (maximum, tirx.const(-np.inf, dtype), tirx.max) if floating else (te.max, tirx.min_value(dtype), tirx.max)
-        )
-    return (minimum, tirx.const(np.inf, dtype), tirx.min) if floating else (te.min, tirx.max_value(dtype), tirx.min)
+    def updated(at: list[Var]) -> Stmt:
+        to = place(at, lambda of: load(where, of))
+        bound: list[Stmt] = []
+        inside: list[Expr] = []
+        for axis in indexed:
+            index, counted = (tirx.Var(name, index_type) for name in ("index", "place"))
+            extent, none = constant(shapes[0][axis], index_type), constant(0, index_type)
+            bound += [tirx.Bind(index, to[axis]), tirx.Bind(counted, tirx.Select(index < none, index + extent, index))]
+            inside += [counted >= none, counted < extent]
+            to[axis] = tirx.Cast("int32", counted)
+        value = _REDUCTIONS[reduction](load(result, to), load(given, at))
+        update = store(result, to, value)
+        return sequence(*bound, tirx.IfThenElse(tirx.all(*inside), update, None) if inside else update)
+
+    copy = nest([(f"axis_{n}", extent) for n, extent in enumerate(shapes[0])], copied, [True] * len(shapes[0]))
+    update = nest([(f"update_{n}", extent) for n, extent in enumerate(shapes[2])], updated, independent)
+    return written_function([data, where, given, result], copy, update)
 
 
 def _reduction(attr: dict[str, Any]) -> str:
@@ -67,30 +116,51 @@ def _reduction(attr: dict[str, Any]) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
+def _extents(x: relax.Expr) -> list[int]:
+    return [int(extent) for extent in x.ty.shape]
+
+
+def _types(data: relax.Expr, indices: relax.Expr) -> Types:
+    return str(data.ty.dtype), str(indices.ty.dtype)
+
+
+def _called(bb: relax.BlockBuilder, name: str, function: PrimFunc, operands: Sequence[relax.Expr]) -> relax.Expr:
+    """The result of `function`, in the shape of data; operands take the shapes of its parameters."""
+    shapes = ([int(extent) for extent in param.shape] for param in function.params)
+    shaped = [bb.normalize(relax.op.reshape(one, shape)) for one, shape in zip(operands, shapes, strict=False)]
+    return relax.op.reshape(call_written(bb, name, function, shaped)[0], _extents(operands[0]))
+
+
 class ScatterElements(tvm_onnx.OnnxOpConverter):
     """Puts `updates` at the `indices` along one axis."""
 
     @classmethod
     def _impl_v11(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
-        axis = attr.get("axis", 0) % len(inputs[0].ty.shape)
-        reduction = _reduction(attr)
+        data, indices, updates = inputs[:3]
+        shape = _extents(data)
+        if 0 in _extents(indices):
+            return data
+        merged = _merged(shape, _extents(indices), attr.get("axis", 0) % len(shape))
+        function = scatter_elements(*merged, _types(data, indices), _reduction(attr))
+        return _called(bb, "scatter_elements", function, [data, indices, updates])
 
-        def scatter_elements(data: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
-            extent = data.shape[axis]
 
-            def at(i: tuple[Any, ...], k: Any) -> tuple[Any, ...]:
-                return tuple(k if a == axis else v for a, v in enumerate(i))
+def _merged(shape: Shape, extents: Shape, axis: int) -> tuple[list[int], list[int], int]:
+    """Shapes of data and of indices with as few axes as possible, and the number of `axis` in them.
 
-            def meets(i: tuple[Any, ...], k: Any) -> Any:
-                inside = [v < indices.shape[a] for a, v in enumerate(i) if a != axis]
-                index = indices(*at(i, k))
-                index = tirx.if_then_else(index < 0, index + extent, index)
-                hit = index.equal(i[axis].astype(str(indices.dtype)))
-                return tirx.if_then_else(tirx.all(*inside), hit, tirx.const(0, "bool")) if inside else hit
-
-            return _merged(data, indices.shape[axis], meets, lambda i, k: updates(*at(i, k)), reduction)
-
-        return bb.emit_te(scatter_elements, inputs[0], inputs[1], inputs[2])
+    Two adjacent axes are one where the indices have the inner one whole.
+    """
+    found: list[tuple[int, int]] = []
+    place = 0
+    for number, (extent, indexed) in enumerate(zip(shape, extents, strict=True)):
+        if number == axis:
+            place = len(found)
+        if number not in (axis, axis + 1) and found and extent == indexed:
+            outer = found.pop()
+            found.append((outer[0] * extent, outer[1] * extent))
+        elif number == axis or (extent, indexed) != (1, 1):
+            found.append((extent, indexed))
+    return [extent for extent, _ in found], [indexed for _, indexed in found], place
 
 
 class Scatter(ScatterElements):
@@ -106,27 +176,22 @@ class ScatterND(tvm_onnx.OnnxOpConverter):
 
     @classmethod
     def _impl_v11(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
-        reduction = _reduction(attr)
+        data, indices, updates = inputs[:3]
+        shape, (*counts, depth) = _extents(data), _extents(indices)
+        if 0 in (*counts, *shape):
+            return data
+        distinct = _are_distinct(indices)
+        whole = [*shape[:depth], prod(shape[depth:])]
+        function = scatter_nd(whole, (prod(counts), depth), _types(data, indices), _reduction(attr), distinct=distinct)
+        return _called(bb, "scatter_nd", function, [data, indices, updates])
 
-        def scatter_nd(data: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
-            depth = int(indices.shape[-1])
-            count = 1
-            for extent in indices.shape[:-1]:
-                count *= int(extent)
-            where = topi.reshape(indices, (count, depth))
-            slices = topi.reshape(updates, (count, *data.shape[depth:]))
 
-            def meets(i: tuple[Any, ...], k: Any) -> Any:
-                hits = []
-                for axis in range(depth):
-                    index = where(k, axis)
-                    index = tirx.if_then_else(index < 0, index + data.shape[axis], index)
-                    hits.append(index.equal(i[axis].astype(str(indices.dtype))))
-                return tirx.all(*hits)
-
-            return _merged(data, count, meets, lambda i, k: slices(k, *i[depth:]), reduction)
-
-        return bb.emit_te(scatter_nd, inputs[0], inputs[1], inputs[2])
+def _are_distinct(indices: relax.Expr) -> bool:
+    """Whether no two rows of indices are the same place, as far as is known."""
+    if not isinstance(indices, GenericConst):
+        return False
+    rows = indices.value.numpy().reshape(-1, int(indices.ty.shape[-1]))
+    return bool((rows >= 0).all() and len(np.unique(rows, axis=0)) == len(rows))
 
 
 class MaxUnpool(tvm_onnx.OnnxOpConverter):

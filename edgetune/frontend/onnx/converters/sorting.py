@@ -1,0 +1,234 @@
+"""TopK by a heap of the best elements so far, in the memory of the indices: n log k comparisons, no other memory.
+
+The root of the heap is the last of them in order. An element ahead of the root takes its place and sinks, and most
+elements take one comparison (D. E. Knuth, The Art of Computer Programming, volume 3, 1998, section 5.2.3). At the end
+the heap is sorted in place: its root goes behind all others.
+
+An element is ahead of another one if it is larger, or smaller where the smallest are wanted; of equal elements the one
+with the lower index is. NaN counts as larger than infinity, as in numpy, and zeros of both signs are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from tvm import relax, tirx
+from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
+
+from edgetune.frontend.onnx.converters.scans import constant_value
+from edgetune.graph.rewrite import constant_of
+from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt, TvmBuffer
+from edgetune.graph.written_loops import (
+    Variable,
+    call_written,
+    constant,
+    integer,
+    load,
+    loop,
+    nest,
+    sequence,
+    store,
+    tensor,
+    using,
+    written_function,
+)
+
+_LARGEST = 2**31 - 1
+_LOW = 2**32 - 1  # the bits of an entry that hold its index
+_PACKED_BITS = 32
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of a tensor, and what is ahead in it: an element is `value` at its index."""
+
+    value: Callable[[Expr], Expr]
+    dtype: np.dtype[Any]
+    largest: bool
+
+    def is_ahead(self, a: Expr, b: Expr) -> Expr:
+        """Whether the value `a` is ahead of `b`; of two equal ones neither is."""
+        ahead = a > b if self.largest else a < b
+        if self.dtype.kind != "f":
+            return ahead
+        greater, other = (a, b) if self.largest else (b, a)
+        return tirx.any(ahead, tirx.all(tirx.isnan(greater), tirx.Not(tirx.isnan(other))))
+
+
+class _Packed(_Row):
+    """Entries of a heap are numbers: above 32 bits the rank of the value, below what the index lacks to the largest.
+
+    So an entry is ahead of another one if it is larger.
+    """
+
+    def entry(self, index: Expr) -> Expr:
+        """The entry of an element."""
+        rank = tirx.Var("rank", "int64")
+        low = constant(_LOW, "int64") - tirx.Cast("int64", index)
+        high = tirx.Cast("int64", self._rank(self.value(index)))
+        return tirx.Let(rank, high, rank * constant(_LOW + 1, "int64") + low)
+
+    def index(self, entry: Expr) -> Expr:
+        """The index of the element of an entry."""
+        return tirx.bitwise_and(tirx.bitwise_not(entry), constant(_LOW, "int64"))
+
+    def is_behind(self, a: Expr, b: Expr) -> Expr:
+        """Whether the entry `a` is behind `b`."""
+        return a < b
+
+    def _rank(self, value: Expr) -> Expr:
+        """An int32 that is larger where a value is further ahead."""
+        if self.dtype.kind != "f":
+            wide = tirx.Cast("int64", value)
+            rank = tirx.Cast("int32", wide - constant(2**31, "int64") if self.dtype == np.uint32 else wide)
+        else:
+            single, bits = tirx.Var("single", "float32"), tirx.Var("bits", "int32")
+            turned = tirx.Select(bits < integer(0), tirx.bitwise_xor(bits, integer(_LARGEST)), bits)
+            rank = tirx.Select(single.equal(constant(0.0, "float32")), integer(0), turned)
+            rank = tirx.Select(tirx.isnan(single), integer(_LARGEST), rank)
+            of_bits = tirx.Let(bits, tirx.reinterpret("int32", single), rank)
+            rank = tirx.Let(single, tirx.Cast("float32", value), of_bits)
+        return rank if self.largest else tirx.bitwise_not(rank)
+
+
+class _Indirect(_Row):
+    """Entries of a heap are indices; values of 64 bits are compared where they lie."""
+
+    def entry(self, index: Expr) -> Expr:
+        """The entry of an element."""
+        return tirx.Cast("int64", index)
+
+    def index(self, entry: Expr) -> Expr:
+        """The index of the element of an entry."""
+        return entry
+
+    def is_behind(self, a: Expr, b: Expr) -> Expr:
+        """Whether the entry `a` is behind `b`."""
+        value, other = tirx.Var("value", str(self.dtype)), tirx.Var("other", str(self.dtype))
+        equal = value.equal(other)  # and not that neither is ahead: TVM takes what is not above for below
+        if self.dtype.kind == "f":
+            equal = tirx.any(equal, tirx.all(tirx.isnan(value), tirx.isnan(other)))
+        behind = tirx.any(self.is_ahead(other, value), tirx.all(equal, a > b))
+        return tirx.Let(value, self._at(a), tirx.Let(other, self._at(b), behind))
+
+    def _at(self, entry: Expr) -> Expr:
+        return self.value(tirx.Cast("int32", entry))
+
+
+class _Heap:
+    """Entries of a row: that at place p, from 0 on, is ahead of neither that at 2 p + 1 nor that at 2 p + 2."""
+
+    def __init__(self, entries: TvmBuffer, at: Callable[[Expr], Sequence[Expr]], row: _Packed | _Indirect) -> None:
+        self._entries, self._at, self._row = entries, at, row
+        self._place, self._child, self._held = Variable("place"), Variable("child"), Variable("held", "int64")
+        self.variables = [self._place, self._child, self._held]
+
+    def entry(self, place: Expr) -> Expr:
+        """The entry at a place."""
+        return load(self._entries, self._at(place))
+
+    def put(self, place: Expr, entry: Expr) -> Stmt:
+        """Write an entry to a place."""
+        return store(self._entries, self._at(place), entry)
+
+    def hold(self, entry: Expr) -> Stmt:
+        """Take an entry in hand, so that its place is free."""
+        return self._held.set(entry)
+
+    def sink(self, free: Expr, size: Expr) -> Stmt:
+        """Put the entry in hand into the `free` place of the first `size`, and let it sink: entries behind it rise."""
+        place, child, row = self._place.value, self._child.value, self._row
+        left, right = tirx.Var("left", "int32"), tirx.Var("right", "int32")
+        last = tirx.Select(row.is_behind(self.entry(right), self.entry(left)), right, left)
+        swap = (self.put(place, self.entry(child)), self.put(child, self._held.value), self._place.set(child))
+        below = sequence(
+            tirx.Bind(left, place * integer(2) + integer(1)),
+            tirx.Bind(right, tirx.min(left + integer(1), size - integer(1))),
+            self._child.set(last),
+            tirx.IfThenElse(row.is_behind(self.entry(child), self._held.value), sequence(*swap), self._place.set(size)),
+        )
+        whole = tirx.While(place * integer(2) + integer(1) < size, below)
+        return sequence(self._place.set(free), self.put(free, self._held.value), whole)
+
+
+def top_k(shape: tuple[int, int, int], dtype: str, count: int, *, largest: bool) -> PrimFunc:
+    """The first `count` along the middle axis of a tensor, in order, and their indices; `count` is at least 1."""
+    outer, extent, inner = shape
+    x = tensor("x", shape, dtype)
+    values, indices = (
+        tensor(name, (outer, count, inner), of) for name, of in (("values", dtype), ("indices", "int64"))
+    )
+    kind = _Packed if np.dtype(dtype).itemsize * 8 <= _PACKED_BITS else _Indirect
+
+    def of_row(axes: list[Expr]) -> Stmt:
+        def at(place: Expr) -> list[Expr]:
+            return [axes[0], place, axes[1]]
+
+        row = kind(lambda j: load(x, at(j)), np.dtype(dtype), largest)
+        heap = _Heap(indices, at, row)
+
+        def result(place: Expr) -> Stmt:
+            index = tirx.Var("index", "int64")
+            value = store(values, at(place), row.value(tirx.Cast("int32", index)))
+            return sequence(tirx.Bind(index, row.index(heap.entry(place))), value, heap.put(place, index))
+
+        return sequence(_sorted_row(heap, row, extent, count), loop("done", count, result))
+
+    return written_function([x, values, indices], nest([("row", outer), ("column", inner)], of_row, (True, True)))
+
+
+def _sorted_row(heap: _Heap, row: _Packed | _Indirect, extent: int, count: int) -> Stmt:
+    """Make a heap of the first `count` of `extent` elements, put those ahead of its root into it, and sort it."""
+    root, size = integer(0), integer(count)
+    limit = Variable("limit", str(row.dtype))
+    seen = limit.set(row.value(tirx.Cast("int32", row.index(heap.entry(root)))))
+
+    def arrange(j: Expr) -> Stmt:
+        parent = integer(count // 2 - 1) - j
+        return sequence(heap.hold(heap.entry(parent)), heap.sink(parent, size))
+
+    def replace(j: Expr) -> Stmt:
+        following = j + size
+        taken = sequence(heap.hold(row.entry(following)), heap.sink(root, size), seen)
+        return tirx.IfThenElse(row.is_ahead(row.value(following), limit.value), taken, None)
+
+    def retire(j: Expr) -> Stmt:
+        last = integer(count - 1) - j
+        return sequence(heap.hold(heap.entry(last)), heap.put(last, heap.entry(root)), heap.sink(root, last))
+
+    steps = [loop("first", count, lambda j: heap.put(j, row.entry(j)))]
+    if count > 1:
+        steps.append(loop("arranged", count // 2, arrange))
+    if extent > count:
+        steps += [seen, loop("next", extent - count, replace)]
+    if count > 1:
+        steps.append(loop("retired", count - 1, retire))
+    return using([*heap.variables, limit], *steps)
+
+
+class TopK(tvm_onnx.OnnxOpConverter):
+    """The k largest or smallest along an axis, sorted, for a constant k."""
+
+    @classmethod
+    def _impl_v1(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
+        return cls._top(bb, inputs[0], int(attr["k"]), attr)
+
+    @classmethod
+    def _impl_v10(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
+        return cls._top(bb, inputs[0], int(constant_value("TopK", "k", inputs[1]).reshape(-1)[0]), attr)
+
+    @classmethod
+    def _top(cls, bb: relax.BlockBuilder, x: relax.Expr, count: int, attr: dict[str, Any]) -> relax.Expr:
+        shape, dtype = [int(extent) for extent in x.ty.shape], str(x.ty.dtype)
+        axis = attr.get("axis", -1) % len(shape)
+        result = [*shape[:axis], count, *shape[axis + 1 :]]
+        if 0 in result:
+            return relax.Tuple([constant_of(np.zeros(result, of)) for of in (dtype, "int64")])
+        rows = (prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
+        function = top_k(rows, dtype, count, largest=bool(attr.get("largest", 1)))
+        found = call_written(bb, "top_k", function, [bb.normalize(relax.op.reshape(x, rows))])
+        return relax.Tuple([bb.normalize(relax.op.reshape(one, result)) for one in found])

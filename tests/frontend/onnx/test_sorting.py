@@ -1,0 +1,136 @@
+"""TopK: n log k comparisons, and the order of ONNX for ties, NaN, every type and every axis."""
+
+from __future__ import annotations
+
+from math import log2
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from edgetune.frontend.onnx.converters.sorting import top_k
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
+from edgetune.graph.partition import to_program
+from tests.examples import costly
+from tests.interpreter import run_program
+from tests.loop_steps import comparisons, counted
+
+TYPES = ("float32", "float16", "float64", "int8", "uint8", "int32", "uint32", "int64")
+
+
+def model_of(x: np.ndarray, count: int, **attributes: int) -> OnnxModel:
+    node = helper.make_node("TopK", ["x", "k"], ["values", "indices"], **attributes)
+    shape = list(x.shape)
+    shape[attributes.get("axis", -1)] = count
+    kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+    outputs = [("values", kind), ("indices", TensorProto.INT64)]
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", kind, x.shape)],
+        [helper.make_tensor_value_info(name, of, shape) for name, of in outputs],
+        [numpy_helper.from_array(np.array([count]), "k")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=8)
+    return model_from_proto(proto, "0" * 64, "model", None, "model.onnx")
+
+
+def first(x: np.ndarray, count: int, axis: int, *, largest: bool) -> dict[str, np.ndarray]:
+    """By a stable sort: equal elements keep their order, and numpy has NaN behind infinity."""
+    rank = np.unique(x, return_inverse=True)[1].reshape(x.shape)
+    order = np.argsort(-rank if largest else rank, axis=axis, kind="stable").take(range(count), axis)
+    return {"values": np.take_along_axis(x, order, axis), "indices": order}
+
+
+def check(x: np.ndarray, count: int, axis: int, *, largest: bool) -> None:
+    program = to_program(import_onnx(model_of(x, count, axis=axis, largest=int(largest))))
+    found, wanted = run_program(program, {"x": x}), first(x, count, axis, largest=largest)
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(found[name], value)
+
+
+@pytest.mark.parametrize("order", ["random", "ascending", "descending", "equal"])
+def test_of_8400_by_80_scores_300_take_at_most_3_n_log_n_comparisons(order: str) -> None:
+    """Each element was compared with each: n squared."""
+    extent = 8400 * 80
+    places = np.arange(extent)
+    orders = {"random": np.random.default_rng(0).permutation(extent), "descending": -places, "equal": places * 0}
+    x = orders.get(order, places).astype(np.float32).reshape(1, extent, 1)
+    found = counted(top_k((1, extent, 1), "float32", 300, largest=True), comparisons, [x])
+    assert extent - 300 <= found <= 3 * extent * log2(extent)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize(("count", "rows"), [(1, 1), (300, 3), (8400, 1)])
+def test_rows_take_at_most_3_n_log_n_comparisons_each(count: int, rows: int, largest: bool) -> None:
+    x = np.random.default_rng(1).normal(size=(1, 8400, rows)).astype(np.float32)
+    found = counted(top_k((1, 8400, rows), "float32", count, largest=largest), comparisons, [x])
+    assert found <= rows * 3 * 8400 * log2(8400)
+
+
+def test_ties_keep_their_order_and_zeros_of_both_signs_are_ties() -> None:
+    check(np.array([[0.0, -0.0, 1, -0.0, 1, 0.0, -1]], np.float32), 6, 1, largest=True)
+    check(np.array([[0.0, -0.0, 1, -0.0, 1, 0.0, -1]], np.float32), 6, 1, largest=False)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("count", [1, 3, 9])
+def test_nan_is_larger_than_infinity(dtype: str, largest: bool, count: int) -> None:
+    """As in the sort of numpy, which the evaluator of ONNX uses."""
+    x = np.array([[1, np.nan, np.inf, -np.inf, -np.nan, 2, np.inf, np.nan, -1]], dtype)
+    check(x, count, 1, largest=largest)
+
+
+def test_none_of_a_row_are_none() -> None:
+    x = np.zeros((2, 3), np.float32)
+    found = run_program(to_program(import_onnx(model_of(x, 0))), {"x": x})
+    assert [found[name].shape for name in ("values", "indices")] == [(2, 0), (2, 0)]
+
+
+@pytest.mark.long
+@costly(40)
+@given(
+    st.sampled_from(TYPES),
+    st.lists(st.integers(1, 6), min_size=1, max_size=3),
+    st.integers(-3, 2),
+    st.floats(0, 1),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_each_type_along_each_axis(
+    dtype: str,
+    shape: list[int],
+    axis: int,
+    share: float,
+    largest: bool,
+    seed: int,
+) -> None:
+    axis %= len(shape)
+    count = max(1, round(share * shape[axis]))
+    numbers = np.random.default_rng(seed)
+    extremes = [np.iinfo(dtype).min, np.iinfo(dtype).max] if np.dtype(dtype).kind in "iu" else [-np.inf, np.inf]
+    x = numbers.choice(np.array([0, 1, 2, 3, 100, *extremes], dtype), shape)
+    check(x, count, axis, largest=largest)
+
+
+def test_k_as_an_attribute_of_old_opsets() -> None:
+    x = np.random.default_rng(0).normal(size=(3, 7)).astype(np.float32)
+    node = helper.make_node("TopK", ["x"], ["values", "indices"], k=4)
+    infos = [
+        helper.make_tensor_value_info(name, kind, shape)
+        for name, kind, shape in (
+            ("x", TensorProto.FLOAT, [3, 7]),
+            ("values", TensorProto.FLOAT, [3, 4]),
+            ("indices", TensorProto.INT64, [3, 4]),
+        )
+    ]
+    graph = helper.make_graph([node], "g", infos[:1], infos[1:])
+    proto = helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 9)], ir_version=7)
+    program = to_program(import_onnx(model_from_proto(proto, "0" * 64, "model", None, "model.onnx")))
+    for name, value in first(x, 4, 1, largest=True).items():
+        np.testing.assert_array_equal(run_program(program, {"x": x})[name], value)
