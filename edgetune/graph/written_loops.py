@@ -87,10 +87,15 @@ def nest(extents: Sequence[tuple[str, int]], body: Callable[[list[Var]], Stmt], 
     return statement
 
 
-def using(variables: Sequence[Variable], *statements: Stmt) -> Stmt:
-    """Statements with variables of their own."""
+def memory(name: str, extent: int, dtype: str) -> TvmBuffer:
+    """Memory that a kernel has while it runs: `extent` elements."""
+    return tirx.decl_buffer([integer(extent)], dtype, name)
+
+
+def using(variables: Sequence[Variable], *statements: Stmt, also: Sequence[TvmBuffer] = ()) -> Stmt:
+    """Statements with variables, and `also` memory, of their own."""
     body = sequence(*statements)
-    block = s_tir.SBlock([], [], [], "own", body, None, [one.buffer for one in variables])
+    block = s_tir.SBlock([], [], [], "own", body, None, [*(one.buffer for one in variables), *also])
     return s_tir.SBlockRealize([], True, block)
 
 

@@ -23,6 +23,8 @@ from tests.threads_sample import WORKERS, backwards
 KERNELS: dict[str, Callable[[], PrimFunc]] = {
     "top": lambda: top_k((5, 70, 3), "float32", 9, largest=True),
     "sorted": lambda: top_k((6, 40, 1), "float64", 40, largest=False),
+    "distributed": lambda: top_k((5, 300, 2), "float32", 290, largest=True),
+    "all": lambda: top_k((6, 300, 1), "int8", 300, largest=False),
     "half": lambda: top_k((6, 40, 1), "float16", 4, largest=True),
     "elements": lambda: scatter_elements((6, 50, 4), (5, 30, 4), 1, ("float32", "int64"), "add"),
     "slices": lambda: scatter_nd((9, 8, 20), (30, 2), ("float32", "int64"), "none", distinct=False),

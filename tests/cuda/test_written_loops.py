@@ -14,7 +14,7 @@ from tests.cuda.batch import compile_batch
 from tests.cuda.cpu_check import checked
 
 LAUNCHES = {"elements": 2, "slices": 2}
-ROWS = {"top": 15, "sorted": 6, "half": 6, "elements": 20, "slices": 20}
+ROWS = {"top": 15, "sorted": 6, "distributed": 10, "all": 6, "half": 6, "elements": 20, "slices": 20}
 
 
 def kernel(function: PrimFunc, outputs: int) -> Kernel:
@@ -32,4 +32,5 @@ def test_threads_give_what_the_reference_gives(tmp_path: Path) -> None:
         threads = launches[-1].grid[0] * launches[-1].block[0]
         assert ROWS[name] <= threads < ROWS[name] + 32
     batch = compile_batch([check.case(f"k{number}") for number, check in enumerate(checks)], tmp_path)
-    assert [check.error(batch.run(number, check.buffers)) for number, check in enumerate(checks)] == [0.0] * len(checks)
+    for number, check in enumerate(checks):
+        assert check.error(batch.run(number, check.buffers)[: len(check.arrays)]) == 0

@@ -27,7 +27,20 @@ from edgetune.codegen.traverse import children
 from edgetune.errors import TVM_REFUSALS, KernelFailed
 from edgetune.graph.flat_buffers import flatten_buffers
 from edgetune.graph.tvm_errors import lowering_failed
-from edgetune.graph.tvm_types import For, IRModule, Pass, PrimFunc, Stmt, TvmBuffer, TvmTarget, Var
+from edgetune.graph.tvm_types import (
+    BufferLoad,
+    BufferStore,
+    Expr,
+    For,
+    IRModule,
+    Pass,
+    PrimFunc,
+    SBlock,
+    Stmt,
+    TvmBuffer,
+    TvmTarget,
+    Var,
+)
 from edgetune.graph.written_loops import in_order, is_written
 
 _THREADS = 1024  # the most of a block on any GPU that nvcc compiles for
@@ -98,7 +111,7 @@ def lower_launches(mod: IRModule, arch: str, shared_bytes: int) -> LoweredLaunch
     views: list[Stmt] = []
     for statement in _flattened(function.body):
         if isinstance(statement, tirx.AttrStmt) and statement.attr_key == "thread_extent":
-            launches.append(_launch(statement))
+            launches.append(_launch(_without_device_memory(statement, between)))
         elif isinstance(statement, tirx.AllocBuffer):
             between.append(statement.buffer)
         elif isinstance(statement, tirx.DeclBuffer):
@@ -114,14 +127,18 @@ def _in_threads(function: PrimFunc) -> PrimFunc:
         return function
     root = function.body.block
     statements = root.body.seq if isinstance(root.body, tirx.SeqStmt) else [root.body]
-    nests = [_launched(nest) for nest in statements]
+    memory: list[TvmBuffer] = list(root.alloc_buffers)
+    nests = [_launched(nest, memory) for nest in statements]
     body = nests[0] if len(nests) == 1 else tirx.SeqStmt(nests)
-    block = s_tir.SBlock([], root.reads, root.writes, root.name_hint, body, None, root.alloc_buffers)
+    block = s_tir.SBlock([], root.reads, root.writes, root.name_hint, body, None, memory)
     return in_order(function.with_body(s_tir.SBlockRealize([], True, block)))
 
 
-def _launched(nest: Stmt) -> Stmt:
-    """A nest as blocks of threads; its serial loops run in each thread, in their order."""
+def _launched(nest: Stmt, memory: list[TvmBuffer]) -> Stmt:
+    """A nest as blocks of threads; its serial loops run in each thread, in their order.
+
+    What each thread has for itself, but for single variables, is a row of device memory that is added to `memory`.
+    """
     parallel: list[For] = []
     serial: list[For] = []
     while isinstance(nest, tirx.For):
@@ -133,6 +150,7 @@ def _launched(nest: Stmt) -> Stmt:
     threads = min(_THREADS_OF_LOOPS, -(-count // _WARP) * _WARP) if count > 1 else 1
     block, thread = (tirx.Var(name, "int32") for name in ("block", "thread"))
     number = block * threads + thread
+    nest = _with_rows(nest, count, number, memory)
     if count % threads:
         nest = tirx.IfThenElse(number < count, nest, None)
     values, step = {}, 1
@@ -145,6 +163,31 @@ def _launched(nest: Stmt) -> Stmt:
         bound = tirx.IterVar(bounds, tirx.Var(axis, "int32"), tirx.IterVar.ThreadIndex, axis)
         nest = tirx.For(variable, bounds.min, bounds.extent, tirx.ForKind.THREAD_BINDING, nest, bound)
     return nest
+
+
+def _with_rows(nest: Stmt, count: int, number: Expr, memory: list[TvmBuffer]) -> Stmt:
+    """`nest` whose blocks have single variables alone; row `number` of `count` stands for each larger buffer."""
+    rows: dict[TvmBuffer, TvmBuffer] = {}
+
+    def found(block: SBlock) -> SBlock:
+        large = [buffer for buffer in block.alloc_buffers if prod(int(extent) for extent in buffer.shape) > 1]
+        for buffer in large:
+            extents = [tirx.IntImm("int32", count), *buffer.shape]
+            rows[buffer] = tirx.decl_buffer(extents, str(buffer.dtype), buffer.name)
+        own = [buffer for buffer in block.alloc_buffers if buffer not in rows]
+        return s_tir.SBlock([], block.reads, block.writes, block.name_hint, block.body, None, own) if large else block
+
+    def load(one: BufferLoad) -> BufferLoad:
+        row = rows.get(one.source)
+        return one if row is None else tirx.BufferLoad(row, [number, *one.indices])
+
+    def store(one: BufferStore) -> BufferStore:
+        row = rows.get(one.buffer)
+        return one if row is None else tirx.BufferStore(row, one.value, [number, *one.indices])
+
+    nest = tvm_ffi.structural_map(nest, (s_tir.SBlock, found), order="post")
+    memory += rows.values()
+    return tvm_ffi.structural_map(nest, [(ir.TensorLoad, load), (tirx.BufferStore, store)], order="post")
 
 
 def _sharing(function: PrimFunc) -> tvm.transform.PassContext:
@@ -227,6 +270,18 @@ def _flattened(node: Stmt) -> Iterator[Stmt]:
         yield from _flattened(node.body)
     else:
         yield node
+
+
+def _without_device_memory(launch: Stmt, between: list[TvmBuffer]) -> Stmt:
+    """A launch without the buffers in device memory that passes moved into it; they join those `between` launches."""
+
+    def moved(node: Stmt) -> Stmt:
+        if str(node.buffer.scope()) != "global":
+            return node
+        between.append(node.buffer)
+        return tirx.Evaluate(0)
+
+    return tvm_ffi.structural_map(launch, (tirx.AllocBuffer, moved))
 
 
 def _launch(node: Stmt) -> LoweredLaunch:

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.frontend.onnx.converters.sorting import top_k
+from edgetune.frontend.onnx.converters.sorting import is_distributed, top_k
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.graph.partition import to_program
 from tests.examples import costly
 from tests.interpreter import run_program
-from tests.loop_steps import comparisons, counted
+from tests.loop_steps import comparisons, counted, stores_to
 
 TYPES = ("float32", "float16", "float64", "int8", "uint8", "int32", "uint32", "int64")
 
@@ -90,6 +90,30 @@ def test_none_of_a_row_are_none() -> None:
     x = np.zeros((2, 3), np.float32)
     found = run_program(to_program(import_onnx(model_of(x, 0))), {"x": x})
     assert [found[name].shape for name in ("values", "indices")] == [(2, 0), (2, 0)]
+
+
+@pytest.mark.parametrize("dtype", [*TYPES[:2], *TYPES[3:7]])
+@pytest.mark.parametrize("largest", [True, False])
+def test_a_row_of_which_many_are_wanted_is_distributed_by_its_digits(dtype: str, largest: bool) -> None:
+    numbers = np.random.default_rng(0)
+    x = numbers.integers(0, 120, (2, 300)).astype(dtype)
+    if x.dtype.kind == "f":
+        x[0, ::7], x[1, ::11], x[0, 1::9] = np.nan, -0.0, -np.inf
+    else:
+        x[0, ::7], x[1, ::11] = np.iinfo(dtype).min, np.iinfo(dtype).max
+    for count in (300, 290):
+        assert is_distributed(300, count)
+        check(x, count, 1, largest=largest)
+
+
+def test_a_row_that_is_distributed_takes_n_steps_and_compares_none() -> None:
+    """Each of four digits moves each entry once; NaN and zeros are looked for once."""
+    extent = 20_000
+    assert is_distributed(extent, extent)
+    x = np.random.default_rng(0).normal(size=(1, extent, 1)).astype(np.float32)
+    function = top_k((1, extent, 1), "float32", extent, largest=True)
+    assert counted(function, stores_to("indices"), [x]) + counted(function, stores_to("spare"), [x]) == 6 * extent
+    assert counted(function, comparisons, [x]) <= 3 * extent
 
 
 @pytest.mark.long
