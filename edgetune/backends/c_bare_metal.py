@@ -21,6 +21,8 @@ from edgetune.target.target import KeyFault, Target
 if TYPE_CHECKING:
     from edgetune.package.content import PackageContent
 
+_STATIC_BYTES = 512  # variables of newlib and of the self-test: 368 with version 3.3
+_STACK_AND_HEAP_BYTES = 4096  # of main, printf and newlib's buffer of stdout
 _RUNTIME = ("-nostartfiles", "--specs=nano.specs", "--specs=rdimon.specs")  # newlib's small library, by semihosting
 
 
@@ -70,12 +72,13 @@ class CBareMetal(CBackend):
             programs=("selftest",),
             files=(
                 PackageFile(f"test/{prefix}_startup.c", "bare_metal/startup.c.j2"),
-                PackageFile(script, "bare_metal/image.ld.j2"),
+                PackageFile(script, "bare_metal/image.ld.j2", {"stack_and_heap_bytes": _STACK_AND_HEAP_BYTES}),
             ),
             objects=(f"{prefix}_startup.o",),
             link_words=(*_RUNTIME, f"-Wl,-T,{script}"),
             real="float",
             native=False,
+            ram_bytes=_STATIC_BYTES + _STACK_AND_HEAP_BYTES,
         )
 
 

@@ -173,6 +173,7 @@ def resolve_settings(
         raise UsageError(_no_board(project))
     resolved = load_board(board, rules)
     layers.append(_Layer(_of_preferences(resolved.target.defaults), lambda _: f"board {resolved.target.name}"))
+    layers.append(_Layer(resolved.target.memory_sizes, lambda _: f"memory_map of board {resolved.target.name}"))
     layers.append(_Layer(_DEFAULTS, lambda _: "default"))
     for layer in layers:
         _check_rpc(layer, rules)

@@ -16,7 +16,7 @@ from edgetune.package.core_files import weight_files
 from edgetune.package.flags import CompilerFlags
 from edgetune.package.interface import CONTEXT_WORDS, WORKSPACE_ALIGNMENT, Interface, PublicTensor
 from edgetune.package.package_file import PackageFile
-from edgetune.package.program_image import ProgramImage
+from edgetune.package.program_image import GUARD_BYTES, ProgramImage
 from edgetune.package.provenance import amount
 from edgetune.package.size import CodeSize, StaticSize
 from edgetune.package.slow_kernels import slow_kernels
@@ -80,6 +80,7 @@ class PackageFacts:
 def template_context(facts: PackageFacts) -> dict[str, object]:
     """Return the variables of the package templates."""
     api, plan, target = facts.api, facts.plan, facts.target
+    buffer_alignment = max(WORKSPACE_ALIGNMENT, *(t.alignment for t in (*api.inputs, *api.outputs)), 1)
     measured = [call.provenance.cost for call in facts.calls if call.provenance.cost is not None]
     return {
         "p": api.prefix,
@@ -109,7 +110,9 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "generator": facts.generator,
         "workspace_alignment": WORKSPACE_ALIGNMENT,
         "weights_alignment": ALIGNMENT,
-        "buffer_alignment": max(WORKSPACE_ALIGNMENT, *(t.alignment for t in (*api.inputs, *api.outputs)), 1),
+        "buffer_alignment": buffer_alignment,
+        "guard_bytes": GUARD_BYTES,
+        "self_test_bytes": facts.image.self_test_bytes(1 + len(api.outputs), buffer_alignment),
         "context_words": CONTEXT_WORDS,
         "reference": facts.reference,
         "build_info": build_info(facts),

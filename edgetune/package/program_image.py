@@ -11,6 +11,9 @@ from edgetune.package.package_file import PackageFile, write_files
 
 Real = Literal["double", "float"]
 
+GUARD_BYTES = 64
+"""Bytes that the self-test watches on both sides of each buffer that the library writes."""
+
 
 @dataclass(frozen=True)
 class ProgramImage:
@@ -19,6 +22,8 @@ class ProgramImage:
     `programs` are "selftest" and, where there is a clock, "bench". `files` lie in test/; `objects` are compiled from
     them. `link_words` go on the linker's command line, run in the package's folder. The self-test compares in the C
     type `real`. With `native` the programs also run where the machine that builds them has the package's ISA.
+    `ram_bytes` bound the RAM of a program beside what it holds for the library: its own variables and stack, and
+    variables and heap of the C library. They are 0 where no image has to fit.
     """
 
     programs: tuple[str, ...] = ("selftest", "bench")
@@ -27,6 +32,14 @@ class ProgramImage:
     link_words: tuple[str, ...] = ()
     real: Real = "double"
     native: bool = True
+    ram_bytes: int = 0
+
+    def self_test_bytes(self, buffers: int, alignment: int) -> int:
+        """Bound the RAM in bytes that the self-test takes beside workspace, context, outputs and stack of the package.
+
+        `buffers` are its workspace and its outputs, each between guards, at a multiple of `alignment` bytes.
+        """
+        return self.ram_bytes + buffers * (2 * GUARD_BYTES + alignment)
 
     def start_words(self, folder: Path, context: Mapping[str, object]) -> tuple[str, ...]:
         """Write `files` into `folder`, and return the words that compile and link them with a program, run there."""

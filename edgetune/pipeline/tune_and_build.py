@@ -52,12 +52,16 @@ from edgetune.verify.verify import CPU_TOO_OLD, verify
 
 
 class SelfTest:
-    """Runs self-tests on this machine, natively or under the emulator of `target`; reports once where it cannot."""
+    """Runs self-tests on this machine, natively or under the emulator of `target`; reports once where it cannot.
+
+    `not_tested` is the reason why the last package was not tested, "" where it was.
+    """
 
     def __init__(self, target: BoardKind, events: Events) -> None:
         self._target = target
         self._events = events
         self._told = False
+        self.not_tested = ""
 
     def __call__(self, package: Path, objects: Path) -> None:
         """Test `package`, from which `objects` were compiled, while no other run times here.
@@ -65,11 +69,12 @@ class SelfTest:
         Raises CompileFailed, SelfTestFailed, WrongResult, and BoardBusy where another run holds the lock.
         """
         start = time.monotonic()
+        self.not_tested = ""
         self._events(Event("phase", {"name": "testing the package"}))
         try:
             alone = partial(timing_lock, self._events)
             report = verify(package, target=self._target, objects=objects, alone=alone)
-        except (ToolchainMissing, NothingRunsIt) as error:
+        except (ToolchainMissing, NothingRunsIt, MemoryLimitExceeded) as error:
             self._cannot(error.message)
         except SelfTestFailed as error:
             if not error.message.endswith(CPU_TOO_OLD):
@@ -84,6 +89,7 @@ class SelfTest:
         return run_layers(package, case, target=self._target, alone=partial(timing_lock, self._events))
 
     def _cannot(self, why: str) -> None:
+        self.not_tested = why
         if not self._told:
             self._told = True
             self._events(Event("warning", {"message": f"the self-test of the package does not run here: {why}"}))
@@ -91,12 +97,16 @@ class SelfTest:
 
 @dataclass(frozen=True)
 class PackageBuild:
-    """A built package: its folder, its sizes (bytes), and how many of its kernels have a measured schedule."""
+    """A built package: its folder, its sizes (bytes), and how many of its kernels have a measured schedule.
+
+    `not_tested` is the reason why its self-test did not run here, "" where it did, or ran on the board.
+    """
 
     package: PackageSummary
     kernels: int
     measured_kernels: int
     reference: str
+    not_tested: str = ""
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values."""
@@ -110,6 +120,7 @@ class PackageBuild:
             "kernels": self.kernels,
             "measured_kernels": self.measured_kernels,
             "reference": self.reference,
+            "not_tested": self.not_tested,
             "warnings": list(self.package.warnings),
         }
 
@@ -196,7 +207,7 @@ def tune_input(
             outcome = replace(outcome, interrupted=True)
         check = _ThereOrHere(verified_there, SelfTest(target, events), outcome.interrupted)
         built = _build(subject, settings, store, events, check)
-    return outcome, built
+    return outcome, replace(built, not_tested=self_test.not_tested)
 
 
 def build_input(subject: CompileInput, settings: Settings, events: Events) -> PackageBuild:
@@ -205,8 +216,12 @@ def build_input(subject: CompileInput, settings: Settings, events: Events) -> Pa
     Raises KernelFailed, MemoryLimitExceeded, OutputRefused, DiskFull, DatabaseError, CompileFailed, SelfTestFailed,
     WrongResult, BoardBusy.
     """
-    _check_limits_early(subject.program, settings)
     check = SelfTest(settings.target, events)
+    return replace(_build_of_records(subject, settings, events, check), not_tested=check.not_tested)
+
+
+def _build_of_records(subject: CompileInput, settings: Settings, events: Events, check: Check) -> PackageBuild:
+    _check_limits_early(subject.program, settings)
     if not backend_of(settings.target).searches:
         if not database_exists(settings.db):
             return _build(subject, settings, None, events, check)

@@ -71,6 +71,11 @@ class BoardKind(Checked):
         return ()
 
     @property
+    def memory_sizes(self) -> dict[str, int]:
+        """Bytes of its `ram` and `flash`, the most that packages may take where no setting says less; {} for any."""
+        return {}
+
+    @property
     def addressable(self) -> bool:
         """Whether boards of this target are reached by an address in boards.yaml."""
         return self.reach in {"ssh", "none"}

@@ -144,6 +144,12 @@ class Target(BoardKind):
     )
 
     @property
+    def memory_sizes(self) -> dict[str, int]:
+        """Bytes of `ram` and `flash`, where `memory_map` says them."""
+        space = self.memory_map
+        return {} if space is None else {"ram": space.ram.bytes, "flash": space.flash.bytes}
+
+    @property
     def register_bytes(self) -> int:
         """Bytes of all vector registers."""
         return self.vector_registers * self.vector_bits // 8

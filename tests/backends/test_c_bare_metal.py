@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import numpy as np
 import onnx
@@ -16,12 +17,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.errors import (
     BoardUnavailable,
-    CompileFailed,
+    MemoryLimitExceeded,
     NothingRunsIt,
     ToolchainMissing,
     UnsupportedOperator,
     UsageError,
 )
+from edgetune.package.interface import CONTEXT_WORDS
 from edgetune.resources import targets_dir
 from edgetune.target.target import load_target
 from edgetune.verify.work_copy import work_copy
@@ -176,39 +178,118 @@ def test_a_model_in_double_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "build").exists()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("left", "sentence"),
-    [
-        (-2000, r"ld: region `RAM' overflowed by \d+ bytes"),
-        (2000, r"ld: stack and heap need \d+ bytes, more than is left in region RAM: enlarge memory_map\.ram in the "),
-    ],
-    ids=["variables", "stack"],
-)
-def test_too_little_ram_is_said(folder: Path, package: Path, tmp_path: Path, left: int, sentence: str) -> None:
+def _static_bytes(package: Path) -> int:
+    """RAM of the variables of the self-test, the C library among them."""
     with work_copy(package) as (copy, _):
         subprocess.run(["make", "-s", "build/small_selftest"], cwd=copy, check=True)
         command = ["arm-none-eabi-size", "build/small_selftest"]
         done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=True)
     _, data, bss = map(int, done.stdout.splitlines()[1].split()[:3])
+    return data + bss
+
+
+def _stated(package: Path) -> tuple[int, int]:
+    """Bytes that a run takes without its inputs, and those that the report adds for the self-test."""
+    facts = json.loads((package / "MANIFEST.json").read_text())
+    memory, outputs = facts["memory"], sum(tensor["bytes"] for tensor in facts["outputs"])
+    found = re.search(r"^\| more for the self-test.*\| ([\d,]+) \|$", (package / "REPORT.md").read_text(), re.MULTILINE)
+    assert found is not None
+    run = memory["workspace_bytes"] + 8 * CONTEXT_WORDS + outputs + memory["call_stack_bytes"]
+    return run, int(found[1].replace(",", ""))
+
+
+def _built_with(ram: int, folder: Path, place: Path, model_file: str = "small.onnx") -> CompletedProcess[str]:
+    """Build for a board with `ram` bytes of RAM, into the folder "tight" in `place`."""
     target = yaml.safe_load((targets_dir() / f"{BOARD}.yaml").read_text())
+    del target["defaults"]
     target["name"] = "tight"
-    target["memory_map"]["ram"]["bytes"] = data + bss + left
-    (tmp_path / "tight.yaml").write_text(yaml.safe_dump(target))
-    words = ["build", str(folder / "small.onnx"), "--board", "tight.yaml"]
-    built = edgetune(words, cwd=tmp_path)
-    assert built.returncode == CompileFailed.exit_code
-    assert re.search(sentence, built.stderr)
+    target["memory_map"]["ram"]["bytes"] = ram
+    (place / "tight.yaml").write_text(yaml.safe_dump(target))
+    words = ["build", str(folder / model_file), "--board", "tight.yaml", "-o", "tight", "--json"]
+    return edgetune(words, cwd=place)
+
+
+def test_the_self_test_takes_the_memory_of_the_package_and_a_stated_constant(package: Path) -> None:
+    facts = json.loads((package / "MANIFEST.json").read_text())
+    run, more = _stated(package)
+    stack_and_heap = 4096
+    assert more == 512 + stack_and_heap + (1 + len(facts["outputs"])) * (2 * 64 + 64)
+    static = _static_bytes(package)
+    assert static > facts["memory"]["workspace_bytes"]
+    assert static + stack_and_heap + facts["memory"]["call_stack_bytes"] <= run + more
+
+
+@pytest.mark.long
+def test_the_self_test_runs_where_the_package_fits(folder: Path, package: Path, tmp_path: Path) -> None:
+    built = _built_with(sum(_stated(package)), folder, tmp_path)
+    assert built.returncode == 0, built.stderr
+    assert "self-test on this machine, under qemu-system-arm" in built.stderr
+    assert json.loads(built.stdout)["not_tested"] == ""
+    done = edgetune(["verify", "tight"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.long
+def test_less_than_two_workspaces_suffice(tmp_path: Path) -> None:
+    """36 kB of workspace on a board with 64."""
+    weights = np.random.default_rng(0).standard_normal((16, 1, 3, 3)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("GlobalAveragePool", ["c"], ["y"]),
+    ]
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", [1, 1, 24, 24]), ("y", [1, 16, 1, 1]))
+    ]
+    graph = helper.make_graph(nodes, "half", values[:1], values[1:], [numpy_helper.from_array(weights, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "half.onnx")
+    built = _built_with(64 * 1024, tmp_path, tmp_path, "half.onnx")
+    assert built.returncode == 0, built.stderr
+    assert "self-test on this machine, under qemu-system-arm" in built.stderr
+    assert json.loads((tmp_path / "tight/MANIFEST.json").read_text())["memory"]["workspace_bytes"] > 32 * 1024
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("left", "sentence"),
+    [
+        (-500, r"ld: region `RAM' overflowed by \d+ bytes"),
+        (2000, r"ld: stack and heap need \d+ bytes, more than is left in region RAM: enlarge memory_map\.ram in the "),
+    ],
+    ids=["variables", "stack"],
+)
+def test_a_package_whose_self_test_finds_no_room_is_written_with_a_word(
+    folder: Path, package: Path, tmp_path: Path, left: int, sentence: str
+) -> None:
+    built = _built_with(_static_bytes(package) + left, folder, tmp_path)
+    assert built.returncode == 0, built.stderr
+    not_tested = json.loads(built.stdout)["not_tested"]
+    assert re.match(r"build/small_selftest does not fit the memory_map of the board: " + sentence, not_tested)
+    (warning,) = [line for line in built.stderr.splitlines() if "the self-test of the package does not run" in line]
+    assert json.loads(warning)["message"].endswith(not_tested)
+    assert (tmp_path / "tight/src/small.c").is_file()
+    done = edgetune(["verify", "tight"], cwd=tmp_path)
+    assert done.returncode == MemoryLimitExceeded.exit_code
+
+
+@pytest.mark.long
+def test_a_workspace_larger_than_the_memory_is_refused(folder: Path, tmp_path: Path) -> None:
+    """Before anything is compiled, though no limit is stated: the memory map is one."""
+    built = _built_with(1024, folder, tmp_path)
+    assert built.returncode == MemoryLimitExceeded.exit_code
+    assert "and the limit is 1024" in built.stderr
+    assert not (tmp_path / "tight").exists()
 
 
 def test_the_limits_leave_room_for_the_self_test() -> None:
-    """It has two workspaces, and two sets of outputs."""
+    """Beside the workspace it has the outputs."""
     target = load_target(BOARD)
     memory, space = target.defaults.memory, target.memory_map
     assert memory is not None
     assert space is not None
-    assert 2 * (memory.ram or 0) < space.ram.bytes
+    assert (memory.ram or 0) < space.ram.bytes
     assert (memory.flash or 0) < space.flash.bytes
+    assert target.memory_sizes == {"ram": space.ram.bytes, "flash": space.flash.bytes}
 
 
 @pytest.mark.long

@@ -112,6 +112,46 @@ def test_a_hook_may_remove_itself_within_a_run(tmp_path: Path) -> None:
     assert subprocess.run([str(folder / "app")], check=False).returncode == 0
 
 
+def test_an_instance_may_run_in_the_middle_of_a_run_of_another(tmp_path: Path) -> None:
+    """Each has a workspace, so here every layer is interrupted; a self-test has one, and interrupts the first layer."""
+    folder = emit(tmp_path / "p", "a", "b", "c")
+    make(folder, "lib")
+    (folder / "main.c").write_text(
+        """
+        #include <string.h>
+        #include "tiny.h"
+        static tiny_ctx one, other;
+        static _Alignas(64) unsigned char workspaces[2][TINY_WORKSPACE_BYTES];
+        static float x[2][TINY_INPUT_X_ELEMENTS], alone[2][TINY_OUTPUT_Y_ELEMENTS], y[2][TINY_OUTPUT_Y_ELEMENTS];
+        static int failed;
+        static int run(tiny_ctx *ctx, int number, float *into)
+        {
+            const tiny_inputs i = { .x = x[number] };
+            const tiny_outputs o = { .y = into };
+            return tiny_run(ctx, &i, &o) != TINY_OK;
+        }
+        static void hook(void *user, unsigned layer, const char *name, int end)
+        {
+            failed += run(&other, 1, y[1]) || memcmp(y[1], alone[1], sizeof y[1]);
+        }
+        int main(void)
+        {
+            for (int n = 0; n < TINY_INPUT_X_ELEMENTS; n++)
+                x[0][n] = (float)n, x[1][n] = (float)-n;
+            failed += tiny_init(&one, workspaces[0], TINY_WORKSPACE_BYTES) != TINY_OK;
+            failed += tiny_init(&other, workspaces[1], TINY_WORKSPACE_BYTES) != TINY_OK;
+            failed += run(&one, 0, alone[0]) + run(&one, 1, alone[1]);
+            tiny_set_profiler(&one, hook, 0);
+            failed += run(&one, 0, y[0]) || memcmp(y[0], alone[0], sizeof y[0]);
+            return failed || !memcmp(alone[0], alone[1], sizeof alone[0]);
+        }
+        """,
+        encoding="ascii",
+    )
+    subprocess.run(["gcc", "-Iinclude", "main.c", "lib/libtiny.a", "-lm", "-o", "app"], cwd=folder, check=True)
+    assert subprocess.run([str(folder / "app")], check=False).returncode == 0
+
+
 @given(st.lists(st.one_of(st.sampled_from(["relu", "relu #2", " relu", "", "*/"]), st.text()), min_size=3, max_size=3))
 def test_labels_of_layers_differ_and_are_whole(texts: list[str]) -> None:
     labels = layer_labels(labelled(*texts))
