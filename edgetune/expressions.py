@@ -48,7 +48,7 @@ def tune(  # noqa: PLR0913  each is a keyword that a user writes by itself
     if not _is_count(trials):
         raise UsageError(f"trials is {trials!r}: give a whole number of at least 0")
     model = read_model(TensorExpression(expression, inputs, dict(constants or {}), name))
-    resolved = load_board(board)
+    resolved = load_board(board, ask=True)
     settings = Settings(
         model=Path(f"{name}.te"),
         name=name,

@@ -22,4 +22,4 @@ def command(output: Output, /, board: str) -> None:
     from edgetune.cli.findings import show_table
     from edgetune.pipeline.boards import check, load_board
 
-    show_table(output, check(load_board(board)), title=f"boards check {board}")
+    show_table(output, check(load_board(board, ask=True)), title=f"boards check {board}")

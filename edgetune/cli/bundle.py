@@ -44,7 +44,7 @@ def export(
     from edgetune.pipeline.boards import load_board
     from edgetune.target.gpu import GpuTarget, with_cold_caches
 
-    target = load_board(board).target
+    target = load_board(board, ask=True).target
     if cold and not isinstance(target, GpuTarget):
         raise UsageError(f"board '{board}' has no GPU: write 'caches: cold' into its file instead of --cold")
     target = with_cold_caches(target) if cold and isinstance(target, GpuTarget) else target

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.boards import check as boards_check
@@ -11,8 +12,9 @@ from edgetune.boards.transport import Transport
 from edgetune.config import boards_add, boards_file, doctor, settings
 from edgetune.config.boards_file import BoardAddress, BoardEntry, ResolvedBoard, require_measurable
 from edgetune.config.settings import CommandLineFlags, Settings, Shapes
+from edgetune.config.stack import check_stack
 from edgetune.config.transport_rules import TransportRules
-from edgetune.errors import ConfigError, UsageError
+from edgetune.errors import ConfigError, StackMismatch, UsageError
 from edgetune.findings import Finding
 from edgetune.pipeline import backends
 from edgetune.pipeline.backends import backend_of, packages_only, require_search, start_words, untimed
@@ -20,7 +22,8 @@ from edgetune.registry import Registry
 from edgetune.target import target as target_files
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.programs import require_programs
-from edgetune.target.target import KeyFault, Target
+from edgetune.target.target import KeyFault, Target, is_shipped
+from edgetune.target.tool_names import emulator_fault
 from edgetune.target.toolchain import require_trust
 from edgetune.yaml_reader.nearest import nearest
 
@@ -29,11 +32,24 @@ TRANSPORTS: Registry[Transport] = Registry("transport", "edgetune.transports", T
 _BY_ADDRESS = ("ssh", "none")  # what `reach` says where the address of a board names the transport
 
 
+@dataclass(frozen=True)
 class InstalledTransports:
-    """The rules of all installed transports, and of the backends where a target file names one."""
+    """The rules of all installed transports, and of the backends where a target file names one.
+
+    With `ask`, LLVM, the compiler and the emulator are asked for the names in a user's own target file.
+    """
+
+    ask: bool = False
 
     def target_fault(self, target: BoardKind) -> KeyFault | None:
-        """Refuse an unknown `backend` or `reach`, a `reach` that needs an address, and what their members refuse."""
+        """Refuse an unknown `backend` or `reach`, a `reach` that needs an address, and what their members refuse.
+
+        With `ask`, also refuse a CPU, a triple, a feature, and a machine or CPU of an emulator that nothing knows.
+        """
+        fault = self._fault_of_members(target)
+        return fault if fault is not None or not self.ask else _unknown_name(target)
+
+    def _fault_of_members(self, target: BoardKind) -> KeyFault | None:
         if (fault := backends.target_fault(target)) is not None:
             return fault
         if not isinstance(target, Target):
@@ -76,6 +92,22 @@ class InstalledTransports:
 
 
 RULES: TransportRules = InstalledTransports()
+ASKING_RULES: TransportRules = InstalledTransports(ask=True)
+
+
+def _unknown_name(target: BoardKind) -> KeyFault | None:
+    """A name in the file of `target` that the installed tools do not know; those in edgetune's own files are tested."""
+    if not isinstance(target, Target) or is_shipped(target):
+        return None
+    if why := emulator_fault(target.emulator):
+        return KeyFault("emulator", why)
+    try:
+        check_stack()
+    except StackMismatch:
+        return None  # there is no LLVM to ask; whatever needs it says what repairs it
+    from edgetune.schedule.sketches.llvm_names import llvm_fault
+
+    return llvm_fault(target)
 
 
 def addressed_transports() -> list[str]:
@@ -100,9 +132,12 @@ def own_transport(target: BoardKind) -> Transport | None:
     return None if target.addressable else TRANSPORTS.get(target.reach, ConfigError)
 
 
-def load_board(name: str) -> ResolvedBoard:
-    """Return the meaning of ``--board name``; raises what `config.boards_file.load_board` raises."""
-    return boards_file.load_board(name, RULES)
+def load_board(name: str, *, ask: bool = False) -> ResolvedBoard:
+    """Return the meaning of ``--board name``; raises what `config.boards_file.load_board` raises.
+
+    With `ask`, the names in a user's own target file are checked as well; LLVM is loaded for that.
+    """
+    return boards_file.load_board(name, ASKING_RULES if ask else RULES)
 
 
 def list_addresses() -> list[BoardAddress]:
@@ -129,7 +164,7 @@ def add_board(values: Mapping[str, object]) -> Path:
 
 def diagnose(environment: Mapping[str, str], folder: Path, board: str | None = None) -> list[Finding]:
     """Return the findings of ``edgetune doctor``; arguments and errors are those of `config.doctor.diagnose`."""
-    return doctor.diagnose(environment, folder, board, RULES, start_words)
+    return doctor.diagnose(environment, folder, board, ASKING_RULES, start_words)
 
 
 def check(resolved: ResolvedBoard) -> Iterator[Finding]:
@@ -145,7 +180,7 @@ def resolve_settings(
     look_at: Callable[[Path, Shapes, str], None] = lambda *_: None,
 ) -> Settings:
     """Resolve the settings of one run; arguments and errors are those of `config.settings.resolve_settings`."""
-    return settings.resolve_settings(flags, environment, folder, look_at, RULES)
+    return settings.resolve_settings(flags, environment, folder, look_at, ASKING_RULES)
 
 
 def accesses(resolved: ResolvedBoard, rpc: str | None = None) -> tuple[BoardAccess, ...]:

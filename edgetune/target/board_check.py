@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -52,7 +53,8 @@ def check_board(
     """Return the findings: compiler installed, program compiled, program run with the right result.
 
     The fix of a missing tool is the command that installs it. Without `emulated`, the target's emulator is not needed,
-    because boards run its programs. `required` is that of the findings, `start` that of the target's backend.
+    because boards run its programs; of a target without one, nothing runs on machines of another kind. `required` is
+    that of the findings, `start` that of the target's backend.
     """
     if isinstance(target, GpuTarget):
         return _check_gpu(target, required=required)
@@ -104,7 +106,8 @@ def _compile_and_run(
         fix = install_command(libc_package(compiler.cc, flags) if bare else compiler.package)
         return [Finding(name, False, first, fix, required, CompileFailed.exit_code)]
     findings = [Finding(name, True, " ".join(flags))]
-    if target.emulator and not emulated:
+    runs_here = platform.machine().lower() in target.instruction_set.all_machines
+    if not (emulated if target.emulator else runs_here):
         return findings
     name = f"runs for {target.name}"
     if target.emulator and shutil.which(target.emulator[0]) is None:

@@ -261,6 +261,12 @@ def load_board_kind(name: str, fault: TargetFault = lambda _: None) -> BoardKind
     return _read(files[name], fault)
 
 
+def is_shipped(target: BoardKind) -> bool:
+    """Whether `target` is that of edgetune's own file of its name, and no user's."""
+    path = targets_dir() / f"{target.name}.yaml"
+    return path.is_file() and _read(path, lambda _: None) == target
+
+
 def target_names() -> list[str]:
     """Return the names of all targets, ``host`` first, then sorted; reads only the file names."""
     return sorted(_target_files(), key=lambda name: (name != "host", name))

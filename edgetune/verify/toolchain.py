@@ -11,6 +11,7 @@ from edgetune.target.board_kind import BoardKind
 from edgetune.target.cuda_toolkit import has_gpu
 from edgetune.target.programs import MAKE, RequiredProgram, require_programs
 from edgetune.target.target import Target
+from edgetune.target.tool_names import emulator_fault
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class PackageToolchain:
         """Raise ToolchainMissing, naming all tools that are not on PATH and the one command that installs them.
 
         Without `emulator`, none is required, as the programs run elsewhere; else raises NothingRunsIt where the board
-        has none.
+        has none, or where the one that is installed does not know its machine or CPU.
         """
         if emulator and not self.runs_here:
             self_test = f" (`make build/{self.prefix}_selftest` in the package makes it)" if self.prefix else ""
@@ -93,6 +94,8 @@ class PackageToolchain:
                 f"'emulator': use `--board {self.board}` where the board has an address, or start the self-test"
                 f"{self_test} there, whose last line is PASS"
             )
+        if emulator and (why := emulator_fault(self.emulator)):
+            raise NothingRunsIt(f"the 'emulator' of board '{self.board}' {why}")
         needed = [MAKE, RequiredProgram(self.cc, self.package, f"the C compiler of board '{self.board}'")]
         if self.emulator and emulator:
             role = f"which runs binaries of board '{self.board}'"

@@ -102,6 +102,15 @@ def test_the_toolchain_of_each_target_compiles_and_runs(name: str) -> None:
     assert len(findings) == (2 if isinstance(load_board_kind(name), GpuTarget) else 3)
 
 
+def test_programs_of_a_board_that_nothing_here_stands_for_are_compiled_alone() -> None:
+    target = load_target("mps2-an500").model_copy(update={"emulator": ()})
+    findings = check_board(target, start=start_words)
+    assert [(finding.check, finding.ok) for finding in findings] == [
+        ("compiler of mps2-an500", True),
+        ("compiles for mps2-an500", True),
+    ]
+
+
 def test_the_host_flags_are_those_that_init_checks() -> None:
     target = load_target("host")
     require_measurable(target)
