@@ -11,7 +11,7 @@ import click
 
 from edgetune.cli.output import Output
 from edgetune.config.database_location import DatabaseLocation, DatabaseUrl, checked_location
-from edgetune.config.naming import package_version
+from edgetune.config.naming import checked_package_name, package_version
 from edgetune.resources import targets_dir, user_dir
 from edgetune.yaml_reader.quantities import MOST_THREADS, parse_seconds
 
@@ -107,6 +107,19 @@ def _location(text: str) -> DatabaseLocation:
     return DatabaseUrl(checked) if "://" in checked else Path(checked)
 
 
+class PackageName(click.ParamType[str]):
+    """The name of a package, which is the prefix of its C symbols and files."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse what cannot be a prefix as it stands."""
+        try:
+            return checked_package_name(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 class PackageVersion(click.ParamType[str]):
     """The version of a package, such as ``1.0.0``."""
 
@@ -184,6 +197,11 @@ class TransportName(click.ParamType[str]):
         return [CompletionItem(name) for name in addressed_transports() if name.startswith(incomplete)]
 
 
+NAME = click.option(
+    "--name",
+    type=PackageName(),
+    help="Name of the package, and prefix of its C symbols and files (default: made from the model's file name).",
+)
 BOARD = BoardName(addresses=True)
 TARGET = BoardName(addresses=False)
 
@@ -235,6 +253,7 @@ def model_and_board(function: F) -> F:
                 type=click.Choice(PRECISIONS),
                 help="Type of weights and of tensors between layers, where the board has it (default: fp32).",
             ),
+            NAME,
             click.option("--package-version", type=PackageVersion(), help="Version of the package (default: 1.0.0)."),
         )
     ):

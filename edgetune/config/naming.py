@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from edgetune.errors import UsageError
+
 _C_WORDS = """
 alignas alignof auto bool break case char const constexpr continue default do double else enum extern false
 float for goto if inline int long nullptr register restrict return short signed sizeof static static_assert
@@ -44,6 +46,8 @@ main lib src include
 """
 RESERVED_PREFIXES = RESERVED | frozenset((_HEADERS + _BUILD_WORDS).split())
 MAX_IDENTIFIER = 48
+MAX_PREFIX = 32
+"""Characters of the prefix of a package."""
 
 
 def identifier(name: str, fallback: str, *, limit: int = MAX_IDENTIFIER) -> str:
@@ -62,13 +66,13 @@ def identifier(name: str, fallback: str, *, limit: int = MAX_IDENTIFIER) -> str:
     return words[:limit].rstrip("_")
 
 
-def package_name(stem: str) -> str:
+def package_name(stem: str, limit: int = MAX_IDENTIFIER) -> str:
     """Make a lower-case C identifier of ``stem`` (a file name without its suffix), never empty.
 
     ``"MobileNet V2-1.0"`` becomes ``"mobilenet_v2_1_0"``, ``"2net"`` becomes ``"model_2net"``. A reserved name
-    (``RESERVED_PREFIXES``) gets the prefix ``model_``.
+    (``RESERVED_PREFIXES``) gets the prefix ``model_``. No more than ``limit`` characters of the stem count.
     """
-    name = identifier(stem, "model")
+    name = identifier(stem, "model", limit=limit)
     return f"model_{name}" if name in RESERVED_PREFIXES else name
 
 
@@ -78,6 +82,26 @@ def package_version(text: str) -> tuple[int, int, int]:
     if match is None:
         raise ValueError(f"must be three numbers such as 1.0.0, not {text!r}")
     return int(match[1]), int(match[2]), int(match[3])
+
+
+def checked_package_name(name: str) -> str:
+    """Return ``name`` if it can be the prefix of a package as it stands; raises ValueError for any other."""
+    if not is_package_name(name):
+        raise ValueError(
+            "must have only letters, digits and single underscores and be no C keyword, C header or make "
+            f"target, not {name!r}: '{package_name(name, MAX_PREFIX)}' would do"
+        )
+    if len(name) > MAX_PREFIX:
+        raise ValueError(f"must have {MAX_PREFIX} characters at most, as the prefix of every C symbol, not {len(name)}")
+    return name
+
+
+def require_package_name(name: str | None) -> None:
+    """Raise UsageError where a ``name`` is given that `checked_package_name` refuses."""
+    try:
+        checked_package_name("model" if name is None else name)
+    except ValueError as error:
+        raise UsageError(f"the name of the package {error}") from None
 
 
 def is_package_name(name: str) -> bool:

@@ -7,20 +7,11 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StrictInt, StrictStr, WithJsonSchema
 
 from edgetune.config.database_location import checked_location
-from edgetune.config.naming import is_package_name, package_version
+from edgetune.config.naming import MAX_PREFIX, checked_package_name, package_version
 from edgetune.target.preferences import Layout, Preferences
 
 PROJECT_FILE = "edgetune.yaml"
 USER_FILE = "config.yaml"
-
-
-def _checked_name(name: str) -> str:
-    if not is_package_name(name):
-        raise ValueError(
-            "must have only letters, digits and single underscores and be no C keyword, C header or make "
-            f"target, not {name!r}"
-        )
-    return name
 
 
 def _checked_version(text: str) -> str:
@@ -35,7 +26,9 @@ def _checked_dimension(value: object) -> int:
 
 
 Name = Annotated[
-    StrictStr, AfterValidator(_checked_name), WithJsonSchema({"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_]*$"})
+    StrictStr,
+    AfterValidator(checked_package_name),
+    WithJsonSchema({"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_]*$", "maxLength": MAX_PREFIX}),
 ]
 Version = Annotated[
     StrictStr,
@@ -54,7 +47,8 @@ class ProjectFile(Preferences):
 
     model: Text = Field(description="Model file, relative to this file.")
     name: Name | None = Field(
-        default=None, description="Name of the package (default: made from the model's file name)."
+        default=None,
+        description="Name of the package, and prefix of its C symbols (default: made from the model's file name).",
     )
     package_version: Version | None = Field(
         default=None, description="Version of the package, in its header and pkg-config file (default: 1.0.0)."

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from edgetune.config.naming import package_name
+from edgetune.config.naming import MAX_PREFIX, package_name
 from edgetune.config.project import PROJECT_FILE
 from edgetune.errors import OutputRefused
 
@@ -53,17 +53,18 @@ objective: latency     # what to minimize
 """
 
 
-def init_project(model: Path, signature: Mapping[str, Shape], out: Path | None = None) -> Path:
+def init_project(model: Path, signature: Mapping[str, Shape], out: Path | None = None, name: str | None = None) -> Path:
     """Write a commented ``edgetune.yaml`` for ``model`` and return its path.
 
     ``signature`` has the shapes of its inputs by name; an open dimension is its symbol, or ``"?"``. ``out`` is the
-    file to write, ``edgetune.yaml`` in the working folder by default. Raises OutputRefused where the file is there
-    already: nothing is overwritten.
+    file to write, ``edgetune.yaml`` in the working folder by default. ``name`` is that of the package, as
+    `checked_package_name` returns it; by default, it is made from the name of the model's file. Raises OutputRefused
+    where the file is there already: nothing is overwritten.
     """
     target = (out or Path.cwd() / PROJECT_FILE).absolute()
     text = _TEMPLATE.format(
         model=_quoted(_relative(model, target.parent)),
-        name=package_name(model.stem),
+        name=name or package_name(model.stem, MAX_PREFIX),
         shapes=_shapes(signature),
         first=_quoted(next(iter(signature), "image")),
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
 from edgetune.config.database_location import Branch, DatabaseLocation, DatabaseUrl, as_location, database_location
 from edgetune.config.environment import VARIABLE_NAMES, read_environment
-from edgetune.config.naming import package_name, package_version
+from edgetune.config.naming import package_name, package_version, require_package_name
 from edgetune.config.project import PROJECT_FILE, USER_FILE, ProjectFile, UserFile
 from edgetune.config.transport_rules import ANY_TRANSPORT, TransportRules
 from edgetune.errors import ConfigError, UsageError
@@ -51,9 +51,11 @@ class CommandLineFlags:
     min_trust: Grade | None = None
     flavours: tuple[str, ...] = ()
     package_version: str | None = None
+    name: str | None = None
 
     def __post_init__(self) -> None:
         _convert_paths(self)
+        require_package_name(self.name)
 
 
 @dataclass(frozen=True)
@@ -294,6 +296,7 @@ _FLAG_NAMES = {
     "min_trust": "--min-trust",
     "flavours": "--flavour",
     "package_version": "--package-version",
+    "name": "--name",
     "precision": "--precision",
 }
 
@@ -322,6 +325,7 @@ def _of_flags(flags: CommandLineFlags) -> dict[str, object]:
         "min_trust": flags.min_trust,
         "flavours": flags.flavours or None,
         "package_version": flags.package_version,
+        "name": flags.name,
         "precision": flags.precision,
     }
     return _stated(values)

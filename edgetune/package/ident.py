@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgetune.config.naming import RESERVED, RESERVED_PREFIXES, identifier
-
-MAX_PREFIX = 32
+from edgetune.config.naming import MAX_PREFIX, RESERVED, RESERVED_PREFIXES, identifier
 
 
 def unique_identifiers(names: Sequence[str], fallback: str) -> tuple[str, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -78,6 +80,27 @@ def test_an_unknown_flavour_is_refused_with_the_nearest_name(meson: Path, projec
     said = "edgetune: error: unknown flavour 'mason': did you mean 'meson'? (flag --flavour)\n"
     assert (done.returncode, done.stderr) == (2, said)
     assert not (project / "build").exists()
+
+
+@pytest.mark.long
+def test_two_models_of_one_file_name_are_linked_into_one_program(project: Path) -> None:
+    calls, words = [], []
+    for name, folder in (("first", "a"), ("second", "b")):
+        (project / folder).mkdir()
+        shutil.copy(project / "net.onnx", project / folder / "model.onnx")
+        flags = ["--name", name, "--board", "host", "-q"]
+        done = edgetune(["build", f"{folder}/model.onnx", *flags], cwd=project)
+        assert done.returncode == 0, done.stderr
+        package = project / f"build/{name}-host"
+        assert [path.name for path in (package / "include").iterdir()] == [f"{name}.h"]
+        assert not re.search(r"(?i)\bmodel_", (package / "include" / f"{name}.h").read_text("utf-8"))
+        subprocess.run(["make", "-s", "lib"], cwd=package, check=True)
+        calls.append(f"{name}_deinit(0); puts({name}_build_info());")
+        words += [f"-I{package / 'include'}", "-include", f"{name}.h", str(package / f"lib/lib{name}.a")]
+    (project / "both.c").write_text(f"#include <stdio.h>\nint main(void) {{ {' '.join(calls)} }}\n", encoding="ascii")
+    subprocess.run(["gcc", "-w", "both.c", *words, "-lm", "-o", "both"], cwd=project, check=True)
+    done = subprocess.run([str(project / "both")], capture_output=True, text=True, check=True)
+    assert re.findall(r"^(\w+) 1\.0\.0, model sha256 ", done.stdout, re.MULTILINE) == ["first", "second"]
 
 
 @pytest.mark.long

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import BashComplete
 
 from edgetune import errors
 from edgetune.cli.failure import as_edgetune_error, exit_code_of, report
@@ -180,6 +181,18 @@ def test_doctor_for_one_board(
 def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["completion", shell]) == 0
     assert "_EDGETUNE_COMPLETE" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["tune", "build", "init"])
+def test_the_name_of_a_package_is_completed(verb: str) -> None:
+    found = BashComplete(cli, {}, "edgetune", "_EDGETUNE_COMPLETE").get_completions([verb, "model.onnx"], "--na")
+    assert [item.value for item in found] == ["--name"]
+
+
+@pytest.mark.parametrize("verb", ["tune", "build", "init"])
+def test_a_name_that_cannot_be_a_prefix_is_refused(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([verb, "model.onnx", "--name", "../my net"]) == errors.UsageError.exit_code
+    assert "'../my net': 'my_net' would do" in capsys.readouterr().err
 
 
 def test_every_verb_has_help_json_verbose_and_quiet(capsys: pytest.CaptureFixture[str]) -> None:

@@ -93,6 +93,15 @@ def test_truncated_missing_and_folder(tmp_path: Path) -> None:
             init(model, tmp_path / "edgetune.yaml")
 
 
+def test_the_name_of_the_package_is_that_which_is_given_or_fits(tmp_path: Path) -> None:
+    model = model_with(tmp_path / f"{'very_' * 9}long.onnx", "x", [1, 3])
+    init_project(model, {"x": (1, 3)}, tmp_path / "edgetune.yaml")
+    assert resolve_settings(CommandLineFlags(), {}, tmp_path).name == ("very_" * 7)[:32].rstrip("_")
+    (tmp_path / "edgetune.yaml").unlink()
+    init_project(model, {"x": (1, 3)}, tmp_path / "edgetune.yaml", "kws")
+    assert resolve_settings(CommandLineFlags(), {}, tmp_path).name == "kws"
+
+
 @given(st.text(max_size=80))
 def test_package_names_are_c_identifiers(stem: str) -> None:
     name = package_name(stem)

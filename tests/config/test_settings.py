@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgetune.config.settings import CommandLineFlags, Settings, resolve_db
 from edgetune.errors import ConfigError, ModelError, UnknownBoard, UsageError
+from edgetune.package.ident import package_prefix
 from edgetune.pipeline.boards import resolve_settings
 from edgetune.pipeline.model_formats import require_model
 
@@ -179,6 +182,48 @@ def test_the_version_of_a_package(folder: Path) -> None:
         write_project(folder, f"boards: [rpi4]\npackage_version: {text}\n")
         with pytest.raises(ConfigError, match=r"line 3: 'package_version' must be (three numbers such as|text)"):
             resolve_settings(CommandLineFlags(), NO_VARIABLES, folder)
+
+
+def test_the_name_of_a_package(folder: Path) -> None:
+    plain = resolve_settings(CommandLineFlags(model=Path("net-1.onnx"), board="host"), NO_VARIABLES, folder)
+    assert (plain.name, plain.origins["name"]) == ("net_1", "the model's file name")
+    write_project(folder, "boards: [rpi4]\nname: kws\n")
+    stated = resolve_settings(CommandLineFlags(), NO_VARIABLES, folder)
+    assert (stated.name, stated.out) == ("kws", folder.resolve() / "build/kws-rpi4")
+    flagged = resolve_settings(CommandLineFlags(name="wake"), NO_VARIABLES, folder)
+    assert (flagged.name, flagged.origins["name"]) == ("wake", "flag --name")
+    assert flagged.out == folder.resolve() / "build/wake-rpi4"
+    (folder / "other.onnx").write_bytes(b"x")
+    other = resolve_settings(CommandLineFlags(model=Path("other.onnx"), name="wake"), NO_VARIABLES, folder)
+    assert other.name == "wake"  # a flag is for any model, the name in the file for that of the file
+    write_project(folder, f"boards: [rpi4]\nname: {'n' * 33}\n")
+    with pytest.raises(
+        ConfigError, match="line 3: 'name' must have 32 characters at most, as the prefix of every C sym"
+    ):
+        resolve_settings(CommandLineFlags(), NO_VARIABLES, folder)
+
+
+def _complaint(name: str) -> str:
+    caught: list[str] = []
+    try:
+        CommandLineFlags(name=name)
+    except UsageError as refusal:
+        caught.append(refusal.message)
+    return "".join(caught)
+
+
+HOSTILE = st.sampled_from(["../../up", "a b", "main", "string", "_x", "x__y", "2net", "", "n" * 33])
+
+
+@given(st.one_of(st.text(max_size=40), HOSTILE, st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,40}", fullmatch=True)))
+def test_a_name_is_the_prefix_as_it_stands_or_refused_with_one_that_would_do(name: str) -> None:
+    complaint = _complaint(name)
+    if not complaint:
+        assert package_prefix(name) == name.lower()
+    elif "32 characters at most" not in complaint:
+        offered = re.search(r": '(\w+)' would do$", complaint)
+        assert offered is not None
+        assert _complaint(offered[1]) == ""
 
 
 def test_which_build_systems_get_files(folder: Path) -> None:

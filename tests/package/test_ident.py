@@ -7,8 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.config.naming import RESERVED, RESERVED_PREFIXES
-from edgetune.package.ident import MAX_PREFIX, kernel_symbol, package_prefix, unique_identifiers
+from edgetune.config.naming import MAX_PREFIX, RESERVED, RESERVED_PREFIXES
+from edgetune.package.ident import kernel_symbol, package_prefix, unique_identifiers
 
 NASTY = st.sampled_from(
     [
