@@ -18,8 +18,8 @@ _NO_ROOM_TO_MAP = "[Bus error]"  # how a linker dies that writes to a mapped fil
 _NOTHING_FREE = 1 << 20
 # As the linker says it, and our linker script.
 _NO_ROOM_ON_BOARD = re.compile(
-    r"\bregion `\w+' overflowed by \d+ bytes|\bmore than is left in region \w+"
-)  # ld's, ours
+    r"\bregion `\w+' overflowed by \d+ bytes|\bwill not fit in region `\w+'|\bmore than is left in region \w+"
+)
 
 
 def compile_failure(cc: str, what: str, output: str, folder: Path, flags: Sequence[str] = ()) -> EdgetuneError:

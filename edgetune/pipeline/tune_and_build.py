@@ -120,7 +120,7 @@ class PackageBuild:
             "kernels": self.kernels,
             "measured_kernels": self.measured_kernels,
             "reference": self.reference,
-            "not_tested": self.not_tested,
+            **({"not_tested": self.not_tested} if self.not_tested else {}),
             "warnings": list(self.package.warnings),
         }
 

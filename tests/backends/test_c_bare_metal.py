@@ -224,7 +224,7 @@ def test_the_self_test_runs_where_the_package_fits(folder: Path, package: Path, 
     built = _built_with(sum(_stated(package)), folder, tmp_path)
     assert built.returncode == 0, built.stderr
     assert "self-test on this machine, under qemu-system-arm" in built.stderr
-    assert json.loads(built.stdout)["not_tested"] == ""
+    assert "not_tested" not in json.loads(built.stdout)
     done = edgetune(["verify", "tight"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from edgetune.errors import CompileFailed, DiskFull, ToolchainMissing
+from edgetune.errors import CompileFailed, DiskFull, MemoryLimitExceeded, ToolchainMissing
 from edgetune.package.diagnostics import compile_failure, first_diagnostic
 from edgetune.target.libc import lacks_libc, libc_package
 from tests import package_sample as sample
@@ -43,6 +44,31 @@ def test_a_disk_that_fills_while_verify_compiles(emitted: Path, tmp_path: Path) 
         code, sentence = verify_after(emitted, tmp_path, mount, temporary=room)
         assert code == DiskFull.exit_code, (kilobytes, sentence)
         assert "no space is left" in sentence
+
+
+@pytest.mark.parametrize(("what", "region"), [("const char large[100] = {1}", "FLASH"), ("char large[100]", "RAM")])
+def test_a_program_that_is_too_large_for_its_board(tmp_path: Path, what: str, region: str) -> None:
+    """The linker's own words, of a board's code and of its variables."""
+    (tmp_path / "large.c").write_text(f"{what}; int main(void) {{ return large[0]; }}\n", encoding="ascii")
+    regions = "FLASH (rx) : ORIGIN = 0, LENGTH = 80 RAM (rwx) : ORIGIN = 0x20000000, LENGTH = 80"
+    places = ".text : { *(.text*) *(.rodata*) *(.ARM*) } > FLASH .bss : { *(.data*) *(.bss*) } > RAM"
+    (tmp_path / "script.ld").write_text(f"MEMORY {{ {regions} }} SECTIONS {{ {places} }}\n", encoding="ascii")
+    command = [
+        "arm-none-eabi-gcc",
+        "-nostdlib",
+        "-mcpu=cortex-m4",
+        "-mthumb",
+        "large.c",
+        "-Wl,-T,script.ld",
+        "-e",
+        "main",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    error = compile_failure("arm-none-eabi-gcc", "build/p_selftest", done.stderr, tmp_path)
+    assert isinstance(error, MemoryLimitExceeded)
+    assert re.match(
+        r"build/p_selftest does not fit the memory_map of the board: ld: .*\bregion `" + region, error.message
+    )
 
 
 @pytest.mark.long
