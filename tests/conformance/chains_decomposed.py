@@ -40,6 +40,7 @@ DECOMPOSED = (
     ),
     twice("Binarizer", "ai.onnx.ml.Binarizer<threshold=0.2>(X)", _FLAT),
     twice("Col2Im", "Col2Im<pads=[1, 0]>(X, image, block)", "float32[1,4,4]", image=ints(4), block=ints(2)),
+    twice("Compress", "Compress<axis=1>(X, c)", _FLAT, c=np.array([True, True])),
     twice(
         "ConvTranspose with output_shape",
         "ConvTranspose<strides=[1, 1], output_shape=[6, 6]>(X, w)",

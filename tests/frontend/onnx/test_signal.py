@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
+from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import model_from_proto
 from edgetune.frontend.onnx.reference import evaluate_model
@@ -55,3 +56,27 @@ def test_a_reference_is_found_where_onnx_runtime_infers_another_shape() -> None:
     feed = {"x": np.random.default_rng(2).standard_normal((1, 64)).astype("f4")}
     found = run_program(to_program(import_onnx(model)), feed)["y"]
     np.testing.assert_allclose(found, evaluate_model(model, [feed])[0]["y"], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("window", "length", "samples", "words"),
+    [
+        (6, 8, 32, "has a window of 6 values and frames of 8; make both equal"),
+        (10, 8, 32, "has a window of 10 values and frames of 8; make both equal"),
+        (8, 8, 6, "takes frames of 8 values, one each 4, from a signal of 6; give a longer signal"),
+    ],
+)
+def test_a_window_that_is_no_frame_and_a_signal_without_one_are_named(
+    window: int, length: int, samples: int, words: str
+) -> None:
+    """It was "cannot reshape array of size 10 into shape (1,1,8,1)"."""
+    text = f"""
+    <ir_version: 8, opset_import: ["": 17]>
+    main (float[1, {samples}, 1] x) => (float[1, f, n, 2] y)
+    <int64 s = {{4}}, int64 l = {{{length}}}, float[{window}] w = {{{", ".join(["1"] * window)}}}> {{
+      y = STFT (x, s, w, l)
+    }}
+    """
+    model = model_from_proto(onnx.parser.parse_model(text), "0" * 64, "m", None, "m.onnx")
+    with pytest.raises(UnsupportedOperator, match=rf"^node 'y': operator STFT {words}"):
+        import_onnx(model)

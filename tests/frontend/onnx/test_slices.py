@@ -114,3 +114,24 @@ def test_an_average_of_nothing_is_no_constant() -> None:
     nothing = np.zeros((1, 0, 5, 5), "float32")
     types = {"part": helper.make_tensor_type_proto(TensorProto.FLOAT, nothing.shape)}
     assert constant_value(node, {"part": nothing}, types, model_of(17, starts=[1], ends=[1])) is None
+
+
+@pytest.mark.parametrize(
+    ("axis", "condition"), [(0, [1, 0, 1, 1]), (-1, [0, 1]), (None, [0, 1, 0, 0, 1]), (0, [0, 0]), (1, [1, 1, 1])]
+)
+def test_a_constant_condition_of_compress_takes_known_places(axis: int | None, condition: list[int]) -> None:
+    """Its result had a shape that depends on data."""
+    attributes = {} if axis is None else {"axis": axis}
+    shown = [None] if axis is None else [None, 3] if axis == 0 else [4, None]
+    graph = helper.make_graph(
+        [helper.make_node("Compress", ["x", "c"], ["y"], **attributes)],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shown)],
+        [numpy_helper.from_array(np.array(condition, bool), "c")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    values = np.arange(12, dtype="float32").reshape(4, 3)
+    model = model_from_proto(proto, "0" * 64, "model", None, "model.onnx")
+    found = run_program(to_program(import_onnx(model)), {"x": values})["y"]
+    np.testing.assert_array_equal(found, np.compress(condition, values, axis))

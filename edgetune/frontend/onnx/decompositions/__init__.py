@@ -9,7 +9,7 @@ from collections.abc import Callable
 import onnx
 
 from edgetune.frontend.onnx.decompositions.builder import Builder
-from edgetune.frontend.onnx.decompositions.elementwise import is_inf, one_hot, pad, power, remainder
+from edgetune.frontend.onnx.decompositions.elementwise import compress, is_inf, one_hot, pad, power, remainder
 from edgetune.frontend.onnx.decompositions.learning import adagrad, adam, array_feature_extractor, binarizer, momentum
 from edgetune.frontend.onnx.decompositions.quantised import conv_integer, matmul_integer, qlinear_conv, qlinear_matmul
 from edgetune.frontend.onnx.decompositions.recurrent import gru, lstm, rnn
@@ -44,6 +44,7 @@ DECOMPOSITIONS: dict[str, Callable[[Builder, onnx.NodeProto], bool | None]] = {
     "BatchNormalization": batch_normalization,
     "Binarizer": binarizer,
     "Col2Im": col2im,
+    "Compress": compress,
     "ConcatFromSequence": concat_from_sequence,
     "ConvInteger": conv_integer,
     "ConvTranspose": conv_transpose,

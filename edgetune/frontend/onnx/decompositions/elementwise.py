@@ -1,4 +1,4 @@
-"""Elementwise decompositions for what TVM lacks: mixed types, signs of remainders, one-sided tests, selection."""
+"""Decompositions for what TVM lacks: mixed types, signs of remainders, one-sided tests, selection."""
 
 from __future__ import annotations
 
@@ -59,6 +59,20 @@ def one_hot(b: Builder, _: onnx.NodeProto) -> bool:
     )
     off, on = (b.take(b.input(2), i, 0) for i in (0, 1))
     b.output(0, b.op("Where", hit, on, off))
+    return True
+
+
+def compress(b: Builder, _: onnx.NodeProto) -> bool:
+    """The places whose condition holds, where it is constant; all elements in their order without an axis."""
+    condition = b.value(b.input(1))
+    if condition is None:
+        return False
+    x, axis = b.input(0), b.attributes.get("axis")
+    if axis is None:
+        x, axis = b.reshape(x, -1), 0
+    extent = b.shape(x)[int(axis)]
+    places = np.flatnonzero(condition.reshape(-1)[:extent])
+    b.output(0, b.op("Gather", x, b.constant(places, "int64"), axis=int(axis)))
     return True
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import onnx
 
+from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.decompositions.builder import Builder
 
 
@@ -66,6 +69,15 @@ def stft(b: Builder, _: onnx.NodeProto) -> None:
     step = int(b.needed(1, "frame step").reshape(-1)[0])
     length = int(b.needed(3, "frame length").reshape(-1)[0]) if b.input(3) else b.shape(window)[0]
     b.attributes.setdefault("onesided", 1)
+    if window and b.shape(window) != (length,):
+        raise UnsupportedOperator(
+            f"{b.shown} has a window of {prod(b.shape(window))} values and frames of {length}; make both equal"
+        )
+    if length > shape[1] or step < 1:
+        raise UnsupportedOperator(
+            f"{b.shown} takes frames of {length} values, one each {step}, from a signal of {shape[1]}; give a longer "
+            "signal, or a step of at least 1"
+        )
     frames = 1 + (shape[1] - length) // step
     index = np.arange(frames)[:, None] * step + np.arange(length)[None, :]
     framed = b.op("Gather", signal, b.constant(index, "int64"), axis=1)
