@@ -20,7 +20,8 @@ def unrolled_if(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, str
     """Replaces `node` by the branch taken or, for an unknown condition, by both and a selection of their results.
 
     Of equal branches, one is enough. A branch with a node that cannot have inputs of these shapes ends every run that
-    takes it: the other one is taken. False where the condition is not constant and the shapes of the results differ.
+    takes it: the other one is taken. Of sequences, each element is selected. False where the condition is not constant
+    and the shapes of the results differ, or the lengths of sequences.
     """
     condition = evaluator.constants.get(node.input[0])
     branches = _attributes(node)
@@ -49,12 +50,18 @@ def _chosen(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, str]) -
         _alias(evaluator, results[wrong[0]], list(node.output))
         return True
     evaluator.misfits.extend(unfit[0])
-    shapes = [[static_shape(n, evaluator.types) for n in names] for names in (taken, other)]
-    if None in shapes[0] or shapes[0] != shapes[1]:
+    parts = [[evaluator.sequences.get(name, [name]) for name in names] for names in (taken, other)]
+    shapes = [[[static_shape(n, evaluator.types) for n in names] for names in side] for side in parts]
+    if any(None in names for names in shapes[0]) or shapes[0] != shapes[1]:
         del evaluator.nodes[before:]
         return False
-    for one, two, output in zip(taken, other, node.output, strict=True):
-        evaluator.emit("Where", [node.input[0], one, two], [output])
+    for one, two, output, name in zip(*parts, node.output, taken, strict=True):
+        listed = name in evaluator.sequences
+        made = [f"{evaluator.prefix()}chosen" for _ in one] if listed else [output]
+        for first, second, result in zip(one, two, made, strict=True):
+            evaluator.emit("Where", [node.input[0], first, second], [result])
+        if listed:
+            evaluator.sequences[output], evaluator.types[output] = made, evaluator.types[name]
     return True
 
 

@@ -82,6 +82,22 @@ def test_a_list_that_a_loop_fills_is_a_sequence() -> None:
     compare(read(nodes, "[4, 3]"))
 
 
+def test_a_condition_at_run_time_chooses_between_sequences_of_one_length() -> None:
+    """Element by element, as it chooses between tensors."""
+    nodes = """
+    total = ReduceSum <keepdims = 0> (z)
+    none = Sub (total, total)
+    yes = Greater (total, none)
+    twice = Add (z, z)
+    s, n = If (yes) <
+      then_branch = a () => (seq(float[2, 3]) p, float[2, 3] u) { p = SequenceConstruct (z, twice) u = Neg (z) },
+      else_branch = b () => (seq(float[2, 3]) q, float[2, 3] v) { q = SequenceConstruct (twice, z) v = Abs (z) }>
+    first = SequenceAt (s, zero)
+    y = Add (first, n)
+    """
+    compare(read(nodes, "[2, 3]"))
+
+
 @pytest.mark.parametrize(
     ("nodes", "sentence"),
     [

@@ -1,7 +1,8 @@
 """Sequences whose elements are known one by one: their operators are wires between tensors, and parts of one.
 
 PyTorch writes `chunk`, `split` and lists of tensors with them. A sequence is the list of its elements' names, so that a
-place must be constant. What a condition at run time chooses, or an input of the model brings, is no such list.
+place must be constant. A condition at run time chooses between sequences of one length; what an input of the model
+brings is no such list.
 """
 
 from __future__ import annotations
