@@ -134,4 +134,4 @@ def test_a_constant_condition_of_compress_takes_known_places(axis: int | None, c
     values = np.arange(12, dtype="float32").reshape(4, 3)
     model = model_from_proto(proto, "0" * 64, "model", None, "model.onnx")
     found = run_program(to_program(import_onnx(model)), {"x": values})["y"]
-    np.testing.assert_array_equal(found, np.compress(condition, values, axis))
+    np.testing.assert_array_equal(found, np.compress(np.array(condition, bool), values, axis))
