@@ -205,9 +205,10 @@ def tune_input(
         here = all(access.carrier.here for access in boards)
         if apart and here and not outcome.interrupted and not rank_end_to_end(subject, settings, store, events):
             outcome = replace(outcome, interrupted=True)
-        check = _ThereOrHere(verified_there, SelfTest(target, events), outcome.interrupted)
+        here_tested = SelfTest(target, events)
+        check = _ThereOrHere(verified_there, here_tested, outcome.interrupted)
         built = _build(subject, settings, store, events, check)
-    return outcome, replace(built, not_tested=self_test.not_tested)
+    return outcome, replace(built, not_tested=here_tested.not_tested)
 
 
 def build_input(subject: CompileInput, settings: Settings, events: Events) -> PackageBuild:
@@ -220,7 +221,7 @@ def build_input(subject: CompileInput, settings: Settings, events: Events) -> Pa
     return replace(_build_of_records(subject, settings, events, check), not_tested=check.not_tested)
 
 
-def _build_of_records(subject: CompileInput, settings: Settings, events: Events, check: Check) -> PackageBuild:
+def _build_of_records(subject: CompileInput, settings: Settings, events: Events, check: PackageCheck) -> PackageBuild:
     _check_limits_early(subject.program, settings)
     if not backend_of(settings.target).searches:
         if not database_exists(settings.db):
