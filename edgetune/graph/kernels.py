@@ -22,6 +22,7 @@ from edgetune.graph.program import Kernel, Param, Role, Rows, byte_size
 from edgetune.graph.separable_windows import scratch_of_lines, separate_windows
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.whole_factors import with_whole_factors
+from edgetune.graph.written_loops import is_written, own_memory
 
 FREE_LAYOUTS = "layout_free_buffers"
 """TVM's attribute of a function: the numbers of the parameters whose layout a schedule may choose."""
@@ -77,8 +78,10 @@ def _packable(function: PrimFunc, mask: Sequence[bool]) -> list[int]:
     """The constants of two axes and more whose layout a schedule may choose.
 
     A constant that is read at several places for one result, and is no factor of a sum, keeps its layout: the one that
-    TVM suggests for it joins elements that differ.
+    TVM suggests for it joins elements that differ. Written loops read all constants as they are.
     """
+    if is_written(function):
+        return []
     many = [i for i, fixed in enumerate(mask) if fixed and sum(int(e) > 1 for e in function.params[i].shape) > 1]
     if not many or multiply_accumulates(function):
         return many
@@ -110,7 +113,7 @@ def kernel_of(
         for number, (buffer, role) in enumerate(zip(function.params, roles, strict=True))
     ]
     macs = multiply_accumulates(function)
-    own = (least_scratch, scratch_of_parts, scratch_of_lines, scratch_of_columns)
+    own = (least_scratch, scratch_of_parts, scratch_of_lines, scratch_of_columns, own_memory)
     scratch = max(bytes_of(function) for bytes_of in own)
     return Kernel(summary(sources), workload, function, tuple(params), tuple(sources), macs, calls, scratch)
 

@@ -10,16 +10,19 @@ depends on the number of threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 import tvm_ffi
 from tvm import relax, s_tir, tirx
 
-from edgetune.graph.tvm_types import BufferStore, Expr, For, PrimFunc, Stmt, TvmBuffer, Var
+from edgetune.graph.program import byte_size
+from edgetune.graph.tvm_types import BufferStore, Expr, For, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 
 WRITTEN = "edgetune.written_loops"
 """Attribute of such a function."""
 
 _INDEX = "int32"
+_LINE = 64  # bytes of a cache line
 _OPAQUE = 8  # TVM's operator pattern of a call that nothing is fused with
 
 
@@ -108,6 +111,20 @@ def written_function(params: Sequence[TvmBuffer], *nests: Stmt) -> PrimFunc:
 def is_written(function: PrimFunc) -> bool:
     """Whether a function is of written loops."""
     return WRITTEN in (function.attrs or {})
+
+
+def own_memory(function: PrimFunc) -> int:
+    """Bytes of the `memory` of a written function, each part in whole cache lines; 0 for any other function."""
+    sizes: list[int] = []
+
+    def add(block: SBlock) -> None:
+        for buffer in block.alloc_buffers:
+            extents = tuple(int(extent) for extent in buffer.shape)
+            sizes.append(-(-byte_size(extents, str(buffer.dtype)) // _LINE) * _LINE if prod(extents) > 1 else 0)
+
+    if is_written(function):
+        tvm_ffi.structural_walk(function.body, (s_tir.SBlock, add))
+    return sum(sizes)
 
 
 def in_order(function: PrimFunc) -> PrimFunc:

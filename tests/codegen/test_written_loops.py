@@ -13,7 +13,7 @@ from edgetune.codegen.parallel_kernel import Sharing, emit_shared_kernel
 from edgetune.frontend.onnx.converters.scattering import scatter_elements, scatter_nd
 from edgetune.frontend.onnx.converters.sorting import top_k
 from edgetune.graph.evaluate import ReferenceFunction
-from edgetune.graph.kernels import plain_function
+from edgetune.graph.kernels import kernel_of, plain_function
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.default_schedule import WRITTEN_NOTE, default_guess
 from edgetune.schedule.sketches.spaces import untouched
@@ -85,3 +85,13 @@ def test_the_default_schedule_says_that_loops_run_as_they_are_written() -> None:
 def test_places_are_counted_as_indices_and_sums_of_data_wrap() -> None:
     text = emit_kernel(untouched(KERNELS["top"]()).mod, wide_target(256), "top").definition
     assert "const int32_t left = place * 2 + 1;" in text
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_search_allows_the_memory_that_loops_need(kernel: str) -> None:
+    """A record said that the one schedule needs more scratch than there may be."""
+    function = plain(kernel)
+    mask = [False] * (len(function.params) - len({"output", "output_2"} & {str(p.name) for p in function.params}))
+    made = kernel_of(["written"], "", function, mask, 1)
+    needed = emit_kernel(untouched(function).mod, wide_target(256), "kernel").scratch_bytes
+    assert needed <= made.scratch <= needed + 1024

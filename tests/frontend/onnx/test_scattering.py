@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.frontend.onnx.reference import evaluate_model
+from edgetune.graph.kernels import FREE_LAYOUTS
 from edgetune.graph.partition import to_program
 from tests.interpreter import run_program
 from tests.loop_steps import counted, stores_to
@@ -210,3 +211,4 @@ def test_constant_indices_of_different_places_are_shared_by_threads() -> None:
     for indices, shared in ((places, 4), (places % 8, 3), (places - 64, 3)):
         (kernel,) = to_program(import_onnx(scatter("ScatterND", given, {"indices": indices}))).kernels
         assert str(kernel.function).count("T.parallel(") == shared
+        assert not kernel.function.attrs[FREE_LAYOUTS]  # threads read indices where they lie
