@@ -17,7 +17,7 @@ from edgetune.frontend.onnx.converters.regions import RoiAlign
 from edgetune.frontend.onnx.converters.remainder import Mod
 from edgetune.frontend.onnx.converters.scans import CumProd, CumSum
 from edgetune.frontend.onnx.converters.scattering import MaxUnpool, Scatter, ScatterElements, ScatterND
-from edgetune.frontend.onnx.converters.sorting import TopK
+from edgetune.frontend.onnx.converters.sorting import NonMaxSuppression, TopK
 
 OWN_CONVERTERS: dict[str, type] = {
     converter.__name__: converter
@@ -49,6 +49,7 @@ OWN_CONVERTERS: dict[str, type] = {
             MaxUnpool,
             Mean,
             Min,
+            NonMaxSuppression,
             QuantizeLinear,
             ReverseSequence,
             RoiAlign,

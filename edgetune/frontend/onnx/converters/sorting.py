@@ -23,6 +23,7 @@ import numpy as np
 from tvm import relax, tirx
 from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 
+from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.converters.scans import constant_value
 from edgetune.graph.rewrite import constant_of
 from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt, TvmBuffer
@@ -329,3 +330,14 @@ class TopK(tvm_onnx.OnnxOpConverter):
         function = top_k(rows, dtype, count, largest=bool(attr.get("largest", 1)))
         found = call_written(bb, "top_k", function, [bb.normalize(relax.op.reshape(x, rows))])
         return relax.Tuple([bb.normalize(relax.op.reshape(one, result)) for one in found])
+
+
+class NonMaxSuppression(tvm_onnx.OnnxOpConverter):
+    """Refused here, because its result has as many rows as it selects boxes: TVM's converter does without its name."""
+
+    @classmethod
+    def _impl_v10(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
+        raise UnsupportedOperator(
+            "how many boxes it selects depends on data, and all shapes of a package are fixed: end the model before "
+            "it, with TopK where the best boxes are wanted"
+        )
