@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from edgetune.codegen.scalars import ScalarPrinter
 
 # In float these are snippets of our own, in double they are libm's.
-POLYNOMIALS = frozenset(("exp", "log", "tanh", "sigmoid", "erf", "sin", "cos"))
+POLYNOMIALS = frozenset(("exp", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos"))
 _UNARY_WORDS = """
 exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf
 floor ceil trunc nearbyint fabs sqrt cbrt
 """
 _UNARY = frozenset(_UNARY_WORDS.split())
 _BINARY = frozenset(("pow", "fmod", "atan2", "hypot", "copysign", "nextafter"))
+_EXTREMES = frozenset(("maximum", "minimum"))
 _OTHER_NAMES = {"round": "nearbyint", "abs": "fabs", "rint": "nearbyint"}
 _COUNTS = {"popcount": "popcount", "ctpop": "popcount", "clz": "clz"}
 _SHIFTS = {"shift_left": "shl", "shift_right": "shr"}
@@ -110,6 +111,8 @@ def _float_operation(printer: ScalarPrinter, name: str, of: Element, values: lis
     if name in ("isnan", "isinf", "isfinite"):
         return Text(f"__builtin_{name}({values[0].code}) != 0", LOOSE)
     codes = ", ".join(value.code for value in values)
+    if name in _EXTREMES:
+        return Text(f"{need(f'{name}:{of.value_short}')}({codes})")
     if name in POLYNOMIALS and not double:
         return Text(f"{need(f'{name}:f32')}({codes})")
     if name == "sigmoid":

@@ -99,7 +99,7 @@ def _variables(node: Stmt, found: set[Var]) -> None:
 
 
 # Operators that the printer writes as vectors; without this attribute TVM would split them into lanes.
-for _name in ("tirx.nearbyint", "tirx.erf", "tirx.rsqrt", "tirx.isnan"):
+for _name in ("tirx.nearbyint", "tirx.erf", "tirx.rsqrt", "tirx.isnan", "tirx.log1p"):
     if tvm.ir.Op.get(_name).get_attr("TVectorizable") is None:
         tvm.ir.register_op_attr(_name, "TVectorizable", True)
 

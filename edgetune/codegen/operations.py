@@ -29,7 +29,7 @@ def polynomial_operations(name: str) -> int:
     if text is None:
         return polynomial_operations("exp") + polynomial_operations("log") + 1 if name == "pow" else 1
     own = len(re.findall(r" [-+*/] ", text)) + text.count("SCALE(")
-    return own + (polynomial_operations("exp") if name in NEEDS else 0)
+    return own + (polynomial_operations(NEEDS[name].removesuffix("_in_range")) if name in NEEDS else 0)
 
 
 def operations(function: PrimFunc, stage: str = "") -> int:

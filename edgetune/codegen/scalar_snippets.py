@@ -2,7 +2,7 @@
 
 Integer division by zero gives 0, the smallest integer divided by -1 wraps, shifts by too many bits give 0 (or the
 sign), a float that does not fit an integer saturates and NaN becomes 0. max(a, b) and min(a, b) give a if one operand
-is NaN: relu passes NaN on, as in ONNX Runtime.
+is NaN: relu passes NaN on, as in ONNX Runtime. maximum(a, b) and minimum(a, b) are NaN if either operand is.
 """
 
 from __future__ import annotations
@@ -27,6 +27,12 @@ def _extreme(rest: str, sign: str, word: str) -> str:
     which = f"The {'larger' if word == 'max' else 'smaller'} one"
     comment = f"/* {which}; a where one of both is NaN. */\n" if by_short(rest).kind == "float" else f"/* {which}. */\n"
     return f"{comment}static inline {of} @{word}_{rest}({of} a, {of} b) {{ return b {sign} a ? b : a; }}\n"
+
+
+def _extreme_or_nan(rest: str, sign: str, word: str) -> str:
+    of = by_short(rest).value
+    comment = f"/* The {'larger' if word == 'maximum' else 'smaller'} one; NaN where one of both is. */\n"
+    return f"{comment}static inline {of} @{word}_{rest}({of} a, {of} b) {{ return b {sign} a || b != b ? b : a; }}\n"
 
 
 def _negated(of: Element) -> str:
@@ -215,6 +221,8 @@ static inline void @prefetch_line(const void *from, uintptr_t bytes)
 SCALAR: dict[str, Callable[[str], str]] = {
     "max": lambda rest: _extreme(rest, ">", "max"),
     "min": lambda rest: _extreme(rest, "<", "min"),
+    "maximum": lambda rest: _extreme_or_nan(rest, ">", "maximum"),
+    "minimum": lambda rest: _extreme_or_nan(rest, "<", "minimum"),
     "div": _div,
     "mod": _mod,
     "floordiv": _floordiv,

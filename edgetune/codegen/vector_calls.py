@@ -123,6 +123,7 @@ _LANEWISE = {"sqrt": "sqrt", **_ROUNDINGS}
 _RESULTS = {
     "exp": "exponential",
     "log": "logarithm",
+    "log1p": "logarithm",
     "tanh": "tangent",
     "sigmoid": "sigmoid",
     "erf": "error",
@@ -132,6 +133,7 @@ _RESULTS = {
     "sqrt": "root",
 }
 _FUNCTIONS = {**_LANEWISE, "rsqrt": "sqrt"}
+_EXTREMES = {"maximum": "larger", "minimum": "smaller"}
 _PASSED = ("likely", "ignore_loop_partition")
 
 
@@ -145,6 +147,8 @@ def vector_call(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text
         return printer.vector(e.args[0], first, width)
     if of.kind != "float" or not _has_form(name, e):
         return printer.by_lanes(e, first, width)
+    if name in _EXTREMES:
+        return printer.extreme(e, (e.args[0], e.args[1]), name, _EXTREMES[name], first, width)
     c_type = printer.type(of, width)
     exponent = exponent_of(e) if name == "pow" else None
     if exponent is not None:
@@ -182,7 +186,7 @@ def _has_form(name: str, e: Expr) -> bool:
         return of.value_bits == 32 and of.kind == "float"
     if name == "pow":
         return exponent_of(e) is not None
-    return name in _LANEWISE or name in ("rsqrt", "fabs")
+    return name in _LANEWISE or name in _EXTREMES or name in ("rsqrt", "fabs")
 
 
 def float_to_int(printer: VectorPrinter, e: Expr, of: Element, to: Element, first: int, width: int) -> Text:
@@ -275,7 +279,9 @@ def _call_has_form(printer: VectorPrinter, e: Expr) -> bool:
         return scalar and has_vector_form(printer, e.args[1]) and has_vector_form(printer, e.args[2])
     if name in _PASSED or name == "isnan":
         return has_vector_form(printer, e.args[0])
-    return (len(e.args) == 1 or name == "pow") and _has_form(name, e) and has_vector_form(printer, e.args[0])
+    varying = e.args[:1] if name == "pow" else e.args
+    known = len(e.args) == 1 or name == "pow" or name in _EXTREMES
+    return known and _has_form(name, e) and all(has_vector_form(printer, operand) for operand in varying)
 
 
 def _cast_has_form(to: Element, of: Element) -> bool:

@@ -52,6 +52,18 @@ def min_max(word: str, rest: str) -> str:
     return f"{comment}{_HEAD}@v{word}_{rest}({rest} *a, const {rest} *b)\n{{\n{either(choices, plain)}}}\n"
 
 
+def extreme_or_nan(word: str, rest: str) -> str:
+    """`void @vmaximum_f32x16(f32x16 *a, const f32x16 *b)`: as `@vmax`, but NaN where either is; or "minimum"."""
+    ints, plain = f"i{by_short(rest.partition('x')[0]).bits}x{lanes_of(rest)}", word[:3]
+    head = (
+        f"/* *a = {plain}(*a, *b); NaN where one of both is. */\n{_HEAD}@v{word}_{rest}({rest} *a, const {rest} *b)\n"
+    )
+    return (
+        f"{head}{{\n    const {ints} m = ({ints})(*b != *b);\n    @v{plain}_{rest}(a, b);\n"
+        f"    *a = ({rest})((({ints})*b & m) | (({ints})*a & ~m));\n}}\n"
+    )
+
+
 # From 2**23 on (0x4b000000) floats are integers, and NaN stays. The sign is restored for results of -0.
 _ROUNDED = """    const {i} m = ({i})(({i})x & 0x7fffffff) < 0x4b000000;
     const {f} y = ({f})(({i})x & m);

@@ -171,11 +171,16 @@ class VectorPrinter(ScalarPrinter):
         return Text(f"({self.vector(e.a, first, width).at(UNARY)} & {int(e.b.value.value) - 1})")
 
     def _extreme_vector(self, e: Expr, word: str, first: int, width: int) -> Text:
-        of = element_and_lanes(e.ty)[0]
-        c_type = self.type(of, width)
-        a, b = self.vector(e.a, first, width), self.vector(e.b, first, width)
         bounded = isinstance(e.b, tirx.Broadcast)
         role = ("at_least" if bounded else "larger") if word == "max" else "at_most" if bounded else "smaller"
+        return self.extreme(e, (e.a, e.b), word, role, first, width)
+
+    def extreme(self, e: Expr, operands: tuple[Expr, Expr], word: str, role: str, first: int, width: int) -> Text:
+        """Lanes of `e`, which the snippet v`word` computes from two operands, in a variable named by its `role`."""
+        of = element_and_lanes(e.ty)[0]
+        c_type = self.type(of, width)
+        a, b = (self.vector(operand, first, width) for operand in operands)
+        bounded = isinstance(operands[1], tirx.Broadcast)
         value = self.context.local(role, e)
         self.context.emit(f"{c_type} {value} = {a.code};")
         other = b.code if b.code == f"({c_type}){{0}}" else self.named(b, c_type, "bound" if bounded else "other")

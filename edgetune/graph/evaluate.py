@@ -4,7 +4,8 @@ It evaluates kernels with only constant operands, because what depends on no inp
 whole programs, as the reference for models that no other evaluator knows. Float sums are accumulated in float64.
 
 Results that LLVM leaves undefined are those of the C of kernels (`codegen/scalar_snippets.py`): integer division by
-zero gives 0, the smallest integer divided by -1 wraps, and a float that does not fit an integer saturates.
+zero gives 0, the smallest integer divided by -1 wraps, a float that does not fit an integer saturates, and of two
+operands of which one is NaN, a maximum or minimum is the first.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ EVALUATOR = "tvm.llvm"
 
 _QUOTIENTS = (tirx.Div, tirx.FloorDiv)
 _REMAINDERS = (tirx.Mod, tirx.FloorMod)
-_FMOD = {"float32": "fmodf", "float64": "fmod"}
-"""Functions of the C library, for TVM's back end has no rule for them."""
+_EXTREMES = {tirx.Max: tirx.GT, tirx.Min: tirx.LT}
+_OF_THE_LIBRARY = {f"tirx.{name}": {"float32": f"{name}f", "float64": name} for name in ("fmod", "tanh")}
+"""Functions of the C library: TVM's back end has no rule for fmod, and one for tanh that gives 0 for small numbers."""
 _PIPELINE = "edgetune.reference"
 _FEW_ITERATIONS = 1 << 24
 """Up to this many, unoptimised iterations (2.4 ns more each) take less time than LLVM's optimisation (95 ms)."""
@@ -205,9 +207,19 @@ compilation_pipeline.register_tir_pipeline(_PIPELINE, _pipeline)
 
 
 def _with_defined_results(function: PrimFunc) -> PrimFunc:
-    """`function`, unscheduled, whose divisions, conversions and `fmod` have a result for all operands."""
+    """`function`, unscheduled, whose divisions, conversions and functions have a result for all operands."""
     callbacks = [(kind, _divided) for kind in (*_QUOTIENTS, *_REMAINDERS)]
+    callbacks += [(kind, _chosen) for kind in _EXTREMES]
     return tvm_ffi.structural_map(function, [*callbacks, (tirx.Cast, _converted), (ir.Call, _called)])
+
+
+def _chosen(node: Expr) -> Expr:
+    """The larger or smaller one of two floats; the first where one of both is NaN. TVM takes the second."""
+    dtype = str(node.ty.dtype)
+    if "float" not in dtype:
+        return node
+    a, b = tirx.Var("first", dtype), tirx.Var("second", dtype)
+    return tirx.Let(a, node.a, tirx.Let(b, node.b, tirx.Select(_EXTREMES[type(node)](b, a), b, a)))
 
 
 def _divided(node: Expr) -> Expr:
@@ -245,9 +257,8 @@ def _converted(node: Expr) -> Expr:
 
 def _called(node: Expr) -> Expr:
     dtype = str(node.ty.dtype) if hasattr(node.ty, "dtype") else ""
-    if not isinstance(node.op, ir.Op) or node.op.name != "tirx.fmod" or dtype not in _FMOD:
-        return node
-    return tirx.call_pure_extern(dtype, _FMOD[dtype], *node.args)
+    called = _OF_THE_LIBRARY.get(node.op.name, {}).get(dtype) if isinstance(node.op, ir.Op) else None
+    return node if called is None else tirx.call_pure_extern(dtype, called, *node.args)
 
 
 def _numbers(dtype: str) -> Callable[[int], Expr]:

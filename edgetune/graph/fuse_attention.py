@@ -14,6 +14,7 @@ from tvm import relax, te, tirx, topi
 
 from edgetune.graph.attention import attend, where
 from edgetune.graph.layout.fold_transposes import folded_operand, transposed_product
+from edgetune.graph.nan_operands import maximum, minimum
 from edgetune.graph.rewrite import DefUse, constant, rewrite
 from edgetune.graph.te_call import call_fusable
 from edgetune.graph.tvm_types import Expr, Tensor
@@ -23,8 +24,8 @@ _ELEMENTWISE: dict[str, Callable[..., te.Tensor]] = {
     "relax.subtract": topi.subtract,
     "relax.multiply": topi.multiply,
     "relax.divide": topi.divide,
-    "relax.maximum": topi.maximum,
-    "relax.minimum": topi.minimum,
+    "relax.maximum": maximum,
+    "relax.minimum": minimum,
     "relax.tanh": topi.tanh,
     "relax.where": where,
 }

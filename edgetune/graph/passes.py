@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import tvm
-from tvm import relax
+from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from edgetune.graph.concat_fusion import settle_patterns
@@ -23,6 +23,7 @@ from edgetune.graph.kernel_names import operators_of_functions
 from edgetune.graph.layer_names import nodes_of_calls, pass_marks_on
 from edgetune.graph.layout.channels_last import channels_last
 from edgetune.graph.layout.fold_transposes import fold_input_transposes, fold_transposes
+from edgetune.graph.nan_operands import keeping_nan
 from edgetune.graph.quantised import integer_operators
 from edgetune.graph.resampling import resize_by_tables
 from edgetune.graph.rewrite import DefUse, attributes, constant, rewrite, with_attributes
@@ -93,16 +94,17 @@ def _steps(exchanged: Collection[int], joins_attention: bool) -> Iterator[Step]:
     yield pass_marks_on
     yield fold_constants
     yield relax.transform.CanonicalizeBindings()
-    yield relax.transform.LegalizeOps(skip_ops=["relax.reshape"])
+    yield relax.transform.LegalizeOps(keeping_nan(), skip_ops=["relax.reshape"])
     yield relax.transform.AnnotateTIROpPattern()
     yield relax.transform.FoldConstant()
     yield settle_patterns
 
 
-def _simplify(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> relax.Expr | None:
+def _simplify(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
     """Operators that move no data become reshapes, nested reshapes become one, and x / constant becomes a product.
 
-    The last applies where the bits stay the same, and in erf(x / c), where they hardly matter.
+    The last applies where the bits stay the same, and in erf(x / c), where they hardly matter. log(1 + x) is computed
+    without the rounded sum.
     """
     shape = [int(e) for e in call.ty.shape] if call.ty.shape is not None else None
     if call.op.name in _SHAPE_ONLY and shape is not None:
@@ -114,6 +116,8 @@ def _simplify(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> relax.
         return None if source is None else relax.op.reshape(source.args[0], shape)
     if call.op.name == "relax.divide" and str(call.ty.dtype) == "float32":
         return _exact_reciprocal(call)
+    if call.op.name == "relax.log" and str(call.ty.dtype) in {"float32", "float64"}:
+        return _log1p(call, chains, builder)
     if call.op.name == "relax.erf" and str(call.ty.dtype) == "float32":
         return _erf_of_product(call, chains)
     return None
@@ -142,6 +146,22 @@ def _erf_of_product(call: relax.Call, chains: DefUse) -> relax.Expr | None:
     if not np.all(np.isfinite(inverse) & (np.abs(inverse) >= np.finfo("float32").tiny)):
         return None  # 1 / c is subnormal, infinite or NaN: the result would be less accurate, or wrong
     return relax.op.erf(relax.op.multiply(divided.args[0], relax.const(inverse)))
+
+
+def _log1p(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
+    """log(1 + x) as one function: the rounded sum has nothing of an x that is small beside 1, as in Softplus."""
+    total = chains.call(call.args[0], "relax.add")
+    if total is None or not chains.used_once(call.args[0]):
+        return None
+    for one, other in (total.args, reversed(total.args)):
+        value = constant(one)
+        if value is not None and value.size == 1 and value.item() == 1 and len(one.ty.shape) <= len(other.ty.shape):
+            return builder.call_te(_logarithms, other, primfunc_name_hint="log1p")
+    return None
+
+
+def _logarithms(x: te.Tensor) -> te.Tensor:
+    return te.compute(x.shape, lambda *i: tirx.log1p(x(*i)), name="log1p")
 
 
 def _clamp_indices(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> relax.Expr | None:

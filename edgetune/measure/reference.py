@@ -26,7 +26,7 @@ from edgetune.graph.accuracy import Tolerance
 from edgetune.graph.program import Param
 from edgetune.ipc.child_process import die_with_parent
 from edgetune.measure.jobs import Case, ReferenceJob
-from edgetune.schedule.kernel_spec import KernelSpec
+from edgetune.schedule.kernel_spec import KernelSpec, function_of
 
 if TYPE_CHECKING:
     from edgetune.graph.evaluate import ReferenceFunction
@@ -95,11 +95,9 @@ def make_case(spec: KernelSpec, folder: Path, job: ReferenceJob) -> Case:
     `job.constants` replaces random weights. If the kernel traps, or more than a tenth of its outputs are not finite,
     new inputs are drawn, all positive.
     """
-    import tvm
-
     from edgetune.graph.evaluate import ReferenceFunction
 
-    function = tvm.ir.load_json(spec.function_json)
+    function = function_of(spec)
     text = str(function.script())
     build = ReferenceFunction(function)
     folder.mkdir(parents=True, exist_ok=True)

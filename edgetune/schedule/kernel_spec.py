@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from edgetune.graph.program import Kernel, Param
+
+if TYPE_CHECKING:
+    import tvm
 
 
 @dataclass(frozen=True)
@@ -35,3 +39,13 @@ def kernel_spec(kernel: Kernel, scratch_limit: int) -> KernelSpec:
         params=kernel.params,
         scratch_limit=scratch_limit,
     )
+
+
+def function_of(spec: KernelSpec) -> tvm.tirx.PrimFunc:
+    """The unscheduled function that `spec` describes."""
+    import tvm
+
+    from edgetune.graph.nan_extrema import register_nan_extrema
+
+    register_nan_extrema()
+    return tvm.ir.load_json(spec.function_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from edgetune.schedule.kernel_spec import KernelSpec
+from edgetune.schedule.kernel_spec import KernelSpec, function_of
 from edgetune.target.target import Target
 
 if TYPE_CHECKING:
@@ -75,6 +75,4 @@ def _least_cycles(spec: KernelSpec, algorithm: str, target: Target) -> float:
 
 @lru_cache(maxsize=256)
 def _function(spec: KernelSpec) -> tvm.tirx.PrimFunc:
-    import tvm
-
-    return tvm.ir.load_json(spec.function_json)
+    return function_of(spec)

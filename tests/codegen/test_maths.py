@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.compile_cache import compiled
 _MAIN = """
 #include <stdio.h>
 int main(int count, char **names) {
+  START
   static float x[4096], y[4096];
   FILE *in = fopen(names[1], "rb"), *out = fopen(names[2], "wb");
   size_t read = 0;
@@ -29,6 +31,11 @@ int main(int count, char **names) {
   return !in || !out || fclose(in) || fclose(out);
 }
 """
+
+# The caller's mode: subnormal operands and results are zero, as under -ffast-math, in which a program may be linked.
+_FLUSHING = "__builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 0x8040);"
+_SMALLEST = 2.0**-126  # normal number
+_TAILED = ("exp", "log1p", "tanh", "sigmoid", "erf")
 
 # Of a build that is not ours, which has none of the flags that take it back.
 _FREEING = "-ffast-math"
@@ -54,6 +61,7 @@ def _exact(name: str, x: np.ndarray) -> np.ndarray:
         functions: dict[str, Any] = {
             "exp": np.exp,
             "log": np.log,
+            "log1p": np.log1p,
             "tanh": np.tanh,
             "sin": np.sin,
             "cos": np.cos,
@@ -63,11 +71,21 @@ def _exact(name: str, x: np.ndarray) -> np.ndarray:
 
 
 def _computed(
-    target: Target, width: int, x: np.ndarray, folder: Path, extra: Sequence[str], linked: Sequence[str] = ()
+    target: Target,
+    width: int,
+    x: np.ndarray,
+    folder: Path,
+    extra: Sequence[str],
+    linked: Sequence[str] = (),
+    *,
+    names: Sequence[str] = tuple(sorted(ULP_BOUND)),
+    start: str = "",
 ) -> dict[str, np.ndarray]:
-    """What the functions give for `x`; `extra` are flags of the compilation, `linked` of the linking."""
+    """What the functions give for `x`; `extra` are flags of the compilation, `linked` of the linking.
+
+    `start` are the first statements of the program.
+    """
     kind = "f32" if width == 1 else f"f32x{width}"
-    names = sorted(ULP_BOUND)
     needs = [f"{name}:{kind}" for name in names] + ([f"type:{kind}u"] if width > 1 else [])
     calls = []
     for name in names:
@@ -79,7 +97,7 @@ def _computed(
             calls.append(f"for (int i = 0; i < 4096; i += {width}) {{ {body} }}")
         calls.append("fwrite(y, 4, 4096, out);")
     preamble = render_preamble(needs, target, "test")
-    text = "#include <stdint.h>\n" + preamble + _MAIN.replace("CALLS", "\n    ".join(calls))
+    text = "#include <stdint.h>\n" + preamble + _MAIN.replace("CALLS", "\n    ".join(calls)).replace("START", start)
     compiler = target.compiler.cc
     flags = flags_for(target, compiler)
     if _FREEING in extra:
@@ -93,16 +111,19 @@ def _computed(
     return {name: blocks[:, number].reshape(-1) for number, name in enumerate(names)}
 
 
-def _largest_error(name: str, x: np.ndarray, y: np.ndarray, *, flushes: bool) -> float:
-    exact = _exact(name, x)
+def _largest_error(name: str, x: np.ndarray, y: np.ndarray, *, flushes: bool, exact: np.ndarray | None = None) -> float:
+    """The largest error in ULP of results that are normal numbers; below them, it is at most the smallest of them."""
+    exact = _exact(name, x) if exact is None else exact
     with np.errstate(all="ignore"):
         nearest = exact.astype(np.float32)
-        smallest = 0.0 if name == "exp" and not flushes else 2.0**-126  # a row of small exponentials has its sum
+        below = np.abs(exact) < _SMALLEST
+        assert (np.abs(y.astype(np.float64) - exact)[below] <= _SMALLEST).all(), name
+        smallest = 0.0 if name == "exp" and not flushes else _SMALLEST  # a row of small exponentials has its sum
         normal = np.isfinite(nearest) & (np.abs(nearest) >= smallest)
         special = ~np.isfinite(nearest)
         if flushes:
-            normal &= np.abs(x) >= 2.0**-126
-            special &= (np.abs(x) >= 2.0**-126) | (x == 0)
+            normal &= np.abs(x) >= _SMALLEST
+            special &= (np.abs(x) >= _SMALLEST) | (x == 0)
         assert ((y == nearest) | (np.isnan(y) & np.isnan(nearest)))[special].all(), x[special]
         units = np.abs(y.astype(np.float64) - exact) / np.spacing(np.abs(nearest)).astype(np.float64)
     return float(np.where(normal, units, 0).max())
@@ -124,6 +145,55 @@ def test_the_bounds_hold_on_arm(board: str, width: int, tmp_path: Path) -> None:
     found = _computed(load_target(board), width, x, tmp_path, [])
     for name, bound in ULP_BOUND.items():
         assert _largest_error(name, x, found[name], flushes=board == "generic-armv7") <= bound, name
+
+
+@pytest.mark.parametrize("width", [1, 4, 16])
+def test_the_bounds_hold_where_the_caller_flushes_subnormals(width: int, tmp_path: Path) -> None:
+    x = _inputs()
+    found = _computed(wide_target(), width, x, tmp_path, [], names=_TAILED, start=_FLUSHING)
+    for name in _TAILED:
+        assert _largest_error(name, x, found[name], flushes=True) <= ULP_BOUND[name], name
+
+
+def test_small_probabilities_are_right_to_the_last_places(tmp_path: Path) -> None:
+    """A sigmoid that computes 1 - 1 / (1 + e^x), or is clipped at -18, has none of these digits."""
+    x = np.resize(np.array([-18, -40, -80, -87], np.float32), 4096)
+    for width in (1, 16):
+        found = _computed(wide_target(), width, x, tmp_path, [], names=("sigmoid",))["sigmoid"]
+        assert _largest_error("sigmoid", x, found, flushes=False) <= ULP_BOUND["sigmoid"]
+        assert np.allclose(found[2], 1.8048513878454153e-35, rtol=3e-7)
+
+
+@cache
+def _densely() -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Every 9973rd float, and the exact results of functions with tails."""
+    everywhere = np.arange(0, 2**32, 9973, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    values = everywhere[~np.isnan(everywhere)]
+    values = np.resize(values, -(-len(values) // 4096) * 4096)
+    return values, {name: _exact(name, values) for name in _TAILED}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("board", "width", "start"),
+    [
+        ("wide", 1, ""),
+        ("wide", 16, ""),
+        ("generic-x86_64", 4, ""),
+        ("generic-x86_64", 8, _FLUSHING),
+        ("generic-armv7", 1, ""),
+        ("generic-armv7", 4, ""),
+    ],
+)
+def test_tails_are_accurate_down_to_the_smallest_normal_number(
+    board: str, width: int, start: str, tmp_path: Path
+) -> None:
+    x, exact = _densely()
+    target = wide_target() if board == "wide" else load_target(board)
+    found = _computed(target, width, x, tmp_path, [], names=_TAILED, start=start)
+    flushes = bool(start) or board == "generic-armv7"
+    for name in _TAILED:
+        assert _largest_error(name, x, found[name], flushes=flushes, exact=exact[name]) <= ULP_BOUND[name], name
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from edgetune.codegen.polynomials import ULP_BOUND
 from edgetune.errors import EdgetuneError
 from edgetune.target.gpu import GpuCompilers, GpuTarget
 from edgetune.target.target import Compiler, Target
@@ -40,6 +41,12 @@ def gpu_keys() -> str:
     return _table(GpuTarget, GpuCompilers)
 
 
+def polynomial_bounds() -> str:
+    """Return the first table of docs/accuracy.md."""
+    lines = ["| function | largest error |", "|---|---|"]
+    return "\n".join([*lines, *(f"| `{name}` | {bound:g} ULP |" for name, bound in ULP_BOUND.items())])
+
+
 def _table(target: type[BaseModel], compiler: type[BaseModel]) -> str:
     lines = ["| key | needed | meaning |", "|---|---|---|"]
     for prefix, model in (("", target), ("compiler.", compiler)):
@@ -62,3 +69,7 @@ def test_every_key_of_a_target_is_in_its_table() -> None:
     text = (DOCS / "targets.md").read_text(encoding="utf-8")
     assert target_keys() in text
     assert gpu_keys() in text
+
+
+def test_every_polynomial_has_its_bound_in_the_table() -> None:
+    assert polynomial_bounds() in (DOCS / "accuracy.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ They write plain elementwise operators, so that layouts pass through and fusion 
 
 from edgetune.frontend.onnx.converters.accumulate_fp32 import Elu, MatMul, Selu
 from edgetune.frontend.onnx.converters.conversion import Cast
-from edgetune.frontend.onnx.converters.elementwise import Clip, Dropout, Max, Mean, Min, Sum
+from edgetune.frontend.onnx.converters.elementwise import Clip, Dropout, Max, Mean, Min, Sum, ThresholdedRelu
 from edgetune.frontend.onnx.converters.normalisation import LRN, BatchNormalization
 from edgetune.frontend.onnx.converters.pooling import AveragePool, LpPool, MaxPool
 from edgetune.frontend.onnx.converters.positions import ArgMax, ArgMin
@@ -59,6 +59,7 @@ OWN_CONVERTERS: dict[str, type] = {
             Selu,
             Sum,
             TensorScatter,
+            ThresholdedRelu,
             TopK,
         ),
     )

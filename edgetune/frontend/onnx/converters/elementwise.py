@@ -44,6 +44,16 @@ def _clip(x: relax.Expr, low: relax.Expr | None, high: relax.Expr | None) -> rel
     return x if high is None else relax.op.minimum(x, high)
 
 
+class ThresholdedRelu(tvm_onnx.OnnxOpConverter):
+    """x where it is above alpha, 0 elsewhere, also for NaN and minus infinity, of which TVM makes NaN."""
+
+    @classmethod
+    def _impl_v10(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any) -> relax.Expr:
+        x, dtype = inputs[0], str(inputs[0].ty.dtype)
+        above = relax.op.greater(x, relax.const(float(attr.get("alpha", 1.0)), dtype))
+        return relax.op.where(above, x, relax.const(0.0, dtype))
+
+
 class Dropout(tvm_onnx.Dropout):
     """Inference: the identity; the mask, if requested, is all true."""
 
