@@ -71,14 +71,19 @@ class Values:
         for buffer, spec in zip(program.input_buffers(), program.inputs, strict=True):
             self._arrays[buffer.id] = feed[spec.name].reshape(-1)
 
-    def computed(self, call: Call, function: ReferenceFunction) -> list[np.ndarray]:
-        """What `function`, the kernel of `call`, computes of the present values: flat, for each output."""
+    def computed(
+        self, call: Call, function: ReferenceFunction, moved: Callable[[np.ndarray], np.ndarray] = lambda array: array
+    ) -> list[np.ndarray]:
+        """What `function`, the kernel of `call`, computes of the present values: flat, for each output.
+
+        It reads what `moved` makes of its inputs and constants.
+        """
         params, reads = self._program.kernels[call.kernel].params, []
         for number, param in self._numbered(call, outputs=False):
             array = np.zeros(prod(param.shape), param.dtype)
             first = self._first(call, number)
             array[param.elements] = self._arrays[call.arguments[number]][first + param.elements]
-            reads.append(array.reshape(param.shape))
+            reads.append(moved(array).reshape(param.shape))
         written = [param for param in params if param.role == "output"]
         results = function.run(reads, [(param.shape, param.dtype) for param in written])
         return [result.reshape(-1)[param.elements] for result, param in zip(results, written, strict=True)]

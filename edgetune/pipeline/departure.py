@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -29,6 +30,8 @@ from edgetune.target.preferences import Precision
 from edgetune.verify.layers import LayerError, LayersRun
 from edgetune.verify.verify import VerifyReport
 
+_MOVES, _UNITS, _MARGIN = 3, 4.0, 4.0
+"""Runs with moved inputs, by how many units in the last place, and how often the largest effect of them is allowed."""
 REPORT_IT = "no other schedule changes that: please report it with the model"
 
 
@@ -45,16 +48,51 @@ def layer_errors(program: Program, labels: Sequence[str], case: Golden, run: Lay
         alone = found.computed(call, built[call.kernel])
         whole = right.computed(call, built[call.kernel])
         got = [_elements(param, data) for param, data in zip(outputs, written, strict=True)]
-        judged = [
-            _judged(mine, wanted, tolerance_of(param, scripts[call.kernel], wanted))
-            for param, mine, wanted in zip(outputs, got, alone, strict=True)
+        allowed = [
+            tolerance_of(param, scripts[call.kernel], wanted) for param, wanted in zip(outputs, alone, strict=True)
         ]
+        judged = [_judged(*one) for one in zip(got, alone, allowed, strict=True)]
+        if any(one.departs for one in judged):
+            effects = _effects_of_rounding(partial(found.computed, call, built[call.kernel]), alone)
+            wider = [_widened(*one) for one in zip(allowed, effects, strict=True)]
+            judged = [_judged(*one) for one in zip(got, alone, wider, strict=True)]
         worst = max(judged, key=lambda one: (one.departs, one.off))
         passed_on = max(compare(mine, exact, Tolerance()).relative for mine, exact in zip(got, whole, strict=True))
         found.write(call, got)
         right.write(call, whole)
         name = kernels[call.kernel].name
         yield LayerError(index, labels[index], name, worst.off, passed_on, worst.allowed, worst.departs)
+
+
+def _effects_of_rounding(
+    computed: Callable[[Callable[[np.ndarray], np.ndarray]], list[np.ndarray]], alone: Sequence[np.ndarray]
+) -> list[float]:
+    """By how much each output of a kernel moves, at most, where what it reads moves by some units in the last place.
+
+    `computed` is the kernel on inputs that a function has moved, `alone` its outputs where nothing is. A quantised
+    kernel rounds some sums to another step then, and a logarithm of little is far off.
+    """
+    generator = np.random.default_rng(0)
+
+    def moved(array: np.ndarray) -> np.ndarray:
+        if array.dtype.kind != "f":
+            return array
+        units = generator.uniform(-_UNITS, _UNITS, array.shape)
+        return np.asarray(array + units * np.spacing(np.abs(array)), array.dtype)
+
+    effects = [0.0] * len(alone)
+    for _ in range(_MOVES):
+        pairs = zip(computed(moved), alone, strict=True)
+        effects = [
+            max(effect, compare(found, wanted, Tolerance()).absolute)
+            for effect, (found, wanted) in zip(effects, pairs, strict=True)
+        ]
+    return effects
+
+
+def _widened(tolerance: Tolerance, effect: float) -> Tolerance:
+    absolute = _MARGIN * effect
+    return replace(tolerance, absolute=absolute, share=1.0) if tolerance.absolute < absolute < np.inf else tolerance
 
 
 class _Judged(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable
@@ -155,6 +156,29 @@ def test_per_layer_of_a_right_package_on_an_emulator(tmp_path: Path, monkeypatch
     assert report["passed"]
     assert [(layer["index"], layer["departs"]) for layer in report["layers"]] == [(0, False), (1, False), (2, False)]
     assert all(0 <= layer["alone"] <= layer["allowed"] for layer in report["layers"])
+
+
+@pytest.mark.long
+def test_a_layer_that_amplifies_rounding_does_not_depart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sums times 1,000 are angles: one unit in the last place of a sum moves the sine by about 0.0005."""
+    text = """
+    <ir_version: 8, opset_import: ["": 17]>
+    angles (float[1, 64] x) => (float[1, 64] y) <float[64, 64] w> {
+        factor = Constant <value_float = 1000.0> ()
+        sums = MatMul (x, w)
+        angle = Mul (sums, factor)
+        y = Sin (angle)
+    }
+    """
+    model = onnx.parser.parse_model(text.replace("<float[64, 64] w>", ""))
+    weights = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    onnx.save(model, tmp_path / "m.onnx")
+    package, told = written_untested(monkeypatch, tmp_path / "m.onnx"), list[LayerError]()
+    with contextlib.suppress(WrongResult):
+        api.verify(package, None, tmp_path / "m.onnx", per_layer=told.extend)
+    assert [(error.alone > 1e-4, error.departs) for error in told] == [(True, False)]
+    assert told[0].alone < told[0].allowed < 0.1
 
 
 @pytest.mark.long
