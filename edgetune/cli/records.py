@@ -182,11 +182,7 @@ def copy(output: Output, /, source: DatabaseLocation, destination: DatabaseLocat
 
 @command.command("prune")
 @_DB
-@click.option(
-    "--keep-best",
-    type=click.IntRange(min=0),
-    help="Keep only the N fastest per kernel and board.",
-)
+@click.option("--keep-best", type=click.IntRange(min=0), help="Keep only the N fastest per kernel and board.")
 @click.option(
     "--older-codegen/--all-codegen",
     default=True,

@@ -130,8 +130,6 @@ class CContent:
         cpu = with_cpu(target)
         compiler = cpu.compiler
         return {
-            "libraries": "-lm",
-            "language": "as plain C",
             "native_machines": make_words(cpu.isa) if compiler.cross_prefix or cpu.emulator else (),
             "cc": "$(CROSS_COMPILE)gcc" if compiler.cc == f"{compiler.cross_prefix}gcc" else compiler.cc,
             "objects": [f"{name.rsplit('.', 1)[0]}.o" for name in sources],

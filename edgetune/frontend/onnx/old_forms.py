@@ -107,6 +107,10 @@ class _Conversion:
             raise self.refused(node, f"of an opset before {CURRENT} computes its {what} at run time")
         return [int(v) for v in self.constants[name].reshape(-1)]
 
+    def _is_old(self, node: onnx.NodeProto) -> bool:
+        """From opset 7 on, only BatchNormalization has an old form."""
+        return self.version < CURRENT or _is_per_element(node)
+
     def _convert(self, graph: onnx.GraphProto, shaped: onnx.GraphProto | None, outer: Ranks) -> None:
         ranks = outer | (_ranks(shaped) if shaped is not None else {})
         for initializer in graph.initializer:
@@ -119,7 +123,7 @@ class _Conversion:
                 self.constants[node.output[0]] = numpy_helper.to_array(given["value"])
             for nested in _graphs(node):
                 self._convert(nested, inner.pop(0) if inner else None, ranks)
-            rule = _FORMS.get(node.op_type) if is_onnx(node) else None
+            rule = _FORMS.get(node.op_type) if is_onnx(node) and self._is_old(node) else None
             converted += rule(self, node, ranks) if rule is not None else [node]
         del graph.value_info[:]
         kept = [_copied(node) for node in converted]

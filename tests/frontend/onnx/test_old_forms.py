@@ -104,6 +104,10 @@ CASES = {
     "statistics of elements, opset 8": Case(
         8, [node("BatchNormalization", BN, ["y"], spatial=0, epsilon=0.5)], PER_ELEMENT, ELEMENTS
     ),
+    "slopes of the last axis beside it": Case(
+        8, [node("BatchNormalization", BN, ["z"], spatial=0, epsilon=0.5), node("PRelu", ["z", "p"], ["y"])],
+        np.where(PER_ELEMENT > 0, PER_ELEMENT, PER_ELEMENT * ROW[:5]), {**ELEMENTS, "p": ROW[:5].copy()},
+    ),
     "Gemm of a row": Case(
         6, [node("Gemm", ["x", "w", "r"], ["y"], broadcast=1, beta=2.0)], ROWS @ WIDE + 2 * ROW, {"w": WIDE, "r": ROW},
         ROWS,
