@@ -48,6 +48,7 @@ _LOW = 2**32 - 1  # the bits of an entry that hold its index
 _PACKED_BITS = 32
 _DIGIT_BITS = 8
 _DIGITS = 1 << _DIGIT_BITS
+_SEARCHED, _MANY = 32, 128  # elements that are searched at a time, and from how many on
 _MOVED = (("taken", "int64"), ("digit", "int32"), ("free", "int32"))
 
 
@@ -66,6 +67,13 @@ class _Row:
             return ahead
         greater, other = (a, b) if self.largest else (b, a)
         return tirx.any(ahead, tirx.all(tirx.isnan(greater), tirx.Not(tirx.isnan(other))))
+
+    def may_be_ahead(self, a: Expr, b: Expr) -> Expr:
+        """Not 0 where `a` is ahead of `b`, and seldom where it is not: without branches, so that it has lanes."""
+        ahead = tirx.Cast("int32", a > b if self.largest else a < b)
+        if self.dtype.kind != "f":
+            return ahead
+        return tirx.bitwise_or(ahead, tirx.Cast("int32", tirx.isnan(a if self.largest else b)))
 
 
 class _Packed(_Row):
@@ -209,13 +217,16 @@ def top_k(shape: tuple[int, int, int], dtype: str, count: int, *, largest: bool)
         if isinstance(row, _Packed) and is_distributed(extent, count):
             return _distributed_row(row, extent, count, own, result)
         finished = loop("done", count, lambda place: result(place, own.entry(place)))
-        return sequence(_sorted_row(_Heap(own, row), row, extent, count), finished)
+        return sequence(_sorted_row(_Heap(own, row), row, extent, count, adjacent=inner == 1), finished)
 
     return written_function([x, values, indices], nest([("row", outer), ("column", inner)], of_row, (True, True)))
 
 
-def _sorted_row(heap: _Heap, row: _Packed | _Indirect, extent: int, count: int) -> Stmt:
-    """Make a heap of the first `count` of `extent` elements, put those ahead of its root into it, and sort it."""
+def _sorted_row(heap: _Heap, row: _Packed | _Indirect, extent: int, count: int, *, adjacent: bool) -> Stmt:
+    """Make a heap of the first `count` of `extent` elements, put those ahead of its root into it, and sort it.
+
+    Where elements are `adjacent`, a few at a time are searched for one that may be ahead.
+    """
     root, size = integer(0), integer(count)
     limit = Variable("limit", str(row.dtype))
     seen = limit.set(row.value(tirx.Cast("int32", row.index(heap.entry(root)))))
@@ -233,14 +244,31 @@ def _sorted_row(heap: _Heap, row: _Packed | _Indirect, extent: int, count: int) 
         last = integer(count - 1) - j
         return sequence(heap.hold(heap.entry(last)), heap.put(last, heap.entry(root)), heap.sink(root, last))
 
+    def searched(number: Expr) -> Stmt:
+        begin = number * integer(_SEARCHED)
+        whole = tirx.min(begin + size, integer(extent - _SEARCHED))  # the last few begin where all are in the row
+
+        def test(j: Expr) -> Stmt:
+            return some.set(tirx.bitwise_or(some.value, row.may_be_ahead(row.value(whole + j), limit.value)))
+
+        def take(j: Expr) -> Stmt:
+            inside = begin + j < integer(extent - count)
+            return replace(begin + j) if not rest % _SEARCHED else tirx.IfThenElse(inside, replace(begin + j), None)
+
+        found = tirx.IfThenElse(some.value > integer(0), loop("next", _SEARCHED, take), None)
+        return sequence(some.set(integer(0)), loop("tested", _SEARCHED, test), found)
+
+    rest, some = extent - count, Variable("some")
     steps = [loop("first", count, lambda j: heap.put(j, row.entry(j)))]
     if count > 1:
         steps.append(loop("arranged", count // 2, arrange))
-    if extent > count:
-        steps += [seen, loop("next", extent - count, replace)]
+    if rest >= _MANY and adjacent:
+        steps += [seen, loop("searched", -(-rest // _SEARCHED), searched)]
+    elif rest:
+        steps += [seen, loop("next", rest, replace)]
     if count > 1:
         steps.append(loop("retired", count - 1, retire))
-    return using([*heap.variables, limit], *steps)
+    return using([*heap.variables, limit, some], *steps)
 
 
 def is_distributed(extent: int, count: int) -> bool:
