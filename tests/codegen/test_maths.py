@@ -179,8 +179,7 @@ def _densely() -> tuple[np.ndarray, dict[str, np.ndarray]]:
     [
         ("wide", 1, ""),
         ("wide", 16, ""),
-        ("generic-x86_64", 4, ""),
-        ("generic-x86_64", 8, _FLUSHING),
+        pytest.param("generic-x86_64", 8, _FLUSHING, id="generic-x86_64-8-flushing"),
         ("generic-armv7", 1, ""),
         ("generic-armv7", 4, ""),
     ],

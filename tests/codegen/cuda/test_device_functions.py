@@ -36,6 +36,7 @@ _SMALLEST = 2.0**-126
 _BOUND = 4  # ULP
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("start", ["", _FLUSHING], ids=["subnormal", "flushed"])
 def test_tails_and_nan_are_those_of_the_table(start: str, tmp_path: Path) -> None:
     text = _MAIN.replace("PREAMBLE", render_device_preamble(["sigmoid:f32", "maximum:f32", "minimum:f32"], "check"))

@@ -85,7 +85,9 @@ def _wanted(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> np.ndarr
     return found
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * ("side by side" in name)) for name in CASES]
+)
 def test_references_have_nan_where_onnx_runtime_has_it(name: str) -> None:
     proto, feeds = _model(CASES[name], np.float32)
     (found,) = evaluate_program(program_of(proto), [feeds])
@@ -120,6 +122,7 @@ def test_threads_of_a_gpu_find_the_place_that_onnx_runtime_finds(tmp_path: Path)
     assert run(check, tmp_path) == 0
 
 
+@pytest.mark.long
 def test_threads_of_a_gpu_share_the_search_for_a_place() -> None:
     """TVM divides only reductions that it knows: it is told of ours."""
     proto, _ = _model(("ArgMax", ["x"], {"axis": 1}), np.float32)
@@ -140,6 +143,7 @@ def test_an_operand_is_computed_once() -> None:
     assert source.definition.count("@sin_") == source.definition.count("@vmaximum_f32x8(") == 1
 
 
+@pytest.mark.long
 def test_a_bound_that_is_a_number_takes_one_instruction() -> None:
     """Relu, Clip and a maximum with a constant keep the plain maximum, whose first operand is the tensor."""
     for name in ("relu", "clip", "max after a constant", "min after a constant"):

@@ -86,6 +86,7 @@ def test_small_probabilities_of_a_softmax_are_right(board: str, tmp_path: Path) 
     assert (units <= 4 + below).all()
 
 
+@pytest.mark.long
 def test_a_logarithm_of_one_more_is_one_function() -> None:
     """As in a softplus that an exporter wrote out."""
     nodes = [helper.make_node("Exp", ["x"], ["e"])]
