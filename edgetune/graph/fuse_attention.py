@@ -36,8 +36,6 @@ _SAME_SHAPE = frozenset(
         *("sigmoid", "sin", "sqrt", "square", "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu", "nn.relu", "nn.silu"),
     )
 )  # also elementwise: fusion may find these between attention and an operator that broadcasts
-_MOST_LANES = 16
-_GOOD_TILE = range(4, 17)
 
 
 @dataclass(frozen=True)
@@ -53,9 +51,8 @@ def fuse_attention(module: tvm.IRModule) -> tvm.IRModule:
     """Rewrites matmul(softmax(f(matmul(q, k))), v), transposed or not, to one kernel.
 
     Applies if f is elementwise (scale, mask, bias) or absent, the softmax runs over the keys, no intermediate value has
-    another reader, all tensors are float32 of one rank, and the axes make whole vectors and good tiles. Without such
-    axes separate kernels are faster, because they have overlapped tails. Elementwise operators after it become part of
-    the kernel, unless they broadcast the result: it would be computed again for each copy, and no schedule fits that.
+    another reader, and all tensors are float32 of one rank. Elementwise operators after it become part of the kernel,
+    unless they broadcast the result: it would be computed again for each copy, and no schedule fits that.
     """
     return rewrite(rewrite(module, _transposed_attention), _attention)
 
@@ -85,11 +82,7 @@ def _fused(
     if found is None:
         return None
     scores, steps = found
-    if (
-        not _at_run_time(scores, rank)
-        or _shape(product)[:-2] != _shape(scores)[:-2]
-        or not _is_worthwhile(scores, product)
-    ):
+    if not _at_run_time(scores, rank) or _shape(product)[:-2] != _shape(scores)[:-2]:
         return None
     operands = [folded_operand(operand, chains) for operand in (*scores.args, product.args[1])]
     orders = [order or list(range(rank)) for _, order in operands]
@@ -123,13 +116,6 @@ def _at_run_time(product: relax.Call, rank: int) -> bool:
         constant(operand) is None and len(operand.ty.shape) == rank and str(operand.ty.dtype) == "float32"
         for operand in product.args
     )
-
-
-def _is_worthwhile(scores: relax.Call, product: relax.Call) -> bool:
-    """Whether keys and width are whole vectors of any target or fractions of one, and queries divide into tiles."""
-    queries, keys = _shape(scores)[-2:]
-    whole = all(extent % _MOST_LANES == 0 or _MOST_LANES % extent == 0 for extent in (keys, _shape(product)[-1]))
-    return whole and (queries < _GOOD_TILE.stop or any(queries % rows == 0 for rows in _GOOD_TILE))
 
 
 def _steps(value: relax.Expr, shape: list[int], chains: DefUse) -> tuple[relax.Call, list[_Step]] | None:

@@ -18,20 +18,21 @@ from edgetune.schedule.algorithms.schedule_text import DIRECT, PEELED, TILES, VE
 from edgetune.schedule.default_schedule import (
     Guess,
     default_guess,
-    guess,
+    guess_within,
     has_empty_tensor,
     is_factored_cheaper,
     ranked_variants,
 )
-from edgetune.schedule.default_sizes import tile_sizes
+from edgetune.schedule.default_sizes import cheapest_products, tile_sizes
 from edgetune.schedule.rules.derivation import cycles_of_reductions, has_blocks
+from edgetune.schedule.sketches.attention_rows import AttentionRows
 from edgetune.schedule.sketches.block_analysis import BlockStage, analyse_blocks, expressions, stores
 from edgetune.schedule.sketches.clipped_rows import has_clipped_rows
 from edgetune.schedule.sketches.inlining import is_costly
 from edgetune.schedule.sketches.lane_loads import calls_function
 from edgetune.schedule.sketches.spaces import core_of, rows_of, stages_of, tile_of
 from edgetune.schedule.sketches.variants import Variant
-from edgetune.schedule.tile_costs import cheapest
+from edgetune.schedule.tile_costs import cheapest, divisors
 from edgetune.target.target import Target
 
 _GAIN = 0.92
@@ -54,6 +55,8 @@ def algorithms_of(function: PrimFunc, allowed: Collection[str], target: Target) 
 
 def form_for_odd_extents(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:
     """The algorithm for extents that no vector divides: overlapping vectors or tiles, else peeled reductions."""
+    if (rows := rows_of(function, target)) is not None:
+        return _form_of_attention(function, rows, allowed, target)
     found = overlapped_tail_algorithm(function, allowed, target)
     spatial = function if found is None else found.function
     if found is not None and is_factored_cheaper(function, target, spatial):
@@ -66,10 +69,37 @@ def form_for_odd_extents(function: PrimFunc, allowed: Collection[str], target: T
     return peeled if _cycles(peeled.function, target) < _GAIN * _cycles(spatial, target) else found
 
 
+def _form_of_attention(
+    function: PrimFunc, rows: AttentionRows, allowed: Collection[str], target: Target
+) -> Algorithm | None:
+    """Whole vectors of keys and columns as wide as the target's, and whole tiles of queries that should be faster."""
+    if has_empty_tensor(function):
+        return None
+    names = (name for name in VECTORS if name in allowed and size_of(name) <= target.vector_bits)
+    vectors = next(iter(algorithms_among(function, names)), None)
+    rows = rows if vectors is None else rows_of(vectors.function, target) or rows
+    costs = {DIRECT: _cycles_of_attention(rows, target, divisors(rows.queries, target.vector_registers))}
+    for name in TILES:
+        if (size := size_of(name)) < rows.queries and rows.queries % size:
+            repeated = -(-rows.queries // size) * size / rows.queries
+            costs[name] = _cycles_of_attention(rows, target, divisors(size, size)) * repeated
+    tiles = min(costs, key=lambda name: costs[name])
+    forms = [] if vectors is None else [vectors.name]
+    if costs[tiles] < _GAIN * costs[DIRECT]:
+        forms = [*(f"{name}+{tiles}" for name in forms), *([] if forms else [tiles]), *forms]
+    return next(algorithms_among(function, (name for name in forms if name in allowed)), None)
+
+
+def _cycles_of_attention(rows: AttentionRows, target: Target, queries: Collection[int]) -> float:
+    """Predicted cycles of both products for one query of one head, in tiles of one of these numbers of `queries`."""
+    (scores, _), (mixed, _) = cheapest_products(rows, target, queries)
+    return scores * rows.keys / rows.key_lanes * rows.depth + mixed * rows.columns / rows.column_lanes * rows.keys
+
+
 def _peeled_reductions(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:
-    """The function with its reductions in whole vectors of the target and a rest; None for attention."""
+    """The function with its reductions in whole vectors of the target and a rest."""
     name = next((name for name in PEELED if name in allowed and size_of(name) <= target.vector_bits), None)
-    if name is None or has_empty_tensor(function) or rows_of(function, target) is not None:
+    if name is None or has_empty_tensor(function):
         return None
     return next(algorithms_among(function, [name]), None)
 
@@ -155,6 +185,13 @@ def _costs(function: PrimFunc, names: Collection[str], target: Target) -> tuple[
 
 def times_faster(function: PrimFunc, name: str, target: Target) -> float:
     """Predicted speed on one thread of the form for odd extents called `name`, relative to the direct algorithm."""
+    if (rows := rows_of(function, target)) is not None:
+        stretched = rows_of(algorithm_named(function, name).function, target) or rows
+        plain, whole = (
+            _cycles_of_attention(one, target, divisors(one.query_tile, target.vector_registers)) * one.queries
+            for one in (rows, stretched)
+        )
+        return plain / whole
     if name in PEELED:
         return _cycles(function, target) / _cycles(algorithm_named(function, name).function, target)
     if name in TILES:
@@ -189,7 +226,7 @@ def guessed_schedule(
     are faster.
     """
     algorithm = form_for_odd_extents(function, allowed, target)
-    found = None if algorithm is None else guess(algorithm.function, target, scratch_limit, streamed=streamed)
+    found = None if algorithm is None else guess_within(algorithm.function, target, scratch_limit, streamed=streamed)
     if algorithm is None or found is None:
         return default_guess(direct_algorithm(function).function, target, scratch_limit, streamed=streamed)
     return replace(found, trace=schedule_text(algorithm.name, found.trace))

@@ -118,6 +118,12 @@ def guess(function: PrimFunc, target: Target, scratch_limit: int = 0, *, streame
     return next(guesses(function, target, scratch_limit, streamed=streamed), None)
 
 
+def guess_within(function: PrimFunc, target: Target, scratch_limit: int, *, streamed: bool) -> Guess | None:
+    """The same, and for attention the schedule with the least scratch where none fits within the limit."""
+    found = guess(function, target, scratch_limit, streamed=streamed)
+    return found if found is not None or rows_of(function, target) is None else _least_scratch(function, target)
+
+
 def guesses(function: PrimFunc, target: Target, scratch_limit: int = 0, *, streamed: bool = False) -> Iterator[Guess]:
     """The formula's best schedule of each structure, most promising first; arguments are as for `default_guess`."""
     if has_empty_tensor(function) or is_written(function):

@@ -13,7 +13,7 @@ queries of one tile are enough for a block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from math import lcm
 
@@ -131,13 +131,9 @@ def rows_note(rows: AttentionRows, sizes: dict[str, int]) -> str:
 
 def _row_sizes(rows: AttentionRows, target: Target, limit: int) -> Iterator[dict[str, int]]:
     """Sizes for tiles of at most `limit` queries: first a block that fits the cache, then the smallest block."""
-    choices = [(1, queries) for queries in divisors(rows.queries, limit)]
-    found = [
-        cheapest(rows.analysis, tile, Variant(("channel", "pixel")), target, choices)[1] for tile in _products(rows)
-    ]
-    if not all(found):
+    scores, mixed = (sizes for _, sizes in cheapest_products(rows, target, divisors(rows.query_tile, limit)))
+    if not scores or not mixed:
         return
-    scores, mixed = found
     sizes = {"score_row": scores["pixel"], "score_vectors": scores["vectors"], "reduction0": scores["reduction0"]}
     sizes |= {"row": mixed["pixel"], "vectors": mixed["vectors"], "reduction1": mixed["reduction0"]}
     least = lcm(scores["pixel"], mixed["pixel"])
@@ -145,6 +141,15 @@ def _row_sizes(rows: AttentionRows, target: Target, limit: int) -> Iterator[dict
     blocks = [block for block in divisors(rows.queries, most) if block % least == 0]
     yield sizes | {"block": max(blocks, default=least)}
     yield sizes | {"block": least}
+
+
+def cheapest_products(
+    rows: AttentionRows, target: Target, queries: Iterable[int]
+) -> tuple[tuple[float, dict[str, int]], ...]:
+    """What `cheapest` says of both products, in tiles of one of these numbers of `queries`."""
+    choices = [(1, number) for number in queries]
+    variant = Variant(("channel", "pixel"))
+    return tuple(cheapest(rows.analysis, tile, variant, target, choices) for tile in _products(rows))
 
 
 def _products(rows: AttentionRows) -> tuple[Tile, Tile]:

@@ -22,6 +22,15 @@ from edgetune.schedule.sketches.tile import lanes_for
 
 MAX_BLOCK = 128  # most queries of a block
 
+KEY_LANES = "edgetune.key_lanes"
+"""Attribute of a function that computes attention: the most keys of a vector."""
+
+COLUMN_LANES = "edgetune.column_lanes"
+"""The same for columns of values."""
+
+QUERY_TILE = "edgetune.query_tile"
+"""The same for queries of a tile, or a multiple of them."""
+
 
 @dataclass(frozen=True)
 class AttentionRows:
@@ -29,6 +38,7 @@ class AttentionRows:
 
     `changes` are the elementwise stages on the scores, `after` those after the result; the last of these writes the
     output. `query` is the output's axis of queries. Keys have vectors of `key_lanes` lanes, columns of `column_lanes`.
+    The queries of a tile should divide `query_tile`.
     """
 
     analysis: BlockAnalysis
@@ -42,6 +52,7 @@ class AttentionRows:
     key_lanes: int
     column_lanes: int
     native_lanes: int
+    query_tile: int
 
 
 def find_rows(analysis: BlockAnalysis, native_lanes: int) -> AttentionRows | None:
@@ -70,9 +81,10 @@ def find_rows(analysis: BlockAnalysis, native_lanes: int) -> AttentionRows | Non
         keys,
         products.reduction_extents[0],
         columns,
-        lanes_for(keys, native_lanes),
-        lanes_for(columns, native_lanes),
+        lanes_for(keys, min(native_lanes, analysis.attribute(KEY_LANES) or native_lanes)),
+        lanes_for(columns, min(native_lanes, analysis.attribute(COLUMN_LANES) or native_lanes)),
         native_lanes,
+        analysis.attribute(QUERY_TILE) or queries,
     )
 
 

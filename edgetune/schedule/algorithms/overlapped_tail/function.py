@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import tvm_ffi
@@ -62,10 +62,12 @@ class Stretching:
 
     `stages` are the reduction and all stages after it. `axes` numbers the spatial axes that become the stretched one:
     one axis, or two adjacent ones, which then become one axis with as many elements as both together; -1 is the last
-    axis of each stage. `weights` maps
-    parameter numbers to the axis of each that is stretched too; `copied` does so for run-time tensors, of which a stage
-    makes a stretched copy. Tensors between stages are stretched; other parameters are accessed at the element of the
-    place. `attributes` are the function attributes that state which sizes keep elements of a block adjacent.
+    axis of each stage. `own_axes` has the stages, by name, whose axes have other numbers; those of reductions, which
+    follow the spatial ones, run over all places of stretched tensors alone. `weights` maps parameter numbers to the
+    axis of each that is stretched too; `copied` does so for run-time tensors, of which a stage makes a stretched copy.
+    Tensors between stages are stretched; other parameters are accessed at the element of the place. The stages `once`
+    are 0 at places whose element a block before has. Stages `later` have elements: they read the first place of each.
+    `attributes` are the function attributes that state which sizes keep elements of a block adjacent.
     """
 
     analysis: BlockAnalysis
@@ -75,6 +77,9 @@ class Stretching:
     weights: Mapping[int, int]
     attributes: Mapping[str, int]
     copied: Mapping[int, int] = field(default_factory=dict)
+    own_axes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    once: Collection[str] = ()
+    later: Sequence[BlockStage] = ()
     _wide: list[tuple[TvmBuffer, TvmBuffer]] = field(
         default_factory=list, init=False
     )  # (original buffer, stretched buffer)
@@ -89,19 +94,25 @@ class Stretching:
             (unstretched.params[number], self._widen(unstretched.params[number], (axis,)), axis)
             for number, axis in self.copied.items()
         ]
-        between = [self._widen(stage.block.writes[0].source, self._axes(stage)) for stage in self.stages[:-1]]
         output = last.block.writes[0].source
-        if last.reduction:  # two blocks share elements of the output, so sums are made in a separate tensor
+        spatial = [stage for stage in self.stages if self._axes(stage)[0] < len(stage.spatial)]
+        inner = [stage for stage in spatial if stage is not last or self.later]
+        between = [self._widen(stage.block.writes[0].source, self._axes(stage)) for stage in inner]
+        if last.reduction and not self.later:  # two blocks share elements of the output, so sums are made in a separate tensor
             between.append(self._widen(output, self._axes(last), f"{last.name}_sums"))
         statements = [
             statement
             for statement in statements_of(root.body)
-            if not any(block_of(statement).same_as(stage.block) for stage in self.stages)
+            if not any(block_of(statement).same_as(stage.block) for stage in (*self.stages, *self.later))
         ]
         statements += [self._copy_of(*copy) for copy in copies]
         statements += [self._nest(stage) for stage in self.stages]
-        if last.reduction:
+        if last.reduction and not self.later:
             statements.append(self._copy(last))
+        later = [stage.block for stage in self.later]
+        statements += [
+            self._at_elements(one) for one in statements_of(root.body) if any(map(block_of(one).same_as, later))
+        ]
         kept = [buffer for buffer in root.alloc_buffers if self._widened(buffer) is None]
         made_of_params = [wide for _, wide, _ in copies]
         block = s_tir.SBlock([], [], [], "root", tirx.SeqStmt(statements), None, [*kept, *made_of_params, *between])
@@ -114,7 +125,8 @@ class Stretching:
         return made
 
     def _axes(self, stage: BlockStage) -> list[int]:
-        return [axis % len(stage.spatial) for axis in self.axes]
+        axes = self.own_axes.get(stage.name, self.axes)
+        return [axis % len(stage.spatial) if axis < 0 else axis for axis in axes]
 
     def _widen(self, buffer: TvmBuffer, axes: Sequence[int], name: str = "") -> TvmBuffer:
         shape = list(buffer.ty.shape)
@@ -140,6 +152,10 @@ class Stretching:
         reads, writes = ([moved.region(region) for region in regions] for regions in (block.reads, block.writes))
         init = None if block.init is None else moved.statement(block.init)
         body = moved.statement(block.body)
+        if stage.name in self.once:
+            first = self.overlap.is_first(moved.place)
+            value = tirx.Select(first, body.value, tirx.const(0, str(body.value.ty.dtype)))
+            body = tirx.BufferStore(body.buffer, value, body.indices)
         return loops_around(stage.name, variables, extents, kinds, s_tir.SBlock([], reads, writes, "", body, init))
 
     def _copy_of(self, source: TvmBuffer, wide: TvmBuffer, axis: int) -> Stmt:
@@ -151,8 +167,29 @@ class Stretching:
         extents, spatial = [int(extent) for extent in wide.shape], [0] * len(variables)  # tirx.IterVar.DataPar
         return loops_around(f"{source.name}{COPIED_COLUMNS}", variables, extents, spatial, block)
 
+    def _at_elements(self, statement: Stmt) -> Stmt:
+        """A statement that reads stretched tensors at the first places of their elements."""
+
+        def at(source: TvmBuffer, indices: Sequence[Expr]) -> tuple[TvmBuffer, list[Expr]]:
+            wide, last = self._widened(source), len(indices) - 1
+            if wide is None:
+                return source, list(indices)
+            return wide, [self.overlap.first_place_of(i) if n == last else i for n, i in enumerate(indices)]
+
+        def load(node: BufferLoad) -> BufferLoad:
+            return tirx.BufferLoad(*at(node.source, node.indices))
+
+        def region(node: Node) -> Node:
+            source, places = at(node.source, [item.min for item in node.region])
+            extents = [item.extent for item in node.region]
+            ranges = [ir.Range.from_min_extent(one, extent) for one, extent in zip(places, extents, strict=True)]
+            return tirx.BufferRegion(source, ranges)
+
+        return tvm_ffi.structural_map(statement, [(ir.TensorLoad, load), (ir.TensorRegion, region)])
+
     def _replaced(self, stage: BlockStage) -> list[IterVar]:
-        return [stage.spatial[axis] for axis in self.axes]
+        axes = (*stage.spatial, *stage.reduction)
+        return [axes[axis] for axis in self._axes(stage)]
 
     def _copy(self, stage: BlockStage) -> Stmt:
         """Copy the stretched sums of `stage` to its original output."""

@@ -44,6 +44,18 @@ class Overlap:
         """The group of a place, as an expression."""
         return tirx.floordiv(place, self._constant(self.stretched_width, place))
 
+    def is_first(self, place: Expr) -> Expr:
+        """Whether no block before has the element at a place of the one group, as an expression."""
+        start = tirx.floordiv(place, self._constant(self.block, place)) * self._constant(self.block, place)
+        last = self._constant(self.width - self.block, place)
+        return tirx.floormod(place, self._constant(self.block, place)) >= start - tirx.min(start, last)
+
+    def first_place_of(self, element: Expr) -> Expr:
+        """The first place of an element of the one group, as an expression."""
+        repeated = self._constant(self.stretched_width - self.width, element)
+        whole = self._constant(self.stretched_width - self.block, element)
+        return element + tirx.Select(element >= whole, repeated, self._constant(0, element))
+
     def elements(self) -> np.ndarray:
         """The elements at all places, in order."""
         place = np.arange(self.extent)

@@ -15,6 +15,7 @@ import numpy as np
 from edgetune.graph.long_sums import split_all_long_sums
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.algorithm import Algorithm
+from edgetune.schedule.algorithms.overlapped_tail.attention import attention_rows, whole_attention_algorithm
 from edgetune.schedule.algorithms.overlapped_tail.function import Stretching, reads_in_step, weight_axis
 from edgetune.schedule.algorithms.overlapped_tail.overlap import Overlap
 from edgetune.schedule.algorithms.schedule_text import size_of
@@ -43,6 +44,8 @@ def whole_tiles_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     Pixels are those of a row, or of all rows if these are adjacent in every tensor that the kernel reads and writes, or
     the rows of a matrix. None if there are fewer pixels than a tile has, or whole tiles already.
     """
+    if attention_rows(function) is not None:
+        return whole_attention_algorithm(function, name)
     analysis = analyse_blocks(function)
     tile = find_tile(analysis, _ANY_LANES) if analysis is not None else None
     if analysis is None or tile is None or tile.overlaps or not (axes := pixel_axes(tile)):
@@ -56,6 +59,8 @@ def whole_tiles_of_vectors_algorithm(function: PrimFunc, name: str) -> Algorithm
 
     None if the function does not have one of the two algorithms.
     """
+    if attention_rows(function) is not None:
+        return whole_attention_algorithm(function, name)
     vectors, _, tiles = name.partition("+")
     first = whole_vectors_algorithm(function, vectors)
     analysis = analyse_blocks(first.function) if first is not None else None
@@ -87,6 +92,8 @@ def whole_vectors_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
 
     None if channels are whole vectors already, or are fewer than one vector.
     """
+    if attention_rows(function) is not None:
+        return whole_attention_algorithm(function, name)
     analysis = analyse_blocks(function)
     lanes = size_of(name) // widest_element_bits(function)
     if analysis is None or lanes == 1:
