@@ -31,11 +31,15 @@ def attend(
     orders: Sequence[Sequence[int]],
     change: Callable[[te.Tensor], te.Tensor],
     axes: Sequence[int],
+    empty: Sequence[te.Tensor] = (),
+    *,
+    defined: bool = False,
 ) -> te.Tensor:
     """transpose(softmax(change(q @ k)) @ v, axes), where q, k and v are first transposed by their axes in `orders`.
 
     After that, q is (.., queries, depth), k (.., depth, keys) and v (.., keys, width). Batch axes of extent 1
-    broadcast.
+    broadcast. The result is 0 for queries where one of the conditions `empty`, which broadcast to (.., queries, 1),
+    holds, and where it is `defined` also for queries whose softmax is not, such as one whose scores are all -infinity.
     """
     rank = len(axes)
     changed = change(matmul(q, k, orders[0], orders[1], list(range(rank)), PRODUCTS))
@@ -46,7 +50,17 @@ def attend(
     powers = te.compute(x.shape, lambda *i: te.exp(x(*i) - largest(*i[:-1])), name=POWERS)
     totals = te.compute(rows, lambda *i: te.sum(powers(*i, m), axis=m), name=TOTALS)
     mixed = matmul(powers, v, list(range(rank)), orders[2], axes, MIXED)
-    return te.compute(mixed.shape, lambda *i: mixed(*i) / totals(*transposed(i, axes)[:-1]), name=RESULT)
+
+    def share(*index: Var) -> Expr:
+        place = transposed(index, axes)
+        total, zero = totals(*place[:-1]), tirx.const(0.0, "float32")
+        value = mixed(*index) / total
+        value = tirx.Select(total > zero, value, zero) if defined else value
+        for condition in empty:
+            value = tirx.Select(_at(condition, place), zero, value)
+        return value
+
+    return te.compute(mixed.shape, share, name=RESULT)
 
 
 def where(condition: te.Tensor, chosen: Tensor | Expr, other: Tensor | Expr) -> te.Tensor:
@@ -55,16 +69,18 @@ def where(condition: te.Tensor, chosen: Tensor | Expr, other: Tensor | Expr) -> 
     rank = max(len(tensor.shape) for tensor in tensors)
     padded = [[1] * (rank - len(tensor.shape)) + [int(extent) for extent in tensor.shape] for tensor in tensors]
 
-    def at(operand: Tensor | Expr, index: Sequence[Var]) -> Expr:
-        if not isinstance(operand, te.Tensor):
-            return operand
-        own = index[rank - len(operand.shape) :]
-        return operand(*(0 if int(extent) == 1 else i for i, extent in zip(own, operand.shape, strict=True)))
-
     def element(*index: Var) -> Expr:
-        return tirx.Select(at(condition, index), at(chosen, index), at(other, index))
+        return tirx.Select(_at(condition, index), _at(chosen, index), _at(other, index))
 
     return te.compute([max(extents) for extents in zip(*padded, strict=True)], element, name="T_where")
+
+
+def _at(operand: Tensor | Expr, index: Sequence[Var]) -> Expr:
+    """The element of a tensor that broadcasts to more axes; anything else is a literal."""
+    if not isinstance(operand, te.Tensor):
+        return operand
+    own = index[len(index) - len(operand.shape) :]
+    return operand(*(0 if int(extent) == 1 else i for i, extent in zip(own, operand.shape, strict=True)))
 
 
 def least_scratch(function: PrimFunc) -> int:

@@ -37,6 +37,8 @@ _OF_THE_RESULT = frozenset({"relax.expand_dims", "relax.stack", "relax.one_hot"}
 """Operators whose axes are those of their result; those of others are axes of their first operand."""
 _ALONG_AXIS = frozenset({"relax.gather_elements", "relax.scatter_elements"})
 _BY_COORDINATES = frozenset({"relax.gather_nd", "relax.scatter_nd"})
+_UNCHANGED = frozenset({"relax.astype", "relax.broadcast_to"})
+"""Operators that return their operand where it has their type already."""
 _SHAPE_ONLY = frozenset({"relax.flatten", "relax.squeeze", "relax.expand_dims"})
 
 
@@ -114,6 +116,8 @@ def _simplify(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> 
             return call.args[0]  # remains of two transposes that cancel each other
         source = chains.call(call.args[0], "relax.reshape")
         return None if source is None else relax.op.reshape(source.args[0], shape)
+    if call.op.name in _UNCHANGED and chains.computed(call.args[0]) and _type(call) == _type(call.args[0]):
+        return call.args[0]
     if call.op.name == "relax.divide" and str(call.ty.dtype) == "float32":
         return _exact_reciprocal(call)
     if call.op.name == "relax.log" and str(call.ty.dtype) in {"float32", "float64"}:
@@ -121,6 +125,10 @@ def _simplify(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> 
     if call.op.name == "relax.erf" and str(call.ty.dtype) == "float32":
         return _erf_of_product(call, chains)
     return None
+
+
+def _type(value: relax.Expr) -> tuple[list[int], str]:
+    return [int(extent) for extent in value.ty.shape], str(value.ty.dtype)
 
 
 def _exact_reciprocal(call: relax.Call) -> relax.Expr | None:

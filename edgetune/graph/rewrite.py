@@ -68,7 +68,11 @@ class DefUse:
 
     def used_once(self, expr: relax.Expr) -> bool:
         """Whether `expr` has no other reader."""
-        return not isinstance(expr, relax.Var) or self._uses[expr] == 1
+        return self.read_by(expr, 1)
+
+    def read_by(self, expr: relax.Expr, readers: int) -> bool:
+        """Whether `expr` has this many readers, or is no value of the function."""
+        return not isinstance(expr, relax.Var) or self._uses[expr] == readers
 
 
 _MOST_ROUNDS = 200

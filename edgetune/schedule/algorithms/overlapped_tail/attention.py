@@ -94,7 +94,7 @@ def _of_tiles(rows: AttentionRows, name: str) -> PrimFunc | None:
     size, stages = size_of(name), rows.analysis.stages
     if rows.queries <= size or rows.queries % size == 0:
         return None
-    own: dict[str, Sequence[int]] = dict.fromkeys((LARGEST, TOTALS), [-1])
+    own: dict[str, Sequence[int]] = {name: [-1] for name in (LARGEST, TOTALS)}
     own |= {stage.name: [-2] for stage in stages if stage.name not in own}
     own |= {stage.name: [rows.query] for stage in _of_columns(rows)}
     overlap, attributes = Overlap(1, rows.queries, size), {QUERY_TILE: size}

@@ -98,7 +98,7 @@ class Stretching:
         spatial = [stage for stage in self.stages if self._axes(stage)[0] < len(stage.spatial)]
         inner = [stage for stage in spatial if stage is not last or self.later]
         between = [self._widen(stage.block.writes[0].source, self._axes(stage)) for stage in inner]
-        if last.reduction and not self.later:  # two blocks share elements of the output, so sums are made in a separate tensor
+        if last.reduction and not self.later:  # two blocks share elements of the output: sums are a separate tensor
             between.append(self._widen(output, self._axes(last), f"{last.name}_sums"))
         statements = [
             statement
