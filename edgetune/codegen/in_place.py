@@ -1,23 +1,27 @@
 """In-place outputs: finds the inputs whose memory a kernel's output may overwrite.
 
-Such an input is read only at the element that is about to be written. A residual sum that overwrites an operand needs
-the memory of one tensor instead of two, and writes cache lines that it has just read: less traffic for layers whose
-tensors do not fit into any cache.
+Such an input is read only at the element that is about to be written, or before anything is written of the rows that
+an iteration of the loops around computes, as a softmax reads a row. A residual sum that overwrites an operand needs the
+memory of one tensor instead of two, and writes cache lines that it has just read: less traffic for layers whose tensors
+do not fit into any cache.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import nan, prod
 
 from tvm import tirx
 
-from edgetune.codegen.linear import linear
+from edgetune.codegen.linear import Linear, linear
 from edgetune.codegen.memory import aliased_buffer
 from edgetune.codegen.reduction_blocks import ANNOTATION as PARTS
-from edgetune.codegen.traverse import children, expressions, loads_in
+from edgetune.codegen.traverse import children, expressions, flattened, loads_in
 from edgetune.codegen.unrolling import extent_of
-from edgetune.graph.tvm_types import BufferLoad, BufferStore, Stmt, TvmBuffer
+from edgetune.graph.tvm_types import BufferLoad, BufferStore, For, Stmt, TvmBuffer, Var
+
+_FAR = 1 << 31  # above every index
 
 
 def replaceable(function: tirx.PrimFunc) -> tuple[int, ...]:
@@ -25,7 +29,9 @@ def replaceable(function: tirx.PrimFunc) -> tuple[int, ...]:
 
     Empty if there are several outputs. The output is never read, and no element of it is written twice: a call makes as
     many stores as the output has elements and writes them all. A parameter with its type and size is read only by these
-    stores, each at the index that it writes. So no element is read after it was written, in any order of the stores.
+    stores, each at the index that it writes: no element is read after it was written, in any order of the stores. Or it
+    is also read earlier in the same iteration of the loops around all of these accesses, and iterations touch elements
+    of their own: whole rows, say.
     """
     found = _Accesses()
     found.record(function.body, 1)
@@ -41,7 +47,10 @@ def replaceable(function: tirx.PrimFunc) -> tuple[int, ...]:
         if number not in written
         and str(buffer.ty.dtype) == str(output.ty.dtype)
         and _elements(buffer) == _elements(output)
-        and all(_is_at(load, store) and found.viewed(store.buffer) == output for load, store in found.loads(buffer))
+        and (
+            all(_is_at(load, store) and found.viewed(store.buffer) == output for load, store in found.loads(buffer))
+            or _is_read_first(function.body, buffer, output, found)
+        )
     )
 
 
@@ -87,6 +96,90 @@ class _Accesses:
             times = nan
         for child in children(node):
             self.record(child, times)
+
+
+def _is_read_first(body: Stmt, operand: TvmBuffer, output: TvmBuffer, found: _Accesses) -> bool:
+    """Whether each iteration of the loops around all accesses reads the operand before it writes over it.
+
+    Iterations share no element, so threads may share them. A load in a store may be at the element that it writes.
+    """
+    around: list[For] = []
+    parts = [body]
+    while len(parts) == 1:
+        if isinstance(parts[0], tirx.For):
+            around.append(parts[0])
+        elif not isinstance(parts[0], (tirx.SeqStmt, tirx.AttrStmt)):
+            break
+        inside = [child for one in children(parts[0]) for child in flattened(one)]
+        parts = [one for one in inside if _touches(one, {operand, output}, found)]
+    written = False
+    accesses: list[_Access] = []
+    for part in parts:
+        own = _accesses_in(part, {operand, output}, found, {})
+        written |= any(access.stored for access in own)
+        if written and not all(access.stored or access.at_store for access in own):
+            return False
+        accesses += own
+    return _is_apart(accesses, around)
+
+
+@dataclass(frozen=True)
+class _Access:
+    """An index of the operand or of the output, and the extents of the loops inside those around all accesses."""
+
+    index: Linear | None
+    start: int | None
+    inner: Mapping[Var, int]
+    stored: bool
+    at_store: bool = False
+
+
+def _touches(node: Stmt, buffers: Collection[TvmBuffer], found: _Accesses) -> bool:
+    own = list(node.indices) if isinstance(node, tirx.BufferStore) else []
+    stored = isinstance(node, tirx.BufferStore) and found.viewed(node.buffer) in buffers
+    loaded = any(found.viewed(load.source) in buffers for load in loads_in([*expressions(node), *own]))
+    return stored or loaded or any(_touches(child, buffers, found) for child in children(node))
+
+
+def _accesses_in(
+    node: Stmt, buffers: Collection[TvmBuffer], found: _Accesses, inner: Mapping[Var, int]
+) -> list[_Access]:
+    if isinstance(node, tirx.For):
+        inner = {**inner, node.loop_var: extent_of(node) or _FAR}
+    store = node if isinstance(node, tirx.BufferStore) else None
+    accesses = []
+    for load in loads_in([*expressions(node), *([] if store is None else store.indices)]):
+        if found.viewed(load.source) in buffers:
+            at = store is not None and found.viewed(store.buffer) in buffers and _is_at(load, store)
+            accesses.append(_Access(linear(load.indices[0]), _start_of(load.source), inner, stored=False, at_store=at))
+    if store is not None and found.viewed(store.buffer) in buffers:
+        accesses.append(_Access(linear(store.indices[0]), _start_of(store.buffer), inner, stored=True))
+    return accesses + [one for child in children(node) for one in _accesses_in(child, buffers, found, inner)]
+
+
+def _is_apart(accesses: Sequence[_Access], around: Sequence[For]) -> bool:
+    """Whether iterations of the loops around have elements of their own, all in one block of the memory."""
+    extents = {loop.loop_var: extent_of(loop) or _FAR for loop in around}
+    if all(extent == 1 for extent in extents.values()):
+        return True
+    bases: list[dict[Var, int]] = []
+    least, greatest = _FAR, -_FAR
+    for access in accesses:
+        if access.index is None or not all(one in extents or one in access.inner for one in access.index.factors):
+            return False
+        bases.append({one: factor for one, factor in access.index.factors.items() if one in extents})
+        rest = [(factor, access.inner[one]) for one, factor in access.index.factors.items() if one not in extents]
+        least = min(least, access.index.constant + sum(min(0, factor * (extent - 1)) for factor, extent in rest))
+        greatest = max(greatest, access.index.constant + sum(max(0, factor * (extent - 1)) for factor, extent in rest))
+    if not bases or any(base != bases[0] for base in bases) or len({access.start for access in accesses}) != 1:
+        return False
+    block = greatest - least + 1
+    moving = sorted((bases[0].get(one, 0), extent) for one, extent in extents.items() if extent > 1)
+    for factor, extent in moving:
+        if factor < block:
+            return False
+        block += factor * (extent - 1)
+    return True
 
 
 def _is_at(load: BufferLoad, store: BufferStore) -> bool:

@@ -115,7 +115,8 @@ def _found(product: relax.Call, after: Sequence[relax.Call], batch: Batch, chain
         return None
     scores, steps = found
     right = product.args[0 if weights.turned else 1]
-    if not all(map(_is_at_run_time, (*scores.value.args, right))):
+    queries, keys = scores.value.args
+    if not all(map(_is_matrix, (queries, keys, right))) or constant(keys) is not None or constant(right) is not None:
         return None
     q, k = (labelled(operand, scores.axes[:-MATRIX], batch) for operand in scores.value.args)
     v = labelled(right, batch.labels(), batch, turned=weights.turned)
@@ -221,7 +222,7 @@ def _softmax(weights: Labelled, chains: DefUse) -> _Weights | None:
         if condition is not None and condition.args[0].same_as(call.args[2]):
             defined, readers = True, 2
         elif not shape_of(call.args[0]) or shape_of(call.args[0])[-1] == 1:
-            empty.append((call.args[0], here))
+            empty += [] if _is_zero(call.args[0]) else [(call.args[0], here)]
         else:
             return None
         here = here.at(call.args[2], here.axes)
@@ -238,9 +239,9 @@ def _broadcasts(value: relax.Var, chains: DefUse) -> bool:
     return False
 
 
-def _is_at_run_time(operand: relax.Expr) -> bool:
-    """Whether an operand is a matrix, or several, of float32 that is known only at run time."""
-    return constant(operand) is None and len(operand.ty.shape) >= MATRIX and str(operand.ty.dtype) == "float32"
+def _is_matrix(operand: relax.Expr) -> bool:
+    """Whether an operand is a matrix, or several, of float32."""
+    return len(operand.ty.shape) >= MATRIX and str(operand.ty.dtype) == "float32"
 
 
 def _steps(scores: Labelled, chains: DefUse) -> tuple[Labelled, tuple[_Step, ...]] | None:
@@ -258,6 +259,8 @@ def _steps(scores: Labelled, chains: DefUse) -> tuple[Labelled, tuple[_Step, ...
         if constant(operand) is not None or shape_of(operand) != shape_of(call):
             continue
         found = _steps(scores.at(operand, scores.axes), chains) if str(operand.ty.dtype) == "float32" else None
+        if found is not None and call.op.name == "relax.add" and _is_zero(call.args[1 - place]):
+            return found  # no mask
         if found is not None:
             return found[0], (*found[1], _Step(call.op.name, tuple(call.args), place, scores))
     return None

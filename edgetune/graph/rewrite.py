@@ -15,7 +15,10 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 
 class DefUse:
-    """Def-use chains of the function before the rewrite: what computes each value, and what reads it."""
+    """Def-use chains of the function before the rewrite: what computes each value, and what reads it.
+
+    A variable that a rule bound to another one is that one.
+    """
 
     def __init__(self, function: relax.Function) -> None:
         self._values = relax.analysis.get_var2val(function)
@@ -26,12 +29,12 @@ class DefUse:
             operands = (
                 expr.args if isinstance(expr, relax.Call) else expr.fields if isinstance(expr, relax.Tuple) else []
             )
-            read = [o for o in operands if isinstance(o, relax.Var)]
+            read = [self._named(o) for o in operands if isinstance(o, relax.Var)]
             self._uses.update(read)
             for operand in read:
                 self._readers.setdefault(operand, []).append(reader)
             if isinstance(expr, relax.TupleGetItem) and isinstance(expr.tuple_value, relax.Var):
-                self._uses[expr.tuple_value] += 1
+                self._uses[self._named(expr.tuple_value)] += 1
 
         for variable, value in self._values.items():
             count(value, variable)
@@ -41,11 +44,18 @@ class DefUse:
                         count(argument, variable)
         body = function.body.body
         if isinstance(body, relax.Var):
-            self._uses[body] += 1
+            self._uses[self._named(body)] += 1
+
+    def _named(self, expr: relax.Expr) -> relax.Expr:
+        """The variable that another one stands for; the expression itself if it is none."""
+        while isinstance(expr, relax.Var) and isinstance(self._values.get(expr), relax.Var):
+            expr = self._values[expr]
+        return expr
 
     def call(self, expr: relax.Expr, *names: str) -> relax.Call | None:
         """The call that computes `expr` when its operator is one of `names` (any call when none is given)."""
-        value = self._values.get(expr) if isinstance(expr, relax.Var) else expr
+        named = self._named(expr)
+        value = self._values.get(named) if isinstance(named, relax.Var) else named
         if isinstance(value, relax.Call) and isinstance(value.op, Op) and (not names or value.op.name in names):
             return value
         return None
@@ -60,11 +70,11 @@ class DefUse:
 
     def readers(self, value: relax.Var) -> list[relax.Var]:
         """The variables that the function computes directly from `value`; a tuple inside a call does not count."""
-        return self._readers.get(value, [])
+        return self._readers.get(self._named(value), [])
 
     def read_only(self, value: relax.Var) -> bool:
         """Whether only its readers use `value`: the function does not return it directly."""
-        return self._uses[value] == len(self.readers(value))
+        return self._uses[self._named(value)] == len(self.readers(value))
 
     def used_once(self, expr: relax.Expr) -> bool:
         """Whether `expr` has no other reader."""
@@ -72,7 +82,7 @@ class DefUse:
 
     def read_by(self, expr: relax.Expr, readers: int) -> bool:
         """Whether `expr` has this many readers, or is no value of the function."""
-        return not isinstance(expr, relax.Var) or self._uses[expr] == readers
+        return not isinstance(expr, relax.Var) or self._uses[self._named(expr)] == readers
 
 
 _MOST_ROUNDS = 200
