@@ -15,7 +15,7 @@ from tvm import relax, te, tirx, topi
 
 from edgetune.graph.attention import attend, where
 from edgetune.graph.fold_constant import permutation
-from edgetune.graph.labelled_axes import MATRIX, Batch, Labelled, in_shape, labelled, shape_of, source_of
+from edgetune.graph.labelled_axes import MATRIX, Batch, Labelled, Labels, in_shape, labelled, shape_of, source_of
 from edgetune.graph.nan_operands import maximum, minimum
 from edgetune.graph.rewrite import DefUse, constant, rewrite
 from edgetune.graph.te_call import call_fusable
@@ -58,10 +58,11 @@ class _Weights:
     """The weights of a product: softmax of `scores`, or 0 for queries where one of the conditions `empty` holds.
 
     Each condition broadcasts to weights like those beside it. `defined`: weights that softmax leaves undefined are 0.
-    `turned`: the weights are the product's right operand, transposed.
+    `turned`: the weights are the right operand of the product, transposed. `matrix` has the labels of their last axes.
     """
 
     scores: Labelled
+    matrix: tuple[Labels, ...]
     empty: tuple[tuple[relax.Expr, Labelled], ...]
     defined: bool
     turned: bool
@@ -111,7 +112,7 @@ def _found(product: relax.Call, after: Sequence[relax.Call], batch: Batch, chain
     """The parts of attention by the labels that the axes of `batch` have now."""
     weights = _weights(product, batch, chains)
     found = None if weights is None else _steps(weights.scores, chains)
-    if weights is None or found is None:
+    if weights is None or found is None or found[0].axes[-MATRIX:] != weights.matrix:
         return None
     scores, steps = found
     right = product.args[0 if weights.turned else 1]
@@ -211,8 +212,9 @@ def _softmax(weights: Labelled, chains: DefUse) -> _Weights | None:
         readers = 1
         if call.op.name == "relax.nn.softmax":
             last = len(here.axes) - 1
-            whole = int(call.attrs.axis) in {-1, last} and here.axes[-MATRIX:] == weights.axes[-MATRIX:]
-            return _Weights(here.at(call.args[0], here.axes), tuple(empty), defined, turned=False) if whole else None
+            whole = int(call.attrs.axis) in {-1, last} and here.axes[-1] == weights.axes[-1]
+            scores = here.at(call.args[0], here.axes)
+            return _Weights(scores, weights.axes[-MATRIX:], tuple(empty), defined, turned=False) if whole else None
         if call.op.name == "relax.reshape":
             here = here.regrouped(call.args[0])
             continue
@@ -253,8 +255,7 @@ def _steps(scores: Labelled, chains: DefUse) -> tuple[Labelled, tuple[_Step, ...
         return scores.at(call, scores.axes), ()
     if call.op.name == "relax.reshape":
         through = scores.regrouped(call.args[0])
-        same = through is not None and through.axes[-MATRIX:] == scores.axes[-MATRIX:]
-        return _steps(through, chains) if through is not None and same else None
+        return None if through is None else _steps(through, chains)
     for place, operand in enumerate(call.args):
         if constant(operand) is not None or shape_of(operand) != shape_of(call):
             continue
