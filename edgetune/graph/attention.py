@@ -20,7 +20,10 @@ RESULT = "attention"
 """Names of the stages, in order: q @ k (elementwise stages with other names may follow), the scores, their maximum per
 query, exp(score - maximum), the sum of these powers, the sum of values times powers, the quotient of both sums."""
 
-_ENOUGH = 8  # queries of one block
+_ENOUGH = 24
+"""Queries of one block: as many as the largest register tile has."""
+
+_MOST_LANES = 16
 _FLOAT = 4  # bytes
 
 
@@ -84,13 +87,16 @@ def _at(operand: Tensor | Expr, index: Sequence[Var]) -> Expr:
 
 
 def least_scratch(function: PrimFunc) -> int:
-    """Bytes of scratch for scores and powers of enough queries for a good tile; 0 if `function` is not attention."""
+    """Bytes of scratch for scores and powers of enough queries for any tile; 0 if `function` is not attention.
+
+    Keys are whole vectors. Lowering lets powers take the place of scores, but a schedule's limit counts both.
+    """
     found = [0]
 
     def visit(block: SBlock) -> None:
         if str(block.name_hint) == SCORES:
             *_, queries, keys = (int(axis.dom.extent) for axis in block.iter_vars)
-            found.append(2 * _FLOAT * min(queries, _ENOUGH) * (keys + 1))
+            found.append(2 * _FLOAT * min(queries, _ENOUGH) * (-(-keys // _MOST_LANES) * _MOST_LANES + 1))
 
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, visit))
     return max(found)

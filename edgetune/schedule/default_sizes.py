@@ -14,19 +14,20 @@ queries of one tile are enough for a block.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import product
 from math import lcm
 
 from edgetune.graph.attention import MIXED, PRODUCTS, RESULT
 from edgetune.schedule.sketches.attention_rows import AttentionRows, RowsVariant
-from edgetune.schedule.sketches.block_analysis import BlockAnalysis
+from edgetune.schedule.sketches.block_analysis import BlockAnalysis, mentions
 from edgetune.schedule.sketches.limits import FREE_SCRATCH
 from edgetune.schedule.sketches.register_tile import MAX_ROWS
 from edgetune.schedule.sketches.spaces import kept_bytes
 from edgetune.schedule.sketches.tile import Tile
 from edgetune.schedule.sketches.variants import Variant
 from edgetune.schedule.sketches.winograd_tile import MAX_BLOCK, BlockVariant, TransformedTiles, streams_filters
-from edgetune.schedule.tile_costs import cheapest, divisors, step_cycles
+from edgetune.schedule.tile_costs import LINE, cheapest, divisors, step_cycles
 from edgetune.target.target import Target
 
 _FLOAT = 4  # bytes
@@ -156,7 +157,16 @@ def _products(rows: AttentionRows) -> tuple[Tile, Tile]:
     """Both products as if each were a separate kernel."""
     scores, mixed = (rows.analysis.stage(name) for name in (PRODUCTS, MIXED))
     last = len(scores.spatial) - 1
-    return (
-        Tile(scores, (), rows.changes, None, last, last - 1, None, False, rows.keys, rows.key_lanes),
-        Tile(mixed, (), (RESULT, *rows.after), None, last, rows.query, None, False, rows.columns, rows.column_lanes),
-    )
+    of_scores = Tile(scores, (), rows.changes, None, last, last - 1, None, False, rows.keys, rows.key_lanes)
+    after = (RESULT, *rows.after)
+    of_columns = Tile(mixed, (), after, None, last, rows.query, None, False, rows.columns, rows.column_lanes)
+    first, second = (replace(tile, crosses_lines=_crosses_lines(tile)) for tile in (of_scores, of_columns))
+    return first, second
+
+
+def _crosses_lines(tile: Tile) -> bool:
+    """Whether vectors are as long as a line of the cache, and rows of what queries share begin inside a line."""
+    moving = tile.anchor.spatial[tile.channel].var
+    shared = [region for region in tile.anchor.reads() if mentions(region.region[-1].min, moving)]
+    lengths = [_FLOAT * int(region.source.shape[-1]) for region in shared]
+    return _FLOAT * tile.lanes >= LINE and any(length % LINE for length in lengths)

@@ -23,9 +23,10 @@ LATENCY = 8  # multiply-adds in flight that keep a core's units busy
 _DEPTH = 4  # steps of a long reduction that are unrolled
 _UNROLLED = 256  # most stores in a body that is unrolled by default
 _SPILL = 2  # accesses of an operand that the body shares, and that no register can keep
-_LINE = 64  # bytes
+LINE = 64  # bytes
 _LINE_CYCLES = 2.6  # to move a line between L2 and L1
 _APART = 2.2  # the same as a share of that if two tiles share the line and many lines lie between them
+_SECOND_LINE = 0.75  # cycles that a vector in two lines takes longer
 _OPEN_LINES = 4  # rows of results, and of what is added to them, whose last lines wait for their other part
 _AHEAD = 2  # operands of the next multiply-add, loaded while this one runs; the vectors of a block are loaded together
 
@@ -116,6 +117,7 @@ def _cost(
     loads = (reads.loads(body) + _SPILL * spilled) / prod(body.reduction)
     far = not tile.per_channel and tile.weight_bytes > target.l1_bytes // 2
     cycles = step_cycles(size, loads, body.vectors if far else 0, target.instruction_set.multiply_adds_in_flight)
+    cycles += _SECOND_LINE * body.vectors if tile.crosses_lines else 0.0
     return (cycles / size, size)
 
 
@@ -136,7 +138,7 @@ class _Results:
         """
         rows = body.row * body.pixel * self.tensors
         apart = self.split and body.vectors < tile.vectors and (over_pixels or rows > _OPEN_LINES)
-        lines = self.tensors * tile.lanes * tile.output_element / _LINE
+        lines = self.tensors * tile.lanes * tile.output_element / LINE
         return (_APART if apart else 1.0) * _LINE_CYCLES * lines / prod(tile.anchor.reduction_extents)
 
 
@@ -148,7 +150,7 @@ def _results_of(analysis: BlockAnalysis, tile: Tile, target: Target) -> _Results
     added = [one for one in added if not any(one.same_as(other) for other in made)]
     tensors = 1 + sum([int(extent) for extent in one.ty.shape] == shape for one in added)
     held = tensors * tile.output_element * prod(shape) <= target.l1_bytes
-    return _Results(0 if held else tensors, shape[-1] * tile.output_element % _LINE > 0)
+    return _Results(0 if held else tensors, shape[-1] * tile.output_element % LINE > 0)
 
 
 def step_cycles(accumulators: int, loads: float, far: int = 0, in_flight: int = LATENCY) -> float:

@@ -54,6 +54,7 @@ class Tile:
     added: int = 0  # tensors of the output's size that stages after the anchor read
     columns: int | None = None  # which read of the anchor is a run-time operand that all pixels share, as B in A B
     copy: str | None = None  # the stage in `before` that copies these columns
+    crosses_lines: bool = False  # vectors of the operand that pixels share lie in two lines of the cache each
 
     @property
     def per_channel(self) -> bool:
