@@ -55,6 +55,22 @@ def centred() -> Any:
     return prim_func([a], topi.subtract(a, topi.sum(a, axis=1, keepdims=True)))
 
 
+def softmax(shape: Sequence[int] = (6, 50)) -> Any:
+    return prim_func([a := te.placeholder(shape, name="a")], topi.nn.softmax(a))
+
+
+def of_columns() -> Any:
+    a = te.placeholder((6, 50), name="a")
+    return prim_func([a], topi.subtract(a, topi.sum(a, axis=0, keepdims=True)))
+
+
+def of_the_next_row() -> Any:
+    a = te.placeholder((7, 8, 50), name="a")
+    k = te.reduce_axis((0, 50), "k")
+    total = te.compute((7, 8), lambda i, j: te.sum(a[te.min(i + 1, 6), j, k], axis=k), "total")
+    return prim_func([a], te.compute(a.shape, lambda i, j, c: a[i, j, c] - total[i, j], "less"))
+
+
 def as_floats() -> Any:
     a = te.placeholder((6, 50), name="a", dtype="int32")
     return prim_func([a], topi.cast(a, "float32"))
@@ -82,9 +98,15 @@ ABLE: dict[str, tuple[Callable[[], Any], str, tuple[int, ...]]] = {
     "winograd": (residual, "winograd_f2", (3,)),
     "either operand": (sum_of_two, "direct", (0, 1)),
     "the operand at its own place": (turned, "direct", (0,)),
+    "a row that is read before": (centred, "direct", (0,)),
+    "columns that are read before": (of_columns, "direct", (0,)),
+    "softmax of rows": (softmax, "direct", (0,)),
+    "softmax of rows in parts": (softmax, "peeled_256", (0,)),
+    "softmax of a few rows": (lambda: softmax((1, 1, 3, 64)), "direct", (0,)),
+    "softmax of heads": (lambda: softmax((2, 3, 5, 64)), "direct", (0,)),
 }
 UNABLE: dict[str, Callable[[], Scheduled]] = {
-    "an operand is read behind its place": lambda: fixed(centred()),
+    "an operand is read behind its place": lambda: fixed(of_the_next_row()),
     "another type": lambda: fixed(as_floats()),
     "unfinished sums stand in the output": lambda: in_parts(pointwise()),
     "pixels that are computed twice": lambda: fixed(
@@ -136,6 +158,15 @@ def test_threads_write_over_an_operand_too(tmp_path: Path) -> None:
         assert f"*restrict {name}" not in text
     assert "*restrict weights" in text or "*restrict w" in text
     check(function, scheduled, backwards(shared), 3, tmp_path)
+
+
+def test_threads_write_over_rows_that_they_have_read(tmp_path: Path) -> None:
+    function = softmax((4, 6, 50))
+    scheduled = fixed(function)
+    board = TARGET.model_copy(update={"handover_cycles": 0})
+    shared = emit_shared_kernel(scheduled.module, board, "over", Sharing("test", 3, 1), {0, 1})
+    assert shared.workers == 3
+    check(function, scheduled, backwards(shared), 0, tmp_path)
 
 
 @pytest.mark.parametrize("name", UNABLE)

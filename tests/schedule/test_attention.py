@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from edgetune.codegen import KernelSource, emit_kernel
 from edgetune.codegen.in_place import replaceable
 from edgetune.codegen.lower import flat
-from edgetune.schedule.algorithms.apply import replay
+from edgetune.schedule.algorithms.apply import apply_schedule, replay
+from edgetune.schedule.algorithms.schedule_text import FORMS, algorithm_of
+from edgetune.schedule.default_algorithms import algorithms_of, default_schedule, times_faster
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.schedule.sketches.spaces import rows_of
 from edgetune.target.target import Target, load_target
@@ -37,8 +39,8 @@ def assert_near(actual: Any, expected: Any) -> None:
 def by_guess(attention: Attention, target: Target, scratch_limit: int = 1 << 20) -> tuple[KernelSource, str]:
     """The kernel that nobody tuned, and the note on its schedule."""
     function = attention.function()
-    trace, note = default_trace(function, target, scratch_limit)
-    return emit_kernel(replay(function, trace), target, "attention"), note
+    text, note = default_schedule(function, target, scratch_limit, FORMS)
+    return emit_kernel(apply_schedule(function, text).module, target, "attention"), note
 
 
 masks = st.sampled_from(["none", "scale", "keys", "scores", "where"])
@@ -46,10 +48,10 @@ boards = st.sampled_from([board(512, 32), board(256, 16), board(128, 32), board(
 
 
 @pytest.mark.long
-@costly(12)
+@costly(8)
 @given(
-    st.integers(1, 3), st.integers(1, 24), st.sampled_from([1, 2, 6, 16, 24, 32, 48]), st.sampled_from([1, 3, 8, 16]),
-    st.sampled_from([1, 4, 12, 16, 32]), masks, boards, st.integers(1, 10_000),
+    st.integers(1, 3), st.integers(1, 24), st.sampled_from([1, 2, 6, 16, 24, 32, 37, 48, 50]),
+    st.sampled_from([1, 3, 8, 16]), st.sampled_from([1, 4, 9, 12, 16, 32]), masks, boards, st.integers(1, 10_000),
 )  # fmt: skip
 def test_sampled_schedules_mean_what_numpy_says(
     heads: int, queries: int, keys: int, depth: int, width: int, mask: Mask, target: Target, seed: int
@@ -57,9 +59,10 @@ def test_sampled_schedules_mean_what_numpy_says(
     attention = Attention(heads, queries, keys, depth, width, mask)
     function, arrays = attention.function(), attention.arguments(seed)
     expected = attention.expected(*arrays[:-1])
-    traces = [*sampled(function, target, seed), default_trace(function, target, 1 << 20)[0]]
-    for trace in traces:
-        assert_near(run(replay(function, trace), arrays), expected)
+    for algorithm in algorithms_of(function, FORMS, target):
+        made = algorithm.function
+        for trace in (*sampled(made, target, seed), default_trace(made, target, 1 << 20)[0]):
+            assert_near(run(replay(made, trace), arrays), expected)
 
 
 @pytest.mark.parametrize("mask", ["none", "scale", "keys", "scores", "where"])
@@ -70,6 +73,58 @@ def test_emitted_kernels_compute_what_numpy_says(mask: Mask, bits: int, tmp_path
     assert note.startswith("blocks of ")
     arrays = attention.arguments(1)
     assert_near(run_kernel(source, wide_target(bits), arrays, tmp_path)[-1], attention.expected(*arrays[:-1]))
+
+
+ODD = {
+    "keys": (Attention(queries=16, keys=37), "vectors_512"),
+    "columns": (Attention(queries=16, keys=32, width=24), "vectors_512"),
+    "queries": (Attention(queries=37, keys=32), "tiles_13"),
+    "everything": (Attention(queries=29, keys=50, depth=9, width=23, mask="scores"), "vectors_512+tiles_10"),
+    "few keys": (Attention(queries=16, keys=5, mask="where"), "vectors_512"),
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "everything" else pytest.mark.long) for n in ODD])
+def test_what_no_vector_or_tile_divides_has_whole_ones_that_overlap(name: str, tmp_path: Path) -> None:
+    attention, form = ODD[name]
+    function, target = attention.function(), wide_target(512)
+    text, note = default_schedule(function, target, 1 << 20, FORMS)
+    assert algorithm_of(text) == form
+    assert note.startswith("blocks of ")
+    source = emit_kernel(apply_schedule(function, text).module, target, "attention")
+    arrays = attention.arguments(1)
+    assert_near(run_kernel(source, target, arrays, tmp_path)[-1], attention.expected(*arrays[:-1]))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("keys", "bits"), [(50, 512), (197, 128), (1500, 512), (1500, 0)])
+def test_any_number_of_keys_has_blocks_of_queries(keys: int, bits: int) -> None:
+    source, note = by_guess(Attention(queries=keys, keys=keys, depth=64, width=64), wide_target(bits))
+    assert note.startswith("blocks of ")
+    block = int(note.split()[2])
+    lanes = max(1, bits // 32)
+    assert source.scratch_bytes <= 4 * block * -(-keys // lanes) * lanes + 64
+    assert source.scratch_bytes <= 1 << 18
+
+
+def test_a_key_in_two_vectors_counts_once(tmp_path: Path) -> None:
+    """Also where a value is infinite: the second copy of its power is 0, and 0 times infinity would be nan."""
+    attention = Attention(queries=4, keys=21, mask="none")
+    q, k, v, output = attention.arguments(2)
+    k[:], v[:] = 0, 1
+    v[:, 13, 0, 3] = np.inf
+    result = run_kernel(by_guess(attention, wide_target())[0], wide_target(), [q, k, v, output], tmp_path)[-1].copy()
+    assert np.isinf(result[:, :, 0, 3]).all()
+    result[:, :, 0, 3] = 1
+    np.testing.assert_allclose(result, 1, rtol=1e-6)
+
+
+def test_tight_scratch_keeps_the_form() -> None:
+    attention = Attention(queries=64, keys=50)
+    function = attention.function()
+    text, note = default_schedule(function, wide_target(), 0, FORMS)
+    assert algorithm_of(text) == "vectors_512"
+    assert note.startswith("blocks of 1 queries")
 
 
 @pytest.mark.parametrize("queries", [1, 5])
@@ -91,9 +146,12 @@ def test_cross_built_kernels_compute_what_numpy_says(name: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("hidden", "defined"), [(-np.inf, False), (-3.4028234663852886e38, True)])
-def test_a_query_without_keys_is_what_softmax_makes_of_it(hidden: float, defined: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("keys", [32, pytest.param(37, marks=pytest.mark.long)])
+def test_a_query_without_keys_is_what_softmax_makes_of_it(
+    hidden: float, defined: bool, keys: int, tmp_path: Path
+) -> None:
     """All scores -infinity: nan, as of 0 / 0; all so low that adding them loses what they were: all keys alike."""
-    attention = Attention(mask="scores")
+    attention = Attention(keys=keys, mask="scores")
     *inputs, output = attention.arguments(3)
     inputs[-1] = np.zeros_like(inputs[-1])
     inputs[-1][..., 5, :] = hidden
@@ -131,3 +189,9 @@ def test_the_result_is_not_written_over_the_queries() -> None:
 
 def test_kernels_without_attention_have_no_such_schedule() -> None:
     assert rows_of(dense(4, 16, 16), wide_target()) is None
+
+
+def test_whole_vectors_are_predicted_to_be_faster() -> None:
+    function = Attention(heads=4, queries=197, keys=197, depth=64, width=64).function()
+    assert times_faster(function, "vectors_512", wide_target(512)) > 2
+    assert times_faster(function, "vectors_512+tiles_11", wide_target(512)) > 5
