@@ -234,7 +234,7 @@ def speech_encoder(positions: int = 1500, channels: int = 384, heads: int = 6, *
         helper.make_node("MatMul", ["flat", "wo"], ["y"]),
         helper.make_node("ReduceMax", ["weights"], ["largest"], axes=[2]),
     ]
-    shapes = {"split": split, "joined": np.array([1, positions, channels]), "scale": np.float32(0.125)}
+    shapes = {"split": split, "joined": np.array([1, positions, channels]), "scale": np.array(0.125, np.float32)}
     model = model_of(nodes, {"x": [1, positions, channels]}, ["y", *results], constants | shapes)
     return to_program(import_onnx(model))
 
