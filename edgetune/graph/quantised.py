@@ -7,7 +7,7 @@ channel.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import tvm
@@ -52,10 +52,27 @@ def _dequantised(expr: relax.Expr, chains: DefUse) -> _Dequantised | None:
     return _Dequantised(integers.args[0], zero_point, scale)
 
 
+def _operand(expr: relax.Expr, chains: DefUse, builder: relax.BlockBuilder) -> _Dequantised | None:
+    """What an operator reads, where it is dequantised; reshapes and transpositions in between move the integers."""
+    moves: list[relax.Call] = []
+    while (found := _dequantised(expr, chains)) is None:
+        move = chains.call(expr, "relax.reshape", "relax.permute_dims")
+        if move is None:
+            return None
+        moves.append(move)
+        expr = move.args[0]
+    if moves and (found.scale.size != 1 or found.zero_point.size != 1):
+        return None
+    integers = found.integers
+    for move in reversed(moves):
+        integers = builder.emit(relax.Call(move.op, [integers, *move.args[1:]], move.attrs))
+    return replace(found, integers=integers)
+
+
 def _integer_operator(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
     if call.op.name not in {"relax.nn.conv2d", "relax.matmul"}:
         return None
-    data, weights = (_dequantised(argument, chains) for argument in call.args[:2])
+    data, weights = (_operand(argument, chains, builder) for argument in call.args[:2])
     if data is None or weights is None or data.scale.size != 1 or data.zero_point.size != 1:
         return None
     if weights.zero_point.size != 1:

@@ -92,11 +92,10 @@ def _upgraded(model: OnnxModel) -> OnnxModel | None:
 
 
 def _import(model: OnnxModel) -> Imported:
-    weights = kept_weights(model.proto, model.weights)
-    proto, large = simplify(model.proto, _has_converter, weights, model.weights)
+    kept = kept_weights(model.proto, model.weights)
+    proto, large = simplify(model.proto, _has_converter, kept, model.weights)
     _check_operators(proto, model)
-    left = {initializer.name for initializer in proto.graph.initializer}
-    weights = {name: array for name, array in weights.items() if name in left}  # without unused ones
+    weights = kept_weights(proto, large)  # without unused ones, and with those that the model computes of constants
     # An unused initializer that is also listed as an input is gone by now, but its entry among the inputs remains.
     real = {value.name for value in real_inputs(model.proto.graph)}
     inputs = tuple(_spec(value) for value in proto.graph.input if value.name in real)

@@ -1,0 +1,60 @@
+"""Integer operators: which operands of products stay integers, and that the results are those of the definition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import read_onnx
+from edgetune.frontend.onnx.reference import evaluate_model
+from edgetune.graph.evaluate import evaluate_program
+from edgetune.graph.partition import to_program
+
+
+def trained_with_quantisation(path: Path) -> Path:
+    """Weights are floats that the graph quantises and clips; scales are Constant nodes; a Gemm reads a flat tensor."""
+    random = np.random.default_rng(0)
+    weights = {
+        "w": random.normal(0, 0.2, (4, 3, 3, 3)),
+        "v": random.normal(0, 0.1, (5, 64)),
+        "b": random.normal(size=5),
+    }
+    numbers = {"s": np.float32(0.02), "ws": np.float32(0.004), "z": np.int8(0), "lo": np.int8(-127), "hi": np.int8(127)}
+    nodes = [
+        helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.asarray(value), name))
+        for name, value in numbers.items()
+    ]
+
+    def quantised(x: str, scale: str) -> str:
+        nodes.append(helper.make_node("QuantizeLinear", [x, scale, "z"], [f"{x}q"]))
+        nodes.append(helper.make_node("Clip", [f"{x}q", "lo", "hi"], [f"{x}k"]))
+        nodes.append(helper.make_node("DequantizeLinear", [f"{x}k", scale, "z"], [f"{x}d"]))
+        return f"{x}d"
+
+    nodes.append(helper.make_node("Conv", [quantised("x", "s"), quantised("w", "ws")], ["c"]))
+    nodes.append(helper.make_node("Flatten", [quantised("c", "s")], ["f"]))
+    nodes.append(helper.make_node("Gemm", ["f", quantised("v", "ws"), "b"], ["y"], transB=1))
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, 3, 6, 6]), ("y", [1, 5]))]
+    stored = [numpy_helper.from_array(value.astype(np.float32), name) for name, value in weights.items()]
+    graph = helper.make_graph(nodes, "trained", ends[:1], ends[1:], stored)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.mark.long
+def test_weights_that_the_graph_quantises_are_stored_as_integers(tmp_path: Path) -> None:
+    model = read_onnx(trained_with_quantisation(tmp_path / "m.onnx"))
+    program = to_program(import_onnx(model))
+    stored = sorted(
+        (param.shape, param.dtype) for k in program.kernels for param in k.params if param.role == "constant"
+    )
+    assert stored == [((4, 3, 3, 3), "int8"), ((5,), "float32"), ((64, 5), "int8")]
+    feed = {"x": np.random.default_rng(1).standard_normal((1, 3, 6, 6)).astype(np.float32)}
+    (found,), (wanted,) = evaluate_program(program, [feed]), evaluate_model(model, [feed])
+    # A sum near the middle between two integers may round to either; each is 0.02 times a weight of at most 0.4.
+    np.testing.assert_allclose(found["y"], wanted["y"], atol=0.02)
