@@ -6,6 +6,7 @@
 # make durations-table  that file by room, by program, and the files that cost most
 # make conformance   run the ONNX backend node tests through the emitted C, write SUPPORT.md
 # make real-models   every ONNX file that the packages of tests/real_models.toml ship: built and verified
+# make seeded-faults how often a wrong weight in each layer is seen by the tolerances of a model (FAULTS: paths of models)
 # make reports       the scripts of ../shared/reports, one after the other on one core (REPORTS: names of cases)
 # make axis-fuzz     2,000 graphs: operators with axes behind layers that turn channels last (AXIS_FUZZ=--help)
 # make cuda-conformance  the same tests through CUDA kernels on the CPU (CUDA_CONFORMANCE=--help)
@@ -141,6 +142,11 @@ conformance: $(VENV)/.stamp-test
 # REAL_MODELS takes the flags of tests/real_models.py, REPORTS the names of cases. Neither runs in CI.
 real-models: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.real_models $(REAL_MODELS)
+
+# FAULTS is a list of model files.
+FAULTS ?= $(wildcard examples/models/*.onnx)
+seeded-faults: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.pipeline.seeded_faults $(FAULTS)
 
 reports: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.reports $(REPORTS)

@@ -47,12 +47,27 @@ class QuantisedOutput:
     """One step of an output that quantisation makes, in the output's own unit.
 
     `disagreement` is by how much valid evaluators of the model differ there, in the same unit, and `disagreeing` is the
-    share (0 to 1) of elements in which they do.
+    share (0 to 1) of elements in which they do. Where operators compute the output in float from `behind` quantised
+    tensors, its step is what moving each of their elements by one step does to it, in a share `moving` of its elements.
     """
 
     step: float
     disagreement: float = 0.0
     disagreeing: float = 0.0
+    behind: int = 0
+    moving: float = 1.0
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What rounding each inner tensor of a model by one unit in the last place, at random, does to an output.
+
+    `largest` is the largest difference, of floats as a share of the largest magnitude of the reference, `share` the
+    share (0 to 1) of elements that differ. Both are of the worst run.
+    """
+
+    largest: float = 0.0
+    share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -114,6 +129,18 @@ class Model(Protocol):
     def quantised_outputs(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, QuantisedOutput]:
         """The outputs that are compared in quantisation steps, by name; `outputs` are the reference's for `feeds`."""
         del feeds, outputs
+        return {}
+
+    def rounding(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, Rounding]:
+        """What rounding does to each output, in seeded runs; `outputs` are the reference's for `feeds`.
+
+        By default nothing is known. Raises ModelError where it was to be known and no evaluator runs the model.
+        """
+        del feeds, outputs
+        return {}
+
+    def output_limits(self) -> Mapping[str, float]:
+        """The largest magnitudes that outputs can have by their operators, such as 1 after a Sigmoid, where known."""
         return {}
 
     def outputs_in_double(self, feeds: Sequence[Feed]) -> list[dict[str, np.ndarray]] | None:

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from edgetune.graph.accuracy import Tolerance
-from edgetune.graph.layout.axis_order import exchanged
+from edgetune.graph.layout.axis_order import exchanged, given_back
 from edgetune.target.preferences import Layout
 
 _ROUNDED = 1.001
 """One step, plus the error of rounding to float."""
 _MARGIN = 1.5
 """Safety factor: the largest of few observed differences is not the largest possible one."""
+_OF_ROUNDING = 4.0
+"""The same for the largest of three runs that round each tensor once more: a kernel rounds each of its terms."""
+_LEAST_OF_FLOAT32 = 5e-5
+"""Share of the largest element that is allowed where rounding does less: all forms of kernels stay well below, and 1 %
+more in one weight of each layer is seen in 99 of 100 networks."""
+MOST_ALLOWED = 0.5
+"""Share of the largest element; the error of an answer unrelated to the model is 1 to 2."""
+_OF_RANGE = 2.0**-24
+"""What rounding the end of an operator's range to float32 costs, as a share of that end."""
+_OF_SMALL = 4e-4
+"""Share of the largest element that this may be: an output near zero must still tell a wrong model from a right one."""
+_SMALLEST_NORMAL = 2.0**-126
+"""Of float32. Cores may flush smaller numbers to zero."""
 
 
 class Golden(NamedTuple):
@@ -28,6 +41,10 @@ class Golden(NamedTuple):
         """Return a case of the model as the package has it, where the interface has other `layouts` by name."""
         return Golden(exchanged(self.inputs, layouts), exchanged(self.outputs, layouts))
 
+    def given_back(self, layouts: Mapping[str, Layout]) -> Golden:
+        """Return a case of the package, with interface `layouts` by name, as the model has it."""
+        return Golden(given_back(self.inputs, layouts), given_back(self.outputs, layouts))
+
 
 @dataclass(frozen=True)
 class OutputTolerance(Tolerance):
@@ -35,14 +52,21 @@ class OutputTolerance(Tolerance):
 
     1.0 for `absolute` of an integer output allows one quantisation step. Quantised outputs have, in the same unit,
     `step`, and how much evaluators of the reference differ among themselves (`disagreement`, in a share `disagreeing`
-    of the elements). `reference_error` is set where an output is judged by double: the error of the float32 reference,
-    as a share of the largest magnitude. `storage_error` is set where 16 bits are too few: how far storing constants and
-    tensors between kernels in them moves the output, in exact sums, as a share of the largest magnitude.
+    of the elements). If the output is computed in float, `behind` is the number of quantised tensors before it, and
+    `step` is what moving each of their elements by one step does to it.
+
+    The other origins are shares of the largest magnitude. `rounding_error` is how far rounding each inner tensor of the
+    model by one unit in the last place moves the output (of an integer output: the largest difference).
+    `reference_error` is set where an output is judged by double: the error of the float32 reference. `storage_error` is
+    set where 16 bits are too few: how far storing constants and tensors between kernels in them moves the output, in
+    exact sums.
     """
 
     step: float = 0.0
     disagreement: float = 0.0
     disagreeing: float = 0.0
+    behind: int = 0
+    rounding_error: float = 0.0
     reference_error: float = 0.0
     storage_error: float = 0.0
 
@@ -53,31 +77,89 @@ class OutputTolerance(Tolerance):
         absolute = one if disagreement <= one else one + _MARGIN * disagreement
         return cls(absolute=absolute, step=step, disagreement=disagreement, disagreeing=disagreeing)
 
-    @classmethod
-    def by_double(cls, dtype: str, reference_error: float) -> OutputTolerance:
-        """Return the larger of the usual tolerance for floats and 1.5 times the reference's error against double."""
-        usual = cls.default(dtype).relative
-        return cls(max(usual, _MARGIN * reference_error), reference_error=reference_error)
+    def carried(self, dtype: str, behind: int, moving: float) -> OutputTolerance:
+        """Return this tolerance, whose step is that of `behind` quantised tensors, for an output computed from them.
+
+        Floats are never held to less than usual. Of integers, such as the place of a maximum, at most 1.5 times the
+        larger share may differ: the `moving` one, or that in which evaluators differ.
+        """
+        usual = self.default(dtype)
+        if usual.relative:
+            return replace(self, relative=usual.relative, behind=behind)
+        share = min(1.0, _MARGIN * max(moving, self.disagreeing))
+        return replace(self, share=share, behind=behind)
 
     @classmethod
-    def stored(cls, storage_error: float) -> OutputTolerance:
+    def rounded(cls, dtype: str, largest: float, share: float) -> OutputTolerance:
+        """Return four times the effect of rounding, or what is allowed to floats at least where that is more.
+
+        `largest` and `share` are the largest difference that rounding makes, and in how many elements. An effect that
+        leaves nothing to judge (`chaotic`) allows no more than usual.
+        """
+        usual = cls.default(dtype)
+        if usual.relative:
+            wide = _OF_ROUNDING * largest
+            least = min(usual.relative, _LEAST_OF_FLOAT32) if dtype == "float32" else usual.relative
+            relative = max(least, wide) if wide <= MOST_ALLOWED else usual.relative
+            return cls(relative=relative, rounding_error=min(1.0, largest))
+        if not share or not largest < np.inf:  # another number of elements is no rounding
+            return usual
+        return cls(absolute=_OF_ROUNDING * largest, share=min(1.0, _OF_ROUNDING * share), rounding_error=largest)
+
+    def with_floor(self, dtype: str, limit: float, smallest: float) -> OutputTolerance:
+        """Return a tolerance for float32 that never falls below what its operator's range can tell apart.
+
+        `limit` is the largest magnitude that the operator of the output can give (0 if unknown), `smallest` the
+        largest magnitude of the case in which that is least, 0 where all is zero. Half a unit in the last place of
+        `limit` is allowed, but no more than 4e-4 of `smallest`, and in any case a number below the smallest normal one.
+        """
+        if dtype != "float32" or not 0.0 < smallest < np.inf:
+            return self
+        least = max(_SMALLEST_NORMAL, min(_OF_RANGE * limit, _OF_SMALL * smallest))
+        return replace(self, absolute=max(self.absolute, least)) if least > self.relative * smallest else self
+
+    def by_double(self, dtype: str, reference_error: float) -> OutputTolerance:
+        """Return this tolerance for an output that is compared with double: at least 1.5 times the reference's error.
+
+        Where that would leave nothing to judge, but rounding is known to do less, what rounding does is the tolerance.
+        """
+        usual = self.relative or self.default(dtype).relative
+        wide = _MARGIN * reference_error
+        known = self.rounding_error > 0.0 and not self.chaotic
+        relative = usual if wide > MOST_ALLOWED and known else max(usual, wide)
+        return replace(self, relative=relative, reference_error=reference_error)
+
+    def stored(self, storage_error: float) -> OutputTolerance:
         """Return 1.5 times the error of storing tensors in 16 bits."""
-        return cls(relative=_MARGIN * storage_error, storage_error=storage_error)
+        return replace(self, relative=_MARGIN * storage_error, storage_error=storage_error)
 
     @property
     def widened(self) -> bool:
         """Whether more than one step is allowed, because the evaluators of the reference differ by more."""
         return self.absolute > self.step * _ROUNDED > 0.0
 
+    @property
+    def amplified(self) -> bool:
+        """Whether more than usual is allowed, because the network amplifies rounding."""
+        if not self.rounding_error or self.chaotic:
+            return False
+        return self.relative == 0.0 or _OF_ROUNDING * self.rounding_error >= self.relative
+
+    @property
+    def chaotic(self) -> bool:
+        """Whether rounding moves a float so far that a right output cannot be told from a wrong one."""
+        return self.relative > 0.0 and _OF_ROUNDING * self.rounding_error > MOST_ALLOWED
+
     def to_json(self) -> dict[str, float]:
-        """Plain JSON values; fields that are 0 for floats are omitted."""
-        numbers = {"relative": self.relative, "absolute": self.absolute}
+        """Plain JSON values; fields that are 0 for floats are omitted, and so is a share of all elements."""
+        numbers: dict[str, float] = {"relative": self.relative, "absolute": self.absolute}
+        if self.share < 1.0:
+            numbers["share"] = self.share
         if self.step:
             numbers |= {"step": self.step, "disagreement": self.disagreement, "disagreeing": self.disagreeing}
-        if self.reference_error:
-            numbers["reference_error"] = self.reference_error
-        if self.storage_error:
-            numbers["storage_error"] = self.storage_error
+        for name in ("behind", "rounding_error", "reference_error", "storage_error"):
+            if getattr(self, name):
+                numbers[name] = getattr(self, name)
         return numbers
 
 

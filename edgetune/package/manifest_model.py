@@ -63,9 +63,12 @@ class _Tolerance(_Part):
 
     relative: float
     absolute: float
+    share: float = 1.0
     step: float = 0.0
     disagreement: float = 0.0
     disagreeing: float = 0.0
+    behind: int = 0
+    rounding_error: float = 0.0
     reference_error: float = 0.0
     storage_error: float = 0.0
 

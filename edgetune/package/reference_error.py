@@ -1,8 +1,9 @@
-"""Inaccurate float32 reference: judges such outputs by the model in double; the reference's error sets the tolerance.
+"""Inaccurate float32 reference: such outputs are judged by the model in double, and what is said about tolerances.
 
-In a network that amplifies rounding errors, all float32 implementations differ. The tolerance of a package is then
-derived from the error of the float32 reference. Where that error is so large that zeros, or any other answer, would
-pass, double is not used and the reference stays.
+In a network that amplifies rounding errors, all float32 implementations differ. What rounding does to it is its
+tolerance; where the float32 reference is off by more, it is compared with double, and the error of the reference is
+allowed as well. Where that error is so large that zeros, or any other answer, would pass, double is not used and the
+reference stays.
 """
 
 from __future__ import annotations
@@ -13,10 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from edgetune.graph.accuracy import Tolerance, compare
-from edgetune.package.golden import Golden, OutputTolerance
-
-MOST_ALLOWED = 0.5
-"""Share of the largest element; the error of an answer unrelated to the model is 1 to 2."""
+from edgetune.package.golden import MOST_ALLOWED, Golden, OutputTolerance
 
 
 @dataclass(frozen=True)
@@ -51,9 +49,10 @@ def judge_by_double(
         beyond = bool(allowed.reference_error) or error > allowed.relative
         if array.dtype == np.float32 and beyond and error < np.inf:
             error = max(error, allowed.reference_error)
-            judgeable = OutputTolerance.by_double("float32", error).relative <= MOST_ALLOWED
+            judgeable = allowed.by_double("float32", error).relative <= MOST_ALLOWED
             (errors if judgeable else chaos)[name] = error
-    wider = {name: OutputTolerance.by_double("float32", error) for name, error in errors.items()}
+    usual = OutputTolerance.default("float32")
+    wider = {name: tolerances.get(name, usual).by_double("float32", error) for name, error in errors.items()}
     judged = [
         Golden(case.inputs, {n: _rounded(d[n], a) if n in errors else a for n, a in case.outputs.items()})
         for case, d in zip(cases, doubles, strict=True)
@@ -78,12 +77,50 @@ def off_storage(name: str, tolerance: OutputTolerance) -> str:
     )
 
 
+def off_rounding(name: str, tolerance: OutputTolerance) -> str:
+    """Message that the network amplifies rounding in output `name`, or makes it chaotic, and the tolerance."""
+    moved = f"output {name!r}: rounding each inner tensor by one unit in the last place, at random, moves it by"
+    if tolerance.relative == 0.0:
+        return (
+            f"{moved} {tolerance.rounding_error:g} or less in some elements; {tolerance.absolute:g} are allowed in "
+            f"{tolerance.share:.2%} of the elements"
+        )
+    moved = f"{moved} {100 * tolerance.rounding_error:.3g} % of the largest element"
+    if tolerance.chaotic:
+        return f"{moved}: the network is chaotic, so no result can be judged; scale weights or inputs down"
+    return f"{moved}; four times that, {100 * tolerance.relative:.3g} %, are allowed"
+
+
+def off_steps(name: str, tolerance: OutputTolerance) -> str:
+    """Message that output `name` is computed from quantised tensors, or that its evaluators differ; the tolerance."""
+    apart = tolerance.disagreement / tolerance.step
+    differ = f"evaluators of the reference differ from one another by {apart:.1f} steps"
+    share = f"{tolerance.disagreeing:.1%} of the elements"
+    if not tolerance.behind:
+        return f"output {name!r}: {differ} in {share}; {tolerance.absolute / tolerance.step:.1f} are allowed"
+    return (
+        f"output {name!r}: one step in each element of the {tolerance.behind} quantised tensors before it moves it by "
+        f"{tolerance.step:.3g}; {differ} of that size; {tolerance.absolute:.3g} are allowed"
+    )
+
+
 def chaotic(name: str, error: float) -> str:
     """Message that output `name` cannot be judged by double, and why."""
     return (
         f"output {name!r}: the reference in float32 differs from the model in double by {100 * error:.3g} % of the "
         "largest element, so no result in float32 can be judged; scale weights or inputs down"
     )
+
+
+def note(name: str, tolerance: OutputTolerance) -> str:
+    """What the user should know about the tolerance of output `name`; "" where it is the usual one."""
+    if tolerance.reference_error:
+        return off_double(name, tolerance)
+    if tolerance.storage_error:
+        return off_storage(name, tolerance)
+    if tolerance.behind or tolerance.widened:
+        return off_steps(name, tolerance)
+    return off_rounding(name, tolerance) if tolerance.amplified or tolerance.chaotic else ""
 
 
 def _error(reference: np.ndarray, double: np.ndarray) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetune.config.settings import Settings
@@ -19,6 +19,7 @@ from edgetune.pipeline.backends import backend_of
 from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.link import Choice
 from edgetune.pipeline.model_formats import read_model
+from edgetune.pipeline.tolerances import tolerances_of
 
 Events = Callable[[Event], None]
 
@@ -60,10 +61,15 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
     outputs, reference = model.reference_outputs(feeds, model.program if exchanged else lambda: program, events)
     goldens = tuple(Golden(i, o) for i, o in zip(feeds, outputs, strict=True))
     layouts = {tensor.name: tensor.layout for tensor in (*program.inputs, *program.outputs)}
-    tolerances = _tolerances(model, goldens, events)
+    tolerances = tolerances_of(model, goldens, events)
     if settings.precision in ALLOWED:
-        rounded = OutputTolerance(relative=ALLOWED[settings.precision])
-        tolerances |= {t.name: rounded for t in program.outputs if t.dtype == "float32" and t.name not in tolerances}
+        usual = OutputTolerance(relative=ALLOWED[settings.precision])
+        stored = {t.name: tolerances.get(t.name, usual) for t in program.outputs if t.dtype == "float32"}
+        tolerances |= {
+            name: replace(one, relative=max(one.relative, usual.relative))
+            for name, one in stored.items()
+            if not one.step
+        }
     return CompileInput(
         with_precision(program, settings.precision),
         tuple(golden.exchanged(layouts) for golden in goldens),
@@ -72,21 +78,6 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
         settings.model.name,
         model,
     )
-
-
-def _tolerances(model: Model, goldens: Sequence[Golden], events: Events) -> dict[str, OutputTolerance]:
-    """One step for each quantised output, or more where evaluators of the reference differ, which an event reports."""
-    found = model.quantised_outputs([g.inputs for g in goldens], [g.outputs for g in goldens])
-    chosen = {n: OutputTolerance.quantised(q.step, q.disagreement, q.disagreeing) for n, q in found.items()}
-    for name, tolerance in chosen.items():
-        if tolerance.widened:
-            apart = tolerance.disagreement / tolerance.step
-            message = (
-                f"output {name!r}: evaluators of the reference differ from one another by {apart:.1f} steps in "
-                f"{tolerance.disagreeing:.0%} of the elements; {tolerance.absolute / tolerance.step:.1f} are allowed"
-            )
-            events(Event("warning", {"message": message}))
-    return chosen
 
 
 def assembled(

@@ -19,9 +19,8 @@ from edgetune.graph.accuracy import Tolerance, compare
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.layout.axis_order import exchanged, given_back
 from edgetune.graph.program import TensorSpec
-from edgetune.package.golden import Golden, OutputTolerance
+from edgetune.package.golden import MOST_ALLOWED, Golden, OutputTolerance
 from edgetune.package.reference_error import (
-    MOST_ALLOWED,
     Judged,
     chaotic,
     judge_by_double,
@@ -79,7 +78,7 @@ def judged_by_storage(subject: CompileInput, events: Events) -> CompileInput | N
     for name, allowed in relative.items():
         pairs = [(outputs[name], case.outputs[name]) for outputs, case in zip(stored, subject.goldens, strict=True)]
         errors = [compare(a.astype(np.float64), b.astype(np.float64), Tolerance()).relative for a, b in pairs]
-        found = OutputTolerance.stored(max(errors))  # infinite where only one of both is finite
+        found = allowed.stored(max(errors))  # infinite where only one of both is finite
         if allowed.relative < found.relative <= MOST_ALLOWED:
             wider[name] = found
             events(Event("warning", {"message": off_storage(name, found)}))

@@ -17,7 +17,7 @@ import numpy as np
 from edgetune.errors import SelfTestFailed, WrongResult
 from edgetune.graph.accuracy import OutputError, Tolerance, absolute_errors, compare, distance
 from edgetune.package.golden import GoldenCases, OutputTolerance
-from edgetune.package.reference_error import off_double, off_storage
+from edgetune.package.reference_error import note
 from edgetune.target.board_kind import BoardKind
 from edgetune.verify.driver import last_words, run_cases
 from edgetune.verify.layers import LayerError
@@ -191,8 +191,8 @@ def _reported(match: re.Match[str], manifest: dict[str, Any]) -> tuple[int, Outp
     except (ValueError, IndexError) as error:
         said = f"the self-test printed an invalid line ({match[0][:200]})"
         raise SelfTestFailed(f"{said}: check the board") from error
-    note = _note(tensor["name"], OutputTolerance(**tensor["tolerance"]))
-    return index, OutputReport(tensor["name"], "golden", largest, relative, ulp, share, bound, note)
+    said = note(tensor["name"], OutputTolerance(**tensor["tolerance"]))
+    return index, OutputReport(tensor["name"], "golden", largest, relative, ulp, share, bound, said)
 
 
 def _compare(
@@ -215,21 +215,8 @@ def _compare(
                     f"the tolerance is {error.bound:g}"
                 )
             numbers = (error.absolute, error.relative, found.ulp, found.differing, error.bound)
-            report = OutputReport(name, "fresh", *numbers, note=_note(name, tolerance))
+            report = OutputReport(name, "fresh", *numbers, note=note(name, tolerance))
             worst = report if worst is None else worst.worse(report)
         if worst is not None:
             reports.append(worst)
     return reports
-
-
-def _note(name: str, tolerance: OutputTolerance) -> str:
-    if tolerance.reference_error:
-        return off_double(name, tolerance)
-    if tolerance.storage_error:
-        return off_storage(name, tolerance)
-    if not tolerance.widened:
-        return ""
-    return (
-        f"evaluators of the reference differ from one another by {tolerance.disagreement / tolerance.step:.1f} "
-        f"steps in {tolerance.disagreeing:.1%} of the elements, so more than one step is allowed"
-    )

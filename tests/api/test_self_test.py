@@ -79,8 +79,56 @@ def everything_in(folder: Path) -> dict[str, str]:
     return {str(p.relative_to(folder)): sha256_file(p) for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
+def rounding_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on, nobody knows what rounding does to a network, as with an operator that no evaluator can move."""
+    monkeypatch.setattr("edgetune.frontend.onnx.disagreement.effect_of_rounding", lambda *_: {})
+
+
 @pytest.mark.long
-def test_a_reference_that_is_off_is_said_to_be_and_double_judges(tmp_path: Path) -> None:
+def test_what_rounding_does_to_a_network_is_allowed_and_said(tmp_path: Path) -> None:
+    model, events = amplifying(tmp_path / "m.onnx", layers=8, outputs=2), list[Event]()
+    api.build(settings_for(model), events=events.append)
+    (said,) = warnings(events)[:1]
+    assert said.startswith("output 'y': rounding each inner tensor by one unit in the last place, at random, moves it")
+    tolerances = {t["name"]: t["tolerance"] for t in read_manifest(tmp_path / "out")["outputs"]}
+    assert tolerances["y"] == {
+        "relative": 4 * tolerances["y"]["rounding_error"],
+        "absolute": 0.0,
+        "rounding_error": tolerances["y"]["rounding_error"],
+    }
+    assert 1e-4 < tolerances["y"]["relative"] < 0.05
+    assert tolerances["z"] == {"relative": 5e-5, "absolute": 0.0}
+    report = (tmp_path / "out/REPORT.md").read_text(encoding="utf-8")
+    assert "**This network amplifies rounding**: four times that is allowed" in report
+    found = api.verify(tmp_path / "out", None, model)
+    assert {(o.name, o.against) for o in found.outputs} == {(n, a) for n in "yz" for a in ("golden", "fresh")}
+    assert all(("rounding each inner tensor" in o.note) == (o.name == "y") for o in found.outputs)
+
+
+@pytest.mark.long
+def test_verify_allows_what_rounding_does_with_its_fresh_inputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, events = amplifying(tmp_path / "m.onnx", layers=8), list[Event]()
+    with monkeypatch.context() as patch:  # its golden vectors say nothing: those of zeros are zeros
+        patch.setattr(
+            "edgetune.frontend.onnx.sample_inputs.sample_inputs",
+            lambda *_: [{"x": np.zeros((1, WIDTH), np.float32)}] * 3,
+        )
+        api.build(settings_for(model), events=events.append)
+    assert not [message for message in warnings(events) if "rounding" in message]
+    monkeypatch.setattr("edgetune.pipeline.fresh_inputs.FRESH_CASES", 4)
+    golden, fresh = api.verify(tmp_path / "out", None, model, events.append).outputs
+    assert (golden.against, golden.note) == ("golden", "")
+    assert fresh.bound > 1e-4
+    assert "rounding each inner tensor" in fresh.note
+
+
+@pytest.mark.long
+def test_a_reference_that_is_off_is_said_to_be_and_double_judges(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounding_unknown(monkeypatch)
     model, events = amplifying(tmp_path / "m.onnx", layers=8, outputs=2), list[Event]()
     api.build(settings_for(model), events=events.append)
     said = [message for message in warnings(events) if "in double" in message]
@@ -99,6 +147,7 @@ def test_a_reference_that_is_off_is_said_to_be_and_double_judges(tmp_path: Path)
 def test_verify_judges_by_double_what_its_fresh_reference_is_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    rounding_unknown(monkeypatch)
     model, events = amplifying(tmp_path / "m.onnx", layers=8), list[Event]()
     with monkeypatch.context() as patch:  # its golden vectors say nothing: those of zeros are zeros
         patch.setattr(
@@ -139,6 +188,9 @@ def test_where_the_reference_is_off_by_everything_zeros_do_not_pass(
     (said,) = [message for message in warnings(events) if "in double" in message]
     assert said.startswith("output 'y': the reference in float32 differs from the model in double by ")
     assert "so no result in float32 can be judged" in said
+    (said,) = [message for message in warnings(events) if "rounding" in message]
+    assert said.startswith("output 'y': rounding each inner tensor by one unit in the last place, at random, moves it")
+    assert "the network is chaotic" in said
 
 
 @pytest.mark.long

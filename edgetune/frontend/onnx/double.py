@@ -1,7 +1,8 @@
 """Double-precision evaluation: a model's outputs without float32 rounding, to judge the reference itself.
 
 The ONNX reference evaluator runs a copy of the model in which float32 is float64. Halves stay halves:
-where a model rounds to them, that rounding is part of its definition.
+where a model rounds to them, that rounding is part of its definition. So is the rounding of quantised models to
+integers, whose products and sums are exact in float64.
 """
 
 from __future__ import annotations
@@ -30,20 +31,42 @@ def evaluate_in_double(model: OnnxModel, feeds: Sequence[Arrays]) -> list[dict[s
 
     Raises ModelError where some operator of the model can be evaluated only in float32, or not at all.
     """
-    names = [output.name for output in model.proto.graph.output]
-    try:
-        session = reference_evaluator(in_double(evaluable(model)), [_CONV])
-        weights = {name: _double(array) for name, array in model.weights.items()}
-        doubles = [{name: _double(array) for name, array in feed.items()} for feed in feeds]
-        found = [session.run(None, weights | feed, intermediate=True) for feed in doubles]
-    # The evaluator passes on all exceptions of its operators; each of them means that the model cannot be run.
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ModelError(f"{model.name} cannot be evaluated in double ({reason})") from error
+    found = _run(model, feeds)
     for results in found:
         single = next((n for n, value in results.items() if getattr(value, "dtype", None) == np.float32), None)
         if single is not None:
             raise ModelError(f"{model.name} cannot be evaluated in double (value {single!r} is only known in float32)")
+    return _outputs(model, found)
+
+
+def evaluate_exactly(model: OnnxModel, feeds: Sequence[Arrays]) -> list[dict[str, np.ndarray]]:
+    """Outputs of a quantised model whose integers have exact sums and float64 scales; float32 outputs are rounded once.
+
+    Scales that an operator of the model computes stay what ONNX's evaluator makes of them. Raises ModelError where some
+    operator cannot be evaluated.
+    """
+    found = _outputs(model, _run(model, feeds))
+    single = {o.name for o in model.proto.graph.output if o.type.tensor_type.elem_type == TensorProto.FLOAT}
+    with np.errstate(over="ignore"):
+        return [{n: a.astype(np.float32) if n in single else a for n, a in outputs.items()} for outputs in found]
+
+
+def _run(model: OnnxModel, feeds: Sequence[Arrays]) -> list[dict[str, Any]]:
+    """All values by name for each of `feeds`."""
+    try:
+        session = reference_evaluator(in_double(evaluable(model)), _OPERATORS)
+        weights = {name: _double(array) for name, array in model.weights.items()}
+        doubles = [{name: _double(array) for name, array in feed.items()} for feed in feeds]
+        with np.errstate(all="ignore"):
+            return [session.run(None, weights | feed, intermediate=True) for feed in doubles]
+    # The evaluator passes on all exceptions of its operators; each of them means that the model cannot be run.
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ModelError(f"{model.name} cannot be evaluated in double ({reason})") from error
+
+
+def _outputs(model: OnnxModel, found: Sequence[dict[str, Any]]) -> list[dict[str, np.ndarray]]:
+    names = [output.name for output in model.proto.graph.output]
     return [{name: np.asarray(results[name]) for name in names} for results in found]
 
 
@@ -112,30 +135,67 @@ def _convert_type(type_: onnx.TypeProto) -> None:
         _convert_type(type_.optional_type.elem_type)
 
 
-class _Convolution(OpRun):
-    """Convolution as one matrix product per position in its window: the evaluator's own takes minutes."""
+def _convolved(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, attributes: dict[str, Any]) -> np.ndarray:
+    """A convolution as one matrix product per position in its window: the evaluator's own takes minutes."""
+    window = w.shape[2:]
+    strides = attributes.get("strides") or [1] * len(window)
+    dilations = attributes.get("dilations") or [1] * len(window)
+    reach = [(extent - 1) * dilation + 1 for extent, dilation in zip(window, dilations, strict=True)]
+    before, after = _padding(x.shape[2:], reach, strides, attributes)
+    padded = np.pad(x, [(0, 0), (0, 0), *zip(before, after, strict=True)])
+    spatial = [(n - r) // s + 1 for n, r, s in zip(padded.shape[2:], reach, strides, strict=True)]
+    groups = attributes.get("group") or 1
+    inputs = padded.reshape(len(x), groups, x.shape[1] // groups, *padded.shape[2:])
+    weights = w.reshape(groups, len(w) // groups, *w.shape[1:])
+    result = np.zeros((len(x), groups, len(w) // groups, prod(spatial)), x.dtype)
+    for place in product(*map(range, window)):
+        steps = zip(place, dilations, spatial, strides, strict=True)
+        taken: tuple[Any, ...] = tuple(slice(p * d, p * d + (n - 1) * s + 1, s) for (p, d, n, s) in steps)
+        weight: tuple[Any, ...] = place
+        result += weights[..., *weight] @ inputs[..., *taken].reshape(*inputs.shape[:3], -1)
+    result = result.reshape(len(x), len(w), *spatial)
+    return result if b is None else result + b.reshape(-1, *[1] * len(window))
 
+
+class _Convolution(OpRun):
     op_domain = ""
 
     def _run(self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, **attributes: Any) -> tuple[np.ndarray]:
-        window = w.shape[2:]
-        strides = attributes.get("strides") or [1] * len(window)
-        dilations = attributes.get("dilations") or [1] * len(window)
-        reach = [(extent - 1) * dilation + 1 for extent, dilation in zip(window, dilations, strict=True)]
-        before, after = _padding(x.shape[2:], reach, strides, attributes)
-        padded = np.pad(x, [(0, 0), (0, 0), *zip(before, after, strict=True)])
-        spatial = [(n - r) // s + 1 for n, r, s in zip(padded.shape[2:], reach, strides, strict=True)]
-        groups = attributes.get("group") or 1
-        inputs = padded.reshape(len(x), groups, x.shape[1] // groups, *padded.shape[2:])
-        weights = w.reshape(groups, len(w) // groups, *w.shape[1:])
-        result = np.zeros((len(x), groups, len(w) // groups, prod(spatial)), x.dtype)
-        for place in product(*map(range, window)):
-            steps = zip(place, dilations, spatial, strides, strict=True)
-            taken: tuple[Any, ...] = tuple(slice(p * d, p * d + (n - 1) * s + 1, s) for (p, d, n, s) in steps)
-            weight: tuple[Any, ...] = place
-            result += weights[..., *weight] @ inputs[..., *taken].reshape(*inputs.shape[:3], -1)
-        result = result.reshape(len(x), len(w), *spatial)
-        return (result if b is None else result + b.reshape(-1, *[1] * len(window)),)
+        return (_convolved(x, w, b, attributes),)
+
+
+class _QuantisedConvolution(OpRun):
+    """In exact integers; ONNX's own has another shape where one axis has scales per channel."""
+
+    op_domain = ""
+
+    def _run(self, *operands: np.ndarray | None, **attributes: Any) -> tuple[np.ndarray]:
+        x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = map(np.asarray, operands[:8])
+        along = (-1, *[1] * (w.ndim - 1))
+        weights = _centred(w, w_zero.reshape(along) if w_zero.size > 1 else w_zero)
+        bias = operands[8].astype(np.float64) if len(operands) > 8 and operands[8] is not None else None
+        sums = _convolved(_centred(x, x_zero), weights, bias, attributes)
+        return (_requantised(sums, x_scale * w_scale.reshape(along[:-1]) / y_scale, y_zero),)
+
+
+class _QuantisedProduct(OpRun):
+    """In exact integers."""
+
+    op_domain = ""
+
+    def _run(self, *operands: np.ndarray) -> tuple[np.ndarray]:
+        a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = map(np.asarray, operands)
+        return (_requantised(_centred(a, a_zero) @ _centred(b, b_zero), a_scale * b_scale / y_scale, y_zero),)
+
+
+def _centred(integers: np.ndarray, zero: np.ndarray) -> np.ndarray:
+    """The distance of integers from zero; sums of products of 16 bits are exact in float64."""
+    return np.asarray(integers.astype(np.float64) - zero)
+
+
+def _requantised(sums: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:
+    limits = np.iinfo(zero.dtype)
+    return np.asarray(np.clip(np.rint(sums * scale) + zero, limits.min, limits.max).astype(zero.dtype))
 
 
 def _padding(
@@ -154,5 +214,9 @@ def _padding(
     return (less, more) if kind == "SAME_UPPER" else (more, less)
 
 
-_CONV = type("Conv", (_Convolution,), {"op_domain": ""})
+_OPERATORS = [
+    type("Conv", (_Convolution,), {"op_domain": ""}),
+    type("QLinearConv", (_QuantisedConvolution,), {"op_domain": ""}),
+    type("QLinearMatMul", (_QuantisedProduct,), {"op_domain": ""}),
+]
 """The evaluator finds operators by the name of their class."""

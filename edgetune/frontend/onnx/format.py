@@ -21,6 +21,7 @@ from edgetune.frontend.model_format import (
     OpenShape,
     QuantisedOutput,
     Recognition,
+    Rounding,
     Shapes,
     StoredModel,
 )
@@ -125,15 +126,22 @@ class LoadedOnnx(Model):
         """Outputs by an evaluator of ONNX, or by the program itself where only it knows an operator.
 
         For a model with a registered operator, an event reports that: such outputs show that the C computes what the
-        expression says, not that the expression is right. Another one reports branches that are never taken.
+        expression says, not that the expression is right. Others report branches that are never taken, and evaluators
+        that do not agree on a quantised model.
         """
         from edgetune.frontend.onnx.custom import registered_in
-        from edgetune.frontend.onnx.reference import choose_evaluator, evaluate_model
+        from edgetune.frontend.onnx.disagreement import evaluate_quantised
+        from edgetune.frontend.onnx.reference import choose_evaluator, evaluate_model, is_quantised
         from edgetune.graph.evaluate import EVALUATOR, evaluate_program
 
         for message in self.model.settled:
             events(Event("warning", {"message": message}))
         custom = registered_in(self.model)
+        if not custom and is_quantised(self.model):
+            outputs, evaluator, said = evaluate_quantised(self.model, feeds)
+            for message in said:
+                events(Event("warning", {"message": message}))
+            return [dict(each) for each in outputs], evaluator
         if not custom:
             return evaluate_model(self.model, feeds), choose_evaluator(self.model)
         message = (
@@ -144,18 +152,39 @@ class LoadedOnnx(Model):
         return evaluate_program(program(), feeds), EVALUATOR
 
     def quantised_outputs(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, QuantisedOutput]:
-        """The outputs of quantisation operators, with the disagreement of two other orders of summation."""
-        from edgetune.frontend.onnx.custom import registered_in
-        from edgetune.frontend.onnx.disagreement import disagreement
-        from edgetune.frontend.onnx.reference import is_quantised, output_steps
+        """The outputs of quantisation operators, and those that are computed in float from quantised tensors.
 
-        steps = output_steps(self.model)
-        if not steps or not is_quantised(self.model):
+        With the disagreement of evaluators.
+        """
+        from edgetune.frontend.onnx.custom import registered_in
+        from edgetune.frontend.onnx.disagreement import carried_steps, disagreement, known_steps
+        from edgetune.frontend.onnx.reference import is_quantised
+
+        if not is_quantised(self.model):
             return {}
         if registered_in(self.model):  # the program itself is the only evaluator
-            return {name: QuantisedOutput(step) for name, step in steps.items()}
-        found = disagreement(self.model, feeds, outputs)
-        return {name: QuantisedOutput(step, found[name].largest, found[name].share) for name, step in steps.items()}
+            return {name: QuantisedOutput(step.size) for name, step in known_steps(self.model).items()}
+        steps = {**known_steps(self.model), **carried_steps(self.model, feeds)}
+        if not steps:
+            return {}
+        found = disagreement(self.model, feeds, outputs, {name: step.size for name, step in steps.items()})
+        return {
+            name: QuantisedOutput(step.size, found[name].largest, found[name].share, step.behind, step.share)
+            for name, step in steps.items()
+        }
+
+    def rounding(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, Rounding]:
+        """By runs of perturbed models (`perturbed.rounded`); nothing for models with registered operators."""
+        from edgetune.frontend.onnx.custom import registered_in
+        from edgetune.frontend.onnx.disagreement import effect_of_rounding
+
+        return {} if registered_in(self.model) else effect_of_rounding(self.model, feeds, outputs)
+
+    def output_limits(self) -> Mapping[str, float]:
+        """Of outputs that end in a Sigmoid, Softmax, Tanh, Erf or the like."""
+        from edgetune.frontend.onnx.perturbed import ends
+
+        return {name: end.magnitude for name, end in ends(self.model).items() if end.magnitude is not None}
 
     def outputs_in_double(self, feeds: Sequence[Feed]) -> list[dict[str, np.ndarray]] | None:
         """Outputs of a copy of the model in double.

@@ -1,8 +1,13 @@
-"""Reference evaluation: outputs for given inputs by ONNX Runtime, or by the ONNX reference evaluator."""
+"""Reference evaluation: outputs for given inputs by ONNX Runtime, or by the ONNX reference evaluator.
+
+ONNX Runtime computes Sigmoid in float32 to about 1e-7 of 1, and as 0 below -18. Where all outputs are that small, such
+a reference says nothing, so Sigmoid is computed in double there.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
@@ -10,6 +15,7 @@ from typing import Literal
 import numpy as np
 import onnx
 import onnx.version_converter
+from onnx import TensorProto, helper
 
 from edgetune.errors import ModelError
 from edgetune.frontend.onnx.large_tensors import as_external, as_inputs, value_of
@@ -20,6 +26,9 @@ Arrays = Mapping[str, np.ndarray]
 Evaluator = Literal["onnxruntime", "onnx.reference"]
 
 _QUANTISED_SINCE = 19
+_BROADCASTS = 7  # the first opset in which a sum takes a number and a tensor without an attribute
+_NARROW = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16})
+_PARTS = ("wide", "opposite", "power", "total", "quotient", "one")
 _Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 _QUANTISED = frozenset({"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear"})
 
@@ -35,13 +44,12 @@ def choose_evaluator(model: OnnxModel) -> Evaluator:
     Quantised models always use the reference evaluator: ONNX Runtime's own int8 kernels differ from the
     definition by up to an output step.
     """
-    if is_quantised(model):
-        return "onnx.reference"
-    try:
-        import onnxruntime  # noqa: F401 - asks whether it is there
-    except ImportError:
-        return "onnx.reference"
-    return "onnxruntime"
+    return "onnxruntime" if is_installed() and not is_quantised(model) else "onnx.reference"
+
+
+def is_installed() -> bool:
+    """Whether ONNX Runtime is there."""
+    return importlib.util.find_spec("onnxruntime") is not None
 
 
 def evaluate_model(
@@ -79,7 +87,7 @@ def _onnxruntime(model: OnnxModel) -> _Run:
     def opened(content: onnx.ModelProto) -> onnxruntime.InferenceSession:
         return onnxruntime.InferenceSession(content.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
-    named = _without_equal_names(proto)
+    named = _with_exact_sigmoid(_without_equal_names(proto))
     try:
         session = opened(named)
     except onnxruntime.capi.onnxruntime_pybind11_state.Fail:
@@ -113,6 +121,40 @@ def _with_open_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
     for value in copy.graph.output:
         value.type.tensor_type.ClearField("shape")
     return copy
+
+
+def _with_exact_sigmoid(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """`proto` whose Sigmoid of float32 and float16 is 1 / (1 + e^-x) in float64, rounded once."""
+    version = next((o.version for o in proto.opset_import if o.domain in {"", "ai.onnx"}), 1)
+    if version < _BROADCASTS or not any(node.op_type == "Sigmoid" for node in proto.graph.node):
+        return proto
+    result = onnx.ModelProto()
+    result.CopyFrom(proto)
+    graph = result.graph
+    types = {v.name: v.type.tensor_type.elem_type for v in (*graph.input, *graph.value_info, *graph.output)}
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        kind = types.get(node.output[0]) if node.op_type == "Sigmoid" and node.domain in {"", "ai.onnx"} else None
+        nodes += _sigmoid(node, kind) if kind is not None and kind in _NARROW else [node]
+    kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(kept)
+    return result
+
+
+def _sigmoid(node: onnx.NodeProto, kind: int) -> list[onnx.NodeProto]:
+    """Nodes that compute the Sigmoid `node` in float64, and give its result the element type `kind`."""
+    (source,), (result,) = node.input, node.output
+    wide, opposite, power, total, quotient, one = (f"{result}/{name}" for name in _PARTS)
+    return [
+        helper.make_node("Cast", [source], [wide], to=TensorProto.DOUBLE),
+        helper.make_node("Neg", [wide], [opposite]),
+        helper.make_node("Exp", [opposite], [power]),
+        helper.make_node("Constant", [], [one], value=helper.make_tensor(one, TensorProto.DOUBLE, [], [1.0])),
+        helper.make_node("Add", [power, one], [total]),
+        helper.make_node("Reciprocal", [total], [quotient]),
+        helper.make_node("Cast", [quotient], [result], to=kind),
+    ]
 
 
 def _reference(model: OnnxModel) -> _Run:

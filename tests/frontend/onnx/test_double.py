@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from edgetune.errors import ModelError
-from edgetune.frontend.onnx.double import evaluate_in_double
+from edgetune.frontend.onnx.double import evaluate_exactly, evaluate_in_double
 from edgetune.frontend.onnx.large_tensors import stand_in
 from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.graph.layout.axis_order import exchanged, given_back
@@ -139,7 +139,7 @@ def test_only_outputs_whose_reference_is_off_are_judged_by_double() -> None:
 
 def test_an_output_judged_by_double_before_stays_so() -> None:
     case = Golden({}, {"y": np.array([1.0, 2.0001], np.float32)})
-    judged = judge_by_double([case], [{"y": np.array([1.0, 2.0])}], {"y": OutputTolerance.by_double("float32", 0.01)})
+    judged = judge_by_double([case], [{"y": np.array([1.0, 2.0])}], {"y": OutputTolerance().by_double("float32", 0.01)})
     assert judged.errors == {"y": 0.01}
     assert judged.cases[0].outputs["y"].tolist() == [1.0, 2.0]
 
@@ -148,3 +148,31 @@ def test_arrays_of_the_interface_are_given_back_as_the_model_has_them() -> None:
     arrays = {"image": np.arange(24).reshape(1, 2, 3, 4), "plain": np.arange(6).reshape(2, 3)}
     back = given_back(exchanged(arrays, {"image": "channels_last"}), {"image": "channels_last"})
     assert all(np.array_equal(back[name], array) for name, array in arrays.items())
+
+
+def test_rounding_that_is_known_judges_where_the_reference_is_off_by_everything() -> None:
+    case = Golden({}, {"y": np.array([0.0, 0.0], np.float32)})
+    double = [{"y": np.array([1e-9, 2e-9])}]
+    assert judge_by_double([case], double, {"y": OutputTolerance(1e-4)}).chaos == {"y": 1.0}
+    judged = judge_by_double([case], double, {"y": OutputTolerance.rounded("float32", 1e-3, 1.0)})
+    assert judged.chaos == {}
+    assert judged.tolerances["y"].relative == 4e-3
+    assert judged.cases[0].outputs["y"].tolist() == np.array([1e-9, 2e-9], np.float32).tolist()
+
+
+def test_quantised_layers_are_exact_integers() -> None:
+    random = np.random.default_rng(4)
+    x = random.integers(0, 256, (1, 3, 9)).astype(np.uint8)
+    w = random.integers(-128, 128, (4, 3, 3)).astype(np.int8)
+    bias, zeros = random.integers(-5000, 5000, 4).astype(np.int32), random.integers(-3, 4, 4).astype(np.int8)
+    scales = random.uniform(0.001, 0.002, 4).astype(np.float32)
+    constants = {"xs": np.float32(0.1), "xz": np.uint8(120), "w": w, "ws": scales, "wz": zeros, "b": bias}
+    constants |= {"ys": np.float32(0.03), "yz": np.uint8(100)}
+    node = helper.make_node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"], ["y"], pads=[1, 1])
+    given = model([node], x.shape, {name: np.asarray(value) for name, value in constants.items()})
+    found = evaluate_exactly(given, [{"x": x}])[0]["y"]
+    padded = np.pad(x.astype(np.int64) - 120, [(0, 0), (0, 0), (1, 1)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 3, axis=2)[0]
+    sums = np.einsum("cpk,ock->op", windows, w.astype(np.int64) - zeros.reshape(-1, 1, 1)) + bias.reshape(-1, 1)
+    scale = np.float64(np.float32(0.1)) * scales.astype(np.float64).reshape(-1, 1) / np.float64(np.float32(0.03))
+    np.testing.assert_array_equal(found[0], np.clip(np.rint(sums * scale) + 100, 0, 255))
