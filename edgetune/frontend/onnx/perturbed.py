@@ -65,6 +65,17 @@ _MOVES = frozenset(
 )
 """Operators whose result has no value that the first operand (each operand of Concat) has not."""
 
+_ADDS = frozenset(
+    [
+        *("AveragePool", "Conv", "ConvTranspose", "CumSum", "DFT", "DeformConv", "Einsum", "GRU", "Gemm"),
+        *("GlobalAveragePool", "GlobalLpPool", "GroupNormalization", "InstanceNormalization", "LSTM"),
+        *("LayerNormalization", "LpPool", "MatMul", "MeanVarianceNormalization", "RNN", "ReduceL1", "ReduceL2"),
+        *("ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceSum", "ReduceSumSquare", "STFT"),
+    ]
+)
+"""Operators that add products or terms, each of which is rounded: where terms cancel, that is more than their result's
+own unit."""
+
 _WITHIN_ONE = frozenset(["Cos", "Erf", "HardSigmoid", "Sigmoid", "Sin", "Softmax", "Softsign", "Tanh"])
 
 _Moved = Callable[[str, str, str, int], list[onnx.NodeProto]]
@@ -74,12 +85,13 @@ _Moved = Callable[[str, str, str, int], list[onnx.NodeProto]]
 def rounded(model: OnnxModel, run: int) -> OnnxModel | None:
     """A copy of `model` with each float tensor that an operator rounds moved by one unit in the last place.
 
-    The direction of each element is random, another one in each `run`. What no input changes stays, and so does what
-    an operator only moves or selects. None where nothing is rounded.
+    So is what an operator that adds terms reads, where nothing before it has rounded that. The direction of each
+    element is random, another one in each `run`. What no input changes stays, and so does what an operator only moves
+    or selects. None where nothing is rounded.
     """
     moves: dict[str, _Moved] = {}
     _add_rounded(moves, model.proto.graph, _fed(model), model.opset)
-    return _with_moves(model, moves, run) if moves else None
+    return _with_moves(model, moves, run, _unrounded_operands(model, moves)) if moves else None
 
 
 def stepped(model: OnnxModel, tensors: Collection[str], run: int) -> OnnxModel | None:
@@ -192,8 +204,13 @@ def _element_types(graph: onnx.GraphProto) -> dict[str, int]:
     return {
         value.name: value.type.tensor_type.elem_type
         for value in values
-        if value.type.HasField("tensor_type") and value.type.tensor_type.shape.dim
+        if value.type.HasField("tensor_type") and _has_axes(value.type.tensor_type)
     }
+
+
+def _has_axes(of: onnx.TypeProto.Tensor) -> bool:
+    """Whether a tensor has axes, as far as is known."""
+    return bool(of.shape.dim) or not of.HasField("shape")
 
 
 def _add_rounded(moves: dict[str, _Moved], graph: onnx.GraphProto, fed: Collection[str], opset: int) -> None:
@@ -206,6 +223,19 @@ def _add_rounded(moves: dict[str, _Moved], graph: onnx.GraphProto, fed: Collecti
         for output in node.output:
             if output in varying and types.get(output) in _UNIT:
                 moves[output] = _unit(types[output], opset)
+
+
+def _unrounded_operands(model: OnnxModel, moves: Mapping[str, _Moved]) -> dict[str, _Moved]:
+    """How to move what a node of the main graph adds, by the node's first output, where nothing has moved that yet."""
+    graph, fed = model.proto.graph, _fed(model)
+    types, varying, unmoved = _element_types(graph), _varying(graph, fed), set(fed)
+    found: dict[str, _Moved] = {}
+    for node in graph.node:
+        if is_onnx(node) and node.op_type in _ADDS and node.input[0] in unmoved and types.get(node.input[0]) in _UNIT:
+            found[node.output[0]] = _unit(types[node.input[0]], model.opset)
+        if not unmoved.isdisjoint(_reads(node)):
+            unmoved.update(name for name in node.output if name in varying and name not in moves)
+    return found
 
 
 def _unit(kind: int, opset: int) -> _Moved:
@@ -261,11 +291,18 @@ def _clip(source: str, result: str, limits: tuple[float, float], opset: int, kin
     return [*constants, helper.make_node("Clip", [source, *names], [result])]
 
 
-def _with_moves(model: OnnxModel, moves: Mapping[str, _Moved], run: int) -> OnnxModel:
-    """`model` with each tensor of `moves` moved where it is made; every reader gets the moved one."""
+def _with_moves(
+    model: OnnxModel, moves: Mapping[str, _Moved], run: int, operands: Mapping[str, _Moved] | None = None
+) -> OnnxModel:
+    """`model` with each tensor of `moves` moved where it is made; every reader gets the moved one.
+
+    `operands` move the first operand of single nodes of the main graph, by their first output.
+    """
     proto = onnx.ModelProto()
     proto.CopyFrom(model.proto)
     numbers = {name: number for number, name in enumerate(moves)}
+    read = {name: number for number, name in enumerate(operands or {}, len(moves))}
+    every = len(moves) + len(read)
     prefix = _unused(model.proto.graph)
 
     def move(graph: onnx.GraphProto) -> None:
@@ -275,12 +312,17 @@ def _with_moves(model: OnnxModel, moves: Mapping[str, _Moved], run: int) -> Onnx
             for inner in _nested(node):
                 move(inner)
             made = [(at, name) for at, name in enumerate(node.output) if name in moves]
+            if operands and graph is proto.graph and node.output[0] in operands:
+                number = read[node.output[0]]
+                new = f"{prefix}{number}_"
+                nodes += operands[node.output[0]](node.input[0], f"{new}after", new, run * every + number + 1)
+                node.input[0] = f"{new}after"
             for at, name in made:
                 node.output[at] = f"{prefix}{numbers[name]}_before"
             nodes.append(node)
             for at, name in made:
                 number = numbers[name]
-                seed = run * len(moves) + number + 1
+                seed = run * every + number + 1
                 graph.value_info.add(name=node.output[at], type=types[name])
                 nodes += moves[name](node.output[at], name, f"{prefix}{number}_", seed)
         kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_stft import STFT
 
 _BY_ATTRIBUTE = 14
 """The first opset whose BatchNormalization says by an attribute whether it takes its statistics from the batch."""
@@ -17,7 +18,7 @@ _BY_ATTRIBUTE = 14
 def reference_evaluator(proto: onnx.ModelProto, operators: Sequence[type[OpRun]] = ()) -> ReferenceEvaluator:
     """The evaluator of `proto`, which uses `operators` in place of its own of the same names."""
     opset = next((o.version for o in proto.opset_import if o.domain in {"", "ai.onnx"}), _BY_ATTRIBUTE)
-    replaced = [_BATCH_NORMALIZATION] if opset < _BY_ATTRIBUTE else []
+    replaced = [_SHORT_TIME_FOURIER, *([_BATCH_NORMALIZATION] if opset < _BY_ATTRIBUTE else [])]
     return ReferenceEvaluator(proto, new_ops=[*replaced, *operators])
 
 
@@ -43,5 +44,16 @@ class _BatchNormalization(OpRun):
         return (result.astype(x.dtype),)
 
 
+class _ShortTimeFourier(STFT):
+    """A real signal may leave out its last axis, of one element; the evaluator takes its batch for the signal then."""
+
+    op_domain = ""
+
+    def _run(self, signal: np.ndarray, *operands: np.ndarray | None, **attributes: Any) -> tuple[np.ndarray]:
+        whole = signal[..., np.newaxis] if signal.ndim < 3 else signal
+        return (np.asarray(super()._run(whole, *operands, **attributes)[0]),)
+
+
+_SHORT_TIME_FOURIER = type("STFT", (_ShortTimeFourier,), {"op_domain": ""})
 _BATCH_NORMALIZATION = type("BatchNormalization", (_BatchNormalization,), {"op_domain": ""})
 """The evaluator finds operators by the name of their class."""
