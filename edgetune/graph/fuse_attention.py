@@ -15,7 +15,7 @@ from tvm import relax, te, tirx, topi
 
 from edgetune.graph.attention import attend, where
 from edgetune.graph.fold_constant import permutation
-from edgetune.graph.labelled_axes import MATRIX, Batch, Labelled, Labels, in_shape, labelled, shape_of, source_of
+from edgetune.graph.labelled_axes import MATRIX, BatchAxes, Labelled, Labels, in_shape, labelled, shape_of, source_of
 from edgetune.graph.nan_operands import maximum, minimum
 from edgetune.graph.rewrite import DefUse, constant, rewrite
 from edgetune.graph.te_call import call_fusable
@@ -100,7 +100,7 @@ def _fused(
     product: relax.Call, after: Sequence[relax.Call], chains: DefUse, builder: relax.BlockBuilder
 ) -> relax.Expr | None:
     """The attention whose last product is `product`, then what `after` makes of it; None if it is not attention."""
-    batch = Batch([[extent] for extent in shape_of(product)[:-MATRIX]])
+    batch = BatchAxes([[extent] for extent in shape_of(product)[:-MATRIX]])
     while True:
         found = _found(product, after, batch, chains)
         if not batch.divided:
@@ -108,7 +108,7 @@ def _fused(
         batch.divided = False
 
 
-def _found(product: relax.Call, after: Sequence[relax.Call], batch: Batch, chains: DefUse) -> _Attention | None:
+def _found(product: relax.Call, after: Sequence[relax.Call], batch: BatchAxes, chains: DefUse) -> _Attention | None:
     """The parts of attention by the labels that the axes of `batch` have now."""
     weights = _weights(product, batch, chains)
     found = None if weights is None else _steps(weights.scores, chains)
@@ -178,7 +178,7 @@ class _Attention:
         return in_shape(turned, shape_of(self.result.value), builder)
 
 
-def _weights(product: relax.Call, batch: Batch, chains: DefUse) -> _Weights | None:
+def _weights(product: relax.Call, batch: BatchAxes, chains: DefUse) -> _Weights | None:
     """The weights of a product of weights and values; None if no softmax over its last axis computes them."""
     for turned in (False, True):
         value = product.args[1 if turned else 0]

@@ -23,7 +23,7 @@ _SCALES = ("relax.multiply", "relax.divide")
 
 
 @dataclass
-class Batch:
+class BatchAxes:
     """The batch axes of a product of matrices, each with its parts: the extents that it is divided into.
 
     `divided` says that a walk has divided some axis; what was labelled before it has old labels.
@@ -64,7 +64,7 @@ class Labelled:
 
     value: relax.Expr
     axes: tuple[Labels, ...]
-    batch: Batch
+    batch: BatchAxes
     extents: tuple[int, ...]
     scales: tuple[tuple[str, relax.Expr], ...] = ()
 
@@ -129,7 +129,7 @@ class Labelled:
         return [self.extents[label] if label in own else 1 for label in self.listed()]
 
 
-def labelled(value: relax.Expr, axes: Sequence[Labels], batch: Batch, *, turned: bool = False) -> Labelled:
+def labelled(value: relax.Expr, axes: Sequence[Labels], batch: BatchAxes, *, turned: bool = False) -> Labelled:
     """A matrix operand whose batch axes have the labels of the last of `axes`, where they have more than one element.
 
     The last two axes have the last two labels; in the other order if it is `turned`.

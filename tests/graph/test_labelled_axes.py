@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tvm import relax
 
-from edgetune.graph.labelled_axes import Batch, labelled, shape_of, source_of
+from edgetune.graph.labelled_axes import BatchAxes, labelled, shape_of, source_of
 from edgetune.graph.rewrite import DefUse
 
 ROWS, COLUMNS = 5, 7
@@ -60,7 +60,7 @@ def steps_to_operands(draw: st.DrawFn) -> tuple[list[int], list[tuple[str, list[
 def test_the_source_is_the_operand_in_another_order(found: tuple[list[int], list[tuple[str, list[int]]]]) -> None:
     shape, steps = found
     value, chains = chain(shape, steps)
-    batch = Batch([[extent] for extent in shape_of(value)[:-2]])
+    batch = BatchAxes([[extent] for extent in shape_of(value)[:-2]])
     operand = source_of(labelled(value, batch.labels(), batch), chains, scaled=False)
     while batch.divided:
         batch.divided = False
@@ -78,7 +78,7 @@ def test_the_source_is_the_operand_in_another_order(found: tuple[list[int], list
 def test_axes_are_divided_where_both_sides_have_a_bound(source: list[int], shape: list[int]) -> None:
     steps = [("permute_dims", [1, 0, 2])] if len(source) == len(shape) - 1 else []
     value, chains = chain(source, [*steps, ("reshape", shape)])
-    batch = Batch([[extent] for extent in shape[:-2]])
+    batch = BatchAxes([[extent] for extent in shape[:-2]])
     found = labelled(value, batch.labels(), batch)
     source_of(found, chains, scaled=False)
     assert batch.divided == (len(source) > len(shape))
@@ -87,6 +87,6 @@ def test_axes_are_divided_where_both_sides_have_a_bound(source: list[int], shape
 
 def test_a_reshape_across_rows_has_no_labels() -> None:
     value, chains = chain([4, 35], [("permute_dims", [1, 0]), ("reshape", [5, 28])])
-    batch = Batch([])
+    batch = BatchAxes([])
     found = source_of(labelled(value, [], batch), chains, scaled=False)
     assert found.value.same_as(value)

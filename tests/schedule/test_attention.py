@@ -20,7 +20,7 @@ from edgetune.schedule.default_schedule import default_trace
 from edgetune.schedule.sketches.spaces import rows_of
 from edgetune.target.target import Target, load_target
 from tests.attention_sample import Attention, Mask
-from tests.codegen_run import run_kernel, wide_target
+from tests.codegen_run import compile_strictly, run_kernel, wide_target
 from tests.examples import costly
 from tests.schedule.test_sketches import sampled
 from tests.sketch_samples import board, dense, run
@@ -195,3 +195,10 @@ def test_whole_vectors_are_predicted_to_be_faster() -> None:
     function = Attention(heads=4, queries=197, keys=197, depth=64, width=64).function()
     assert times_faster(function, "vectors_512", wide_target(512)) > 2
     assert times_faster(function, "vectors_512+tiles_11", wide_target(512)) > 5
+
+
+@pytest.mark.long
+def test_compilers_have_nothing_to_say_of_vectors_that_overlap(tmp_path: Path) -> None:
+    attention, _ = ODD["everything"]
+    for cc in ("gcc", "clang-19"):
+        compile_strictly(by_guess(attention, wide_target())[0], wide_target(), tmp_path, cc)
