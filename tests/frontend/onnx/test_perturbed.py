@@ -156,3 +156,31 @@ def test_the_last_quantised_tensors_before_an_output_are_found_and_its_range() -
     assert sorted(found["y"].quantised) == ["q1", "q2"]
     assert [found[name].quantised for name in ("floats", "constant")] == [(), ()]
     assert {name: end.magnitude for name, end in found.items() if end.magnitude} == {"y": 1.0}
+
+
+@pytest.mark.parametrize("reader", ["MatMul", "Relu"])
+def test_what_an_operator_adds_moves_and_what_others_read_does_not(reader: str) -> None:
+    """Terms of 1 cancel: the rounding of each is what right sums differ by, and not a unit of their result."""
+    nodes = [
+        helper.make_node("Reshape", ["x", "rows"], ["r"]),
+        helper.make_node("MatMul", ["r", "w"], ["y"]) if reader == "MatMul" else helper.make_node("Relu", ["r"], ["y"]),
+        helper.make_node("Exp", ["r"], ["e"]),
+    ]
+    signs = np.resize(np.array([1, -1], np.float32), (64, 1))
+    given = model(nodes, [64], {"rows": np.array([1, 64]), "w": signs}, ("y", "e"))
+    feed = {"x": np.ones(64, np.float32)}
+    copy = rounded(given, 0)
+    assert copy is not None
+    before, moved = (evaluate_model(each, [feed], "onnxruntime")[0] for each in (given, copy))
+    assert (moved["y"] != before["y"]).any() == (reader == "MatMul")
+    assert np.abs(moved["y"] - before["y"]).max() < 64 * 2.0**-23
+    assert (moved["e"] != before["e"]).all()
+
+
+def test_tensors_of_unknown_shape_move_too() -> None:
+    given = model([helper.make_node("Sin", ["x"], ["s"]), helper.make_node("Mul", ["s", "s"], ["y"])], [8], {})
+    for value in (*given.proto.graph.value_info, *given.proto.graph.output):
+        value.type.tensor_type.ClearField("shape")
+    copy = rounded(given, 0)
+    assert copy is not None
+    assert sum(node.op_type == "RandomUniformLike" for node in copy.proto.graph.node) == 2

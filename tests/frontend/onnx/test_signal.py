@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 from edgetune.errors import UnsupportedOperator
+from edgetune.frontend.onnx.double import evaluate_in_double
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import model_from_proto
 from edgetune.frontend.onnx.reference import evaluate_model
@@ -80,3 +81,19 @@ def test_a_window_that_is_no_frame_and_a_signal_without_one_are_named(
     model = model_from_proto(onnx.parser.parse_model(text), "0" * 64, "m", None, "m.onnx")
     with pytest.raises(UnsupportedOperator, match=rf"^node 'y': operator STFT {words}"):
         import_onnx(model)
+
+
+@pytest.mark.parametrize("signal", ["[2, 64, 1]", "[2, 64]"])
+def test_a_transform_in_double_is_that_of_numpy(signal: str) -> None:
+    text = f"""
+    <ir_version: 8, opset_import: ["": 17]>
+    main (float{signal} x) => (float[2, 13, 9, 2] y) <int64 step = {{4}}, int64 length = {{16}}> {{
+        y = STFT (x, step, , length)
+    }}
+    """
+    model = model_from_proto(onnx.parser.parse_model(text), "0" * 64, "m", None, "m.onnx")
+    x = np.random.default_rng(2).standard_normal((2, 64)).astype("f4")
+    feed = {"x": x.reshape([2, 64, 1][: signal.count(",") + 1])}
+    frames = np.stack([np.fft.rfft(x[:, begin : begin + 16].astype("f8")) for begin in range(0, 49, 4)], axis=1)
+    expected = np.stack([frames.real, frames.imag], axis=-1)
+    np.testing.assert_allclose(evaluate_in_double(model, [feed])[0]["y"], expected, rtol=1e-12, atol=1e-12)
