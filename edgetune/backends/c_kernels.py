@@ -89,7 +89,8 @@ def _in_place(program: Program, schedules: Sequence[Scheduled]) -> dict[int, int
     for number, (kernel, scheduled) in enumerate(zip(program.kernels, schedules, strict=True)):
         if any(param.role == "input" and param.shape == kernel.params[-1].shape for param in kernel.params):
             with kernel_named(program, number):
-                able[number] = replaceable(flat(scheduled.module))
+                # The loads of products move across stores only where nothing may be the same memory.
+                able[number] = replaceable(flat(scheduled.module), by_rows=not kernel.macs)
     return in_place_outputs(program, able)
 
 

@@ -24,14 +24,14 @@ from edgetune.graph.tvm_types import BufferLoad, BufferStore, For, Stmt, TvmBuff
 _FAR = 1 << 31  # above every index
 
 
-def replaceable(function: tirx.PrimFunc) -> tuple[int, ...]:
+def replaceable(function: tirx.PrimFunc, *, by_rows: bool = True) -> tuple[int, ...]:
     """Numbers of the parameters of `function` (a result of `flat`) whose memory its output may take.
 
     Empty if there are several outputs. The output is never read, and no element of it is written twice: a call makes as
     many stores as the output has elements and writes them all. A parameter with its type and size is read only by these
-    stores, each at the index that it writes: no element is read after it was written, in any order of the stores. Or it
-    is also read earlier in the same iteration of the loops around all of these accesses, and iterations touch elements
-    of their own: whole rows, say.
+    stores, each at the index that it writes: no element is read after it was written, in any order of the stores. Or,
+    with `by_rows`, it is also read earlier in the same iteration of the loops around all of these accesses, and
+    iterations touch elements of their own: whole rows, say.
     """
     found = _Accesses()
     found.record(function.body, 1)
@@ -49,7 +49,7 @@ def replaceable(function: tirx.PrimFunc) -> tuple[int, ...]:
         and _elements(buffer) == _elements(output)
         and (
             all(_is_at(load, store) and found.viewed(store.buffer) == output for load, store in found.loads(buffer))
-            or _is_read_first(function.body, buffer, output, found)
+            or (by_rows and _is_read_first(function.body, buffer, output, found))
         )
     )
 

@@ -174,6 +174,16 @@ def test_what_may_be_read_after_it_was_written_is_left_alone(name: str) -> None:
     assert replaceable(flat(UNABLE[name]().module)) == ()
 
 
+def test_products_with_weights_keep_their_operands_apart() -> None:
+    """A product of a whole row with weights could be written over the row, and would lose `restrict` by that."""
+    function = conv2d((6, 8, 32), 32, kernel=(1, 1), pad=(0, 0, 0, 0))
+    module = flat(fixed(function).module)
+    assert replaceable(module, by_rows=False) == ()
+    assert replaceable(flat(fixed(pointwise()).module), by_rows=False) == (
+        3,
+    )  # the residual is read where it is written
+
+
 def test_compilers_have_nothing_to_say(tmp_path: Path) -> None:
     for cc in ("gcc", "clang-19"):
         compile_strictly(written_over(fixed(residual()), (3,)), TARGET, tmp_path, cc)
