@@ -178,6 +178,7 @@ def test_products_with_weights_keep_their_operands_apart() -> None:
     """A product of a whole row with weights could be written over the row, and would lose `restrict` by that."""
     function = conv2d((6, 8, 32), 32, kernel=(1, 1), pad=(0, 0, 0, 0))
     module = flat(fixed(function).module)
+    assert replaceable(module) == (0,)
     assert replaceable(module, by_rows=False) == ()
     assert replaceable(flat(fixed(pointwise()).module), by_rows=False) == (
         3,
