@@ -19,7 +19,8 @@ class Imported:
     says where each is, for messages: its operator and its name in the model. `channels_last` names inputs and outputs
     whose axis order differs from the model's. `images` names those of them whose axis 1 the model's operators treat as
     channels. `channels_known` names all inputs and outputs that are (N, C, spatial...) in the model, because its
-    operators show it or its user says so.
+    operators show it or its user says so. `selections` names outputs that have a row for each box that may be selected,
+    and -1 in the rows behind those that are.
     """
 
     name: str
@@ -33,3 +34,4 @@ class Imported:
     channels_last: frozenset[str] = frozenset()
     images: frozenset[str] = frozenset()
     channels_known: frozenset[str] = frozenset()
+    selections: frozenset[str] = frozenset()

@@ -197,6 +197,7 @@ class _Cutter:
                 dtype,
                 "channels_last" if name in self.imported.channels_last else "model",
                 name in self.imported.channels_known,
+                name in self.imported.selections,
             )
             for name, (shape, dtype) in zip(self.imported.outputs, self.output_types, strict=True)
         )

@@ -30,7 +30,8 @@ class TensorSpec:
     """An input or output of the model, with the name its author gave it; `dtype` is a numpy dtype name.
 
     `shape` has the axes in the order of the interface; `layout` is how that order derives from the model's order.
-    `image` is true if the tensor is (N, C, spatial...) in the model.
+    `image` is true if the tensor is (N, C, spatial...) in the model; `selection` if only its first rows are of boxes
+    that were selected, and all behind them are -1.
     """
 
     name: str
@@ -38,6 +39,7 @@ class TensorSpec:
     dtype: str
     layout: Layout = "model"
     image: bool = field(default=False, compare=False)
+    selection: bool = field(default=False, compare=False)
 
     def of_model(self) -> TensorSpec:
         """The tensor with its axes in the order of the model."""

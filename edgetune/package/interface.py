@@ -27,6 +27,7 @@ class PublicTensor:
     """An input or output: `field` of the C struct, `name` as in the model (untrusted), shape in elements, `nbytes`.
 
     `layout` says how the order of its axes differs from the model's, `image` whether the model has (N, C, spatial...).
+    `selection`: only the first rows are selected, those behind them are -1.
     """
 
     field: str
@@ -41,6 +42,7 @@ class PublicTensor:
     tolerance: OutputTolerance
     layout: Layout = "model"
     image: bool = False
+    selection: bool = False
 
     @property
     def extents(self) -> tuple[tuple[str, int], ...]:
@@ -79,7 +81,8 @@ class PublicTensor:
             "float32": "IEEE 754 single precision",
             "float64": "IEEE 754 double precision",
         }
-        return special.get(self.dtype, f"{'unsigned' if self.dtype[0] == 'u' else 'signed'} integer")
+        kind = special.get(self.dtype, f"{'unsigned' if self.dtype[0] == 'u' else 'signed'} integer")
+        return f"{kind}, -1 in all rows behind the selected ones" if self.selection else kind
 
     @property
     def element_type(self) -> str:
@@ -183,6 +186,7 @@ def public_tensors(
             tolerance=tolerances.get(spec.name, OutputTolerance.default(spec.dtype)),
             layout=spec.layout,
             image=spec.image or spec.layout != "model",
+            selection=spec.selection,
         )
         for field, spec, buffer in zip(fields, specs, buffers, strict=True)
     )

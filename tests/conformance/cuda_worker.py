@@ -103,7 +103,7 @@ def _judged(test: Printed, batch: Batch, number: int) -> tuple[Status, str]:
     except BatchError as error:
         return "crashed", str(error)
     outputs = [np.frombuffer(held[b.id], b.dtype).reshape(b.shape) for b in program.output_buffers()]
-    if wrong := difference(test.case, outputs):
+    if wrong := difference(test.case, program, outputs):
         return "wrong", wrong
     return ("passed", "") if reaches(program) else ("constant", "")
 

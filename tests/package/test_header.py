@@ -85,6 +85,17 @@ def test_the_header_states_what_it_promises(tmp_path: Path) -> None:
     assert "TINY_NO_PROFILER leaves out" in told
 
 
+def test_header_and_readme_say_which_output_has_rows_of_minus_one(tmp_path: Path) -> None:
+    model, made, goldens = sample.copies([("int64", (6, 3)), ("float32", (5,))])
+    chosen, other = model.outputs
+    model = replace(model, outputs=(replace(chosen, selection=True), other))
+    sample.emit_copies(tmp_path / "p", model, made, goldens, measure=False)
+    for file in ("include/copies.h", "README.md"):
+        told = (tmp_path / "p" / file).read_text(encoding="utf-8").splitlines()
+        (line,) = [line for line in told if "-1 in all rows behind the selected ones" in line]
+        assert chosen.name in line
+
+
 @pytest.mark.parametrize(
     ("shape", "layout", "image", "axes"),
     [

@@ -29,6 +29,7 @@ from edgetune.frontend.onnx.large_tensors import Weights, is_stand_in, value_of
 from edgetune.frontend.onnx.node_values import real_inputs
 from edgetune.frontend.onnx.origins import described
 from edgetune.frontend.onnx.reader import OnnxModel
+from edgetune.frontend.onnx.selected_rows import selections_of
 from edgetune.graph.imported import Imported
 from edgetune.graph.layer_names import mark_nodes, place_of
 from edgetune.graph.program import TensorSpec
@@ -96,6 +97,7 @@ def _import(model: OnnxModel) -> Imported:
     proto, large = simplify(model.proto, _has_converter, kept, model.weights)
     _check_operators(proto, model)
     weights = kept_weights(proto, large)  # without unused ones, and with those that the model computes of constants
+    selections = selections_of(proto.graph, model.name)
     # An unused initializer that is also listed as an input is gone by now, but its entry among the inputs remains.
     real = {value.name for value in real_inputs(model.proto.graph)}
     inputs = tuple(_spec(value) for value in proto.graph.input if value.name in real)
@@ -104,7 +106,10 @@ def _import(model: OnnxModel) -> Imported:
     module, nodes, places = _convert(proto, model, shapes, large)
     _check_static(module, model, places)
     outputs = tuple(o.name for o in proto.graph.output)
-    return Imported(model.name, model.sha256, module, inputs, outputs, weights, nodes, places)
+    selected = selections.intersection(outputs)
+    return Imported(
+        model.name, model.sha256, module, inputs, outputs, weights, nodes, places, selections=frozenset(selected)
+    )
 
 
 def _convert(

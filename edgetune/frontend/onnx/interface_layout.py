@@ -155,6 +155,7 @@ def import_channels_last(model: OnnxModel, names: Collection[str]) -> Imported:
         imported,
         inputs=tuple(_known_as(spec, own) for spec in imported.inputs),
         outputs=tuple(own.get(name, name) for name in imported.outputs),
+        selections=frozenset(own.get(name, name) for name in imported.selections),
         channels_last=frozenset(names),
         images=known & frozenset(names),
         channels_known=known | frozenset(names),

@@ -10,9 +10,11 @@ from onnx import helper
 
 from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
 
-# Random numbers are not constant; weights of a quantised model stay integers; another module unrolls loops.
+# Random numbers are not constant; weights of a quantised model stay integers; another module unrolls loops; a selection
+# has all the rows that it may have.
 _NOT_EVALUATED = frozenset(
     [
+        "NonMaxSuppression",
         "RandomNormal",
         "RandomNormalLike",
         "RandomUniform",

@@ -21,6 +21,7 @@ from edgetune.errors import ModelError
 from edgetune.frontend.onnx.large_tensors import as_external, as_inputs, value_of
 from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
+from edgetune.frontend.onnx.selected_rows import with_all_rows
 
 Arrays = Mapping[str, np.ndarray]
 Evaluator = Literal["onnxruntime", "onnx.reference"]
@@ -71,7 +72,8 @@ def evaluate_model(
 def _onnxruntime(model: OnnxModel) -> _Run:
     import onnxruntime
 
-    proto, given = as_external(model.proto, model.weights) if model.weights else (model.proto, {})
+    whole = with_all_rows(model.proto)
+    proto, given = as_external(whole, model.weights) if model.weights else (whole, {})
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
@@ -168,7 +170,7 @@ def evaluable(model: OnnxModel) -> onnx.ModelProto:
 
     Its opset is one whose quantisation operators that evaluator supports (from 19 on).
     """
-    proto = _modern(model.proto)
+    proto = _modern(with_all_rows(model.proto))
     return as_inputs(proto, model.weights) if model.weights else proto
 
 

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.converters.sorting import is_distributed, top_k
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
@@ -159,16 +158,3 @@ def test_k_as_an_attribute_of_old_opsets() -> None:
     program = to_program(import_onnx(model_from_proto(proto, "0" * 64, "model", None, "model.onnx")))
     for name, value in first(x, 4, 1, largest=True).items():
         np.testing.assert_array_equal(run_program(program, {"x": x})[name], value)
-
-
-def test_boxes_whose_number_depends_on_data_are_refused_by_name() -> None:
-    """The sentence named `tensor_to_shape`, an operator of TVM."""
-    shapes = {"boxes": [1, 9, 4], "scores": [1, 2, 9]}
-    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
-    node = helper.make_node("NonMaxSuppression", ["boxes", "scores", "most"], ["y"], name="selection")
-    most = numpy_helper.from_array(np.array([3]), "most")
-    result = helper.make_tensor_value_info("y", TensorProto.INT64, ["selected", 3])
-    graph = helper.make_graph([node], "g", inputs, [result], [most])
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    with pytest.raises(UnsupportedOperator, match=r"NonMaxSuppression \(node 'selection' of model\).*depends on data"):
-        import_onnx(model_from_proto(proto, "0" * 64, "model", None, "model.onnx"))

@@ -5,6 +5,7 @@ They write plain elementwise operators, so that layouts pass through and fusion 
 """
 
 from edgetune.frontend.onnx.converters.accumulate_fp32 import Elu, MatMul, Selu
+from edgetune.frontend.onnx.converters.box_selection import NonMaxSuppression
 from edgetune.frontend.onnx.converters.conversion import Cast
 from edgetune.frontend.onnx.converters.elementwise import Clip, Dropout, Max, Mean, Min, Sum, ThresholdedRelu
 from edgetune.frontend.onnx.converters.normalisation import LRN, BatchNormalization
@@ -17,7 +18,7 @@ from edgetune.frontend.onnx.converters.regions import RoiAlign
 from edgetune.frontend.onnx.converters.remainder import Mod
 from edgetune.frontend.onnx.converters.scans import CumProd, CumSum
 from edgetune.frontend.onnx.converters.scattering import MaxUnpool, Scatter, ScatterElements, ScatterND
-from edgetune.frontend.onnx.converters.sorting import NonMaxSuppression, TopK
+from edgetune.frontend.onnx.converters.sorting import TopK
 
 OWN_CONVERTERS: dict[str, type] = {
     converter.__name__: converter
