@@ -94,6 +94,7 @@ def without_rows_behind(model: OnnxModel, feed: Arrays) -> np.ndarray:
     return result
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_center", [0, 1])
 @pytest.mark.parametrize("evaluator", ["onnxruntime", "onnx.reference"])
 def test_selected_rows_come_first_and_minus_one_behind_them(evaluator: Evaluator, by_center: int) -> None:
@@ -107,7 +108,7 @@ def test_selected_rows_come_first_and_minus_one_behind_them(evaluator: Evaluator
     assert (found[len(selected) :] == -1).all()
 
 
-@pytest.mark.parametrize("most", [9, 10, 2**40])
+@pytest.mark.parametrize("most", [9, 2**40])
 def test_there_are_no_more_rows_than_boxes(most: int) -> None:
     assert check(model_of((1, 2, 9), limits(most, 1.0)), drawn((1, 2, 9), 0, 8)).shape == (18, 3)
 
@@ -127,8 +128,9 @@ def test_a_limit_at_run_time_is_refused() -> None:
         import_onnx(model)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scalar", [False, True])
-@pytest.mark.parametrize("overlap", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("overlap", [0.0, 0.4])
 def test_thresholds_at_run_time(overlap: float, scalar: bool) -> None:
     shape = (1, 2, 10)
     given = {"iou_threshold": overlap, "score_threshold": 0.5}
@@ -146,7 +148,7 @@ def test_equal_scores_keep_the_order_of_the_boxes_and_zeros_of_both_signs_are_eq
 
 
 @pytest.mark.long
-@costly(40)
+@costly(15)
 @given(
     st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 14)),
     st.integers(1, 16),
@@ -171,6 +173,7 @@ def test_every_form_selects_what_onnx_runtime_does(
     check(model, drawn(shape, seed, steps, by_center=by_center))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_box_that_is_not_finite_is_selected_as_by_onnx_runtime(value: float) -> None:
     shape = (1, 2, 16)
@@ -189,9 +192,10 @@ def test_a_score_that_is_nan_comes_first_where_there_is_no_threshold() -> None:
     assert found["y"][:, 2].tolist() == [1, 4, 3, 2, 0, 5]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ["random", "ascending", "descending", "equal"])
 def test_n_boxes_of_which_k_are_kept_take_n_log_n_and_n_k_comparisons(order: str) -> None:
-    count, most = 4000, 20
+    count, most = 1000, 20
     numbers, places = np.random.default_rng(0), np.arange(count)
     orders = {"random": numbers.permutation(count), "descending": -places, "equal": places * 0}
     scores = orders.get(order, places).astype(np.float32).reshape(1, 1, count)
@@ -206,7 +210,7 @@ def test_n_boxes_of_which_k_are_kept_take_n_log_n_and_n_k_comparisons(order: str
 
 
 def test_boxes_behind_the_last_that_is_kept_are_not_looked_at() -> None:
-    count, most = 4000, 20
+    count, most = 1000, 20
     boxes = np.arange(count, dtype=np.float32).reshape(1, count, 1) * 2 + np.array([0, 0, 1, 1], np.float32)
     scores = np.random.default_rng(0).random((1, 1, count), np.float32)
     arguments = [boxes, scores, np.zeros(1, np.float32), np.zeros(1, np.float32)]
@@ -246,6 +250,7 @@ READERS: dict[str, Callable[[], tuple[onnx.NodeProto, ...]]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reader", READERS)
 def test_nodes_whose_rows_come_from_one_row_may_read_a_selection(reader: str) -> None:
     shape = (1, 2, 9)
