@@ -35,7 +35,7 @@ from edgetune.target.target import with_cpu
 from edgetune.verify import bench as bench_package
 from edgetune.verify import verify as verify_package
 from edgetune.verify.bench import BenchReport
-from edgetune.verify.layers import LayerError, LayersRun, run_layers
+from edgetune.verify.layers import LayerError, LayersRun, require_readable_layers, run_layers
 from edgetune.verify.place import ExecutionPlace
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.verify import NO_CASES, VerifyReport
@@ -120,13 +120,14 @@ class _OnItsBoard:
     def __init__(self, settings: Settings, events: Events) -> None:
         self._settings, self._events = settings, events
         self._resolved = ResolvedBoard(settings.target, settings.addresses)
+        self._used = False
         self.report: VerifyReport | None = None
         self.why = ""
 
     def __call__(self, package: Path, *, interrupted: bool = False) -> bool:
         """Whether the board verified `package`; an event reports why it did not, where that was due."""
         settings, boards = self._settings, accesses(self._resolved)
-        self.report, self.why = None, ""
+        self.report, self.why, self._used = None, "", False
         if not elsewhere(boards) and not settings.target.emulated:
             return False
         if interrupted:
@@ -137,9 +138,11 @@ class _OnItsBoard:
             self._warn(f"the package was not verified on its board: {self.why}")
             return False
         start = time.monotonic()
+        self._used = bool(_boards_elsewhere(self._resolved))
         try:
             self.report = _verify(package, self._resolved, self._events)
         except BoardUnavailable as error:
+            self._used = False
             again = f"`edgetune verify {settings.out} --board {settings.board}` does it"
             self._warn(f"the package was not verified on its board ({error.message}); {again}")
             self.why = error.message
@@ -150,7 +153,7 @@ class _OnItsBoard:
 
     def layers(self, package: Path, case: Golden) -> LayersRun | None:
         """What the layers of `package` write on the board for the inputs of `case`; None where it is not used."""
-        return _layers(package, self._resolved, self._events, case) if _boards_elsewhere(self._resolved) else None
+        return _layers(package, self._resolved, self._events, case) if self._used else None
 
     def _warn(self, message: str) -> None:
         self._events(Event("warning", {"message": message}))
@@ -182,6 +185,8 @@ def verify(
         require_model(model, "--model")
     # Checks that need no model come first: importing a model takes seconds.
     check_files(package, manifest)
+    if per_layer is not None:
+        require_readable_layers(package, manifest)
     there = bool(_boards_elsewhere(resolved))
     PackageToolchain.of(manifest, resolved.target if resolved else None).require(emulator=not there)
     stored = read_stored(model) if model else _find_model(package)

@@ -105,7 +105,10 @@ def built(model: RealModel, file: Path, name: str, out: Path) -> Outcome:
 
 def _edgetune(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "edgetune", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=_MOST_S, check=False)
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=_MOST_S, check=False)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, -1, "", f"`edgetune {words[0]}` did not end within {_MOST_S} s")
 
 
 def _sentence(done: subprocess.CompletedProcess[str]) -> str:
@@ -125,8 +128,8 @@ def _nearest(report: dict[str, Any]) -> str:
 def table(outcomes: list[Outcome]) -> str:
     """A Markdown table of `outcomes`."""
     lines = [
-        "| package | file | shapes | result | workspace, bytes | weights, bytes | build, s |",
-        "|---|---|---|---|---|---|---|",
+        "| package | file | shapes | result | workspace, bytes | weights, bytes |",
+        "|---|---|---|---|---:|---:|",
     ]
     for one in outcomes:
         said = f"{one.verdict}, {one.said}" if one.verdict == RIGHT else f"{one.verdict}: {one.said}"
@@ -147,11 +150,16 @@ def main(arguments: list[str] | None = None) -> int:
     outcomes = []
     for model in listed(given.list):
         place = install(model, given.folder / "installed")
-        for file in sorted(place.glob(model.file)):
+        files = sorted(place.glob(model.file))
+        if not files:
+            shapes = " ".join(f"{key}={dims}" for key, dims in model.shapes.items())
+            outcomes.append(Outcome(model.package, model.file, shapes, FAULT, "the package has no such file", 0.0))
+        for file in files:
             name = str(file.relative_to(place))
             if not fnmatch.fnmatch(name, given.only):
                 continue
-            key = f"{model.package}-{re.sub(r'[^A-Za-z0-9_.]', '-', name)}"
+            words = f"{name} {' '.join(model.shapes.values())}".strip()
+            key = f"{model.package}-{re.sub(r'[^A-Za-z0-9_.]', '-', words)}"
             result = given.folder / "results" / f"{key}.json"
             if given.again or not result.exists():
                 outcome = built(model, file, name, given.folder / "packages" / key)

@@ -63,9 +63,15 @@ class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
             return value
         name, _, dims = str(value).rpartition("=")
         parts = [part.strip() for part in dims.split(",")] if dims.strip() else []
-        if not name or not all(part.isascii() and part.isdigit() and int(part[:12]) < 2**31 for part in parts):
+        if not name or not all(part.isascii() and part.isdigit() and _is_size(part) for part in parts):
             self.fail(f"must look like input=1,3,224,224 with whole sizes, not {value!r}", param, ctx)
-        return name, tuple(int(part) for part in parts)
+        return name, tuple(int(part.lstrip("0") or "0") for part in parts)
+
+
+def _is_size(digits: str) -> bool:
+    """Whether digits are below 2^31; Python refuses to read thousands of them."""
+    short = digits.lstrip("0")
+    return len(short) <= len(str(2**31)) and int(short or "0") < 2**31
 
 
 class TensorLayout(click.ParamType[tuple[str, str]]):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from edgetune.cli.options import BOARD
-from edgetune.cli.output import Output, output_options
+from edgetune.cli.output import Output, output_options, to_plain
+from edgetune.events import Event
 
 if TYPE_CHECKING:
     from edgetune.verify.layers import LayerError
@@ -46,11 +47,15 @@ def command(output: Output, package: Path, board: str | None, model: Path | None
     from edgetune import api
     from edgetune.cli.progress import show_progress
 
-    def table(errors: Sequence[LayerError]) -> None:
-        if not output.as_json:
-            output.result([asdict(error) for error in errors], title=f"layers of {package}")
-
     with show_progress(output, f"verify {package}") as events:
+
+        def table(errors: Sequence[LayerError]) -> None:
+            rows = [asdict(error) for error in errors]
+            if output.as_json:
+                events(Event("summary", {"layers": to_plain(rows)}))
+            else:
+                output.result(rows, title=f"layers of {package}")
+
         report = api.verify(package, board, model, events, per_layer=table if per_layer else None)
     if output.as_json:
         output.result(report.to_json())

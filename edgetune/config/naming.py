@@ -33,8 +33,8 @@ aio alloca ar argp argz assert cet complex cpuid cpio crypt ctype dirent dlfcn e
 execinfo fcntl features fenv float fmtmsg fnmatch fts ftw gconv getopt glob gnumake gshadow grp iconv
 immintrin inttypes iso646 langinfo libgen libintl limits link locale malloc math mcheck memory mntent monetary
 mqueue ndbm netdb newlib nl_types nss obstack paths poll printf proc_service pthread pty pwd re_comp regex
-regexp reent resolv sched search semaphore setjmp sgtty shadow signal spawn stab stdalign stdarg stdatomic
-stdbool stdc stddef stdint stdio stdlib stdnoreturn string strings syscall sysexits syslog tar termio termios
+regexp reent resolv sched search semaphore setjmp sgtty shadow signal spawn stab stdalign stdarg stdatomic stdbit
+stdbool stdc stdckdint stddef stdint stdio stdlib stdnoreturn string strings syscall sysexits syslog tar termio termios
 tgmath thread_db threads time ttyent uchar ucontext ulimit unistd unwind utime utmp utmpx values version wait
 wchar wctype wordexp arm_neon arm_mve arm_acle omp ansidecl
 """

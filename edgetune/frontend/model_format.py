@@ -74,14 +74,14 @@ class Rounding:
 class ImportDeparture:
     """A node of the model whose result the imported model computes otherwise than `reference`, from equal inputs.
 
-    `place` is the node in words, `tensor` its result, off by the share `relative` of its largest magnitude; at most
-    `bound` was allowed, in the unit of the tensor.
+    `place` is the node in words, `tensor` its result, off by the share `relative` of its largest magnitude; at most the
+    share `allowed` was.
     """
 
     place: str
     tensor: str
     relative: float
-    bound: float
+    allowed: float
     reference: str
 
 

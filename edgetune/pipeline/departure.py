@@ -45,6 +45,11 @@ def layer_errors(program: Program, labels: Sequence[str], case: Golden, run: Lay
     for index, written in enumerate(run.written):
         call = program.calls[index]
         outputs = [param for param in kernels[call.kernel].params if param.role == "output"]
+        if [len(data) for data in written] != [_bytes_of(param) for param in outputs]:
+            raise PackageInvalid(
+                f"MANIFEST.json has layer {index} write other tensors than its kernel does: build the package again "
+                "with `edgetune build`"
+            )
         alone = found.computed(call, built[call.kernel])
         whole = right.computed(call, built[call.kernel])
         got = [_elements(param, data) for param, data in zip(outputs, written, strict=True)]
@@ -106,6 +111,11 @@ def _judged(found: np.ndarray, wanted: np.ndarray, tolerance: Tolerance) -> _Jud
     magnitudes = np.abs(wanted.astype(np.float64))
     largest = float(np.max(magnitudes, initial=0.0, where=np.isfinite(magnitudes))) or 1.0
     return _Judged(error.relative, error.bound / largest, not error.allowed)
+
+
+def _bytes_of(param: Param) -> int:
+    """Bytes up to the last element that a kernel writes."""
+    return (int(param.elements[-1]) + 1) * np.dtype(param.dtype).itemsize if param.elements.size else 0
 
 
 def _elements(param: Param, data: bytes) -> np.ndarray:
@@ -170,7 +180,8 @@ class Departure:
             one = self.imported
             return (
                 f"the C computes what was imported, and the imported model departs from {one.reference} at "
-                f"{one.place}: tensor {one.tensor!r} is off by {one.relative:.3g} of its largest magnitude; {REPORT_IT}"
+                f"{one.place}: tensor {one.tensor!r} is off by {one.relative:.3g} of its largest magnitude, and "
+                f"{one.allowed:.3g} is allowed; {REPORT_IT}"
             )
         return (
             f"each of the {len(self.errors)} layers is right for what it reads, so their rounding adds up to that; "
@@ -235,7 +246,9 @@ def find_departure(
     if model is None:
         return Departure(errors)
     layouts = {tensor.name: tensor.layout for tensor in program.inputs}
-    return Departure(errors, imported=model.import_departure(given_back(cases[0].inputs, layouts), judged_alone))
+    feeds = (given_back(case.inputs, layouts) for case in cases)
+    departures = (model.import_departure(feed, judged_alone) for feed in feeds)
+    return Departure(errors, imported=next(filter(None, departures), None))
 
 
 def judged_alone(wanted: np.ndarray) -> Tolerance:

@@ -54,13 +54,14 @@ def emulator_fault(words: Sequence[str]) -> str:
 def _listed(emulator: str, kind: str) -> str:
     """What an emulator says of its machines or CPUs, one a line; "" where it lists none."""
     answer = _asked([emulator, f"-{kind}", "help"])  # the user-mode emulators end with 1
-    return "" if answer is None else answer.stdout.partition("\nRecognized ")[0]  # before the features of x86 CPUs
+    listed = "" if answer is None else answer.stdout.partition("\nRecognized ")[0]  # before the features of x86 CPUs
+    return listed if len(_names(listed)) > 1 else ""  # one line may be what a wrapper says
 
 
 def _names(listed: str) -> frozenset[str]:
     """The names themselves: the first word of each line, or the second behind an architecture that most begin with."""
     rows = [words for line in listed.splitlines() if (words := line.split()) and not line.endswith(":")]
-    (_, most), *_ = Counter(row[0] for row in rows).most_common(1)
+    most = max(Counter(row[0] for row in rows).values(), default=0)
     behind = 1 if 1 < len(rows) < 2 * most else 0
     return frozenset(row[min(behind, len(row) - 1)] for row in rows)
 

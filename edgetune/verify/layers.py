@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import Any
 
 from edgetune.errors import PackageInvalid, SelfTestFailed, UsageError
 from edgetune.package.golden import Golden
@@ -21,7 +22,7 @@ from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import work_copy
 
 TIMEOUT_S = 1800.0
-_LINE = re.compile(r"^layer (\d{1,9}): ((?:[0-9a-f]{2})*) end$", re.MULTILINE)
+_LINE = re.compile(r"^layer (\d{1,9}): ([0-9a-f]*) end$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -68,17 +69,8 @@ def run_layers(
     UsageError for one whose tensors are in the memory of a GPU.
     """
     with work_copy(package) as (copy, manifest):
-        if "instead" in manifest["target"]:
-            raise UsageError(
-                f"the tensors of {package} lie in the memory of a GPU, where single layers cannot be read: build the "
-                "model for a board with a CPU"
-            )
-        places = [layer.get("written") for layer in manifest["layers"]]
-        if not all(places):
-            raise PackageInvalid(
-                f"{package} does not say where its layers write, because an earlier version of edgetune wrote it: "
-                "build it again with `edgetune build`"
-            )
+        require_readable_layers(package, manifest)
+        places = [layer["written"] for layer in manifest["layers"]]
         tools = PackageToolchain.of(manifest, target)
         place = place or Here(tools, alone)
         tools.require(emulator=isinstance(place, Here))
@@ -89,12 +81,39 @@ def run_layers(
     return LayersRun(written, last_words(done.status, done.stderr) if done.status else "", place.where)
 
 
+def require_readable_layers(package: Path, manifest: Mapping[str, Any]) -> None:
+    """Raises UsageError where the tensors of `package` lie in a GPU's memory.
+
+    Raises PackageInvalid where its manifest does not say where layers write, or names places outside of the workspace
+    and the outputs.
+    """
+    if "instead" in manifest["target"]:
+        raise UsageError(
+            f"the tensors of {package} lie in the memory of a GPU, where single layers cannot be read: build the model "
+            "for a board with a CPU"
+        )
+    if not all(layer.get("written") for layer in manifest["layers"]):
+        raise PackageInvalid(
+            f"{package} does not say where its layers write, because an earlier version of edgetune wrote it: build it "
+            "again with `edgetune build`"
+        )
+    rooms = {tensor["field"]: tensor["bytes"] for tensor in manifest["outputs"]}
+    rooms[""] = manifest["memory"].get("workspace_bytes", 0)
+    for number, layer in enumerate(manifest["layers"]):
+        for place in layer["written"]:
+            if place["offset"] + place["bytes"] > rooms.get(place["tensor"], -1):
+                raise PackageInvalid(
+                    f"MANIFEST.json of {package} has layer {number} write outside of its memory: build the package "
+                    "again with `edgetune build`"
+                )
+
+
 def _written(text: str, places: Sequence[Sequence[Mapping[str, int]]]) -> Iterator[tuple[bytes, ...]]:
     """The outputs of the layers in order, up to the first that was not printed whole; a board may print anything."""
     printed = {int(match[1]): match[2] for match in _LINE.finditer(text)}
     for number, outputs in enumerate(places):
-        data = bytes.fromhex(printed.get(number, ""))
         ends = list(accumulate((each["bytes"] for each in outputs), initial=0))
-        if number not in printed or len(data) != ends[-1]:
+        if len(printed.get(number, "?")) != 2 * ends[-1]:
             return
+        data = bytes.fromhex(printed[number])
         yield tuple(data[begin:end] for begin, end in pairwise(ends))

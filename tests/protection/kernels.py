@@ -64,6 +64,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("models", type=Path, nargs="+")
     given = parser.parse_args(arguments)
     trees, changed = named_trees(given.tree), False
+    if len(trees) != 2:
+        parser.error("two different trees are compared: give --tree NAME=FOLDER twice")
     for model in given.models:
         for board in given.board or ["host"]:
             with tempfile.TemporaryDirectory() as folder:

@@ -7,19 +7,21 @@ very inputs that the imported model has there.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import onnx
 from onnx import helper
 
-from edgetune.errors import EdgetuneError
+from edgetune.errors import EdgetuneError, ModelError
 from edgetune.frontend.model_format import Feed, ImportDeparture
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.origins import described
 from edgetune.frontend.onnx.reader import OnnxModel
-from edgetune.frontend.onnx.reference import choose_evaluator, evaluate_model
+from edgetune.frontend.onnx.reference import Evaluator, choose_evaluator, evaluate_model
 from edgetune.graph.accuracy import Tolerance, compare
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.partition import to_program
@@ -36,8 +38,10 @@ def first_departure(model: OnnxModel, feed: Feed, allowed: Judge) -> ImportDepar
     try:
         program = to_program(import_onnx(opened))
         imported = evaluate_program(program, [{spec.name: feed[spec.name] for spec in program.inputs}])[0]
-        reference = evaluate_model(opened, [feed])[0]
     except EdgetuneError:
+        return None
+    reference = next(iter(_by_all(opened, feed).values()), None)
+    if reference is None:
         return None
     known = {**feed, **imported}
     for node in model.proto.graph.node:
@@ -45,13 +49,23 @@ def first_departure(model: OnnxModel, feed: Feed, allowed: Judge) -> ImportDepar
             if name not in imported or compare_as(imported[name], reference[name], allowed):
                 continue
             alone = _alone(model, node, known)
-            if alone is None or compare_as(imported[name], alone[name], allowed):
+            if not alone or any(compare_as(imported[name], one[name], allowed) for one in alone.values()):
                 continue
-            found = compare(imported[name], alone[name].reshape(imported[name].shape), allowed(alone[name]))
-            return ImportDeparture(
-                described(node, model.name), name, found.relative, found.bound, choose_evaluator(model)
-            )
+            evaluator, right = next((key, one[name]) for key, one in alone.items())
+            found = compare(imported[name], right.reshape(imported[name].shape), allowed(right))
+            share = found.bound * found.relative / found.absolute if found.absolute else 0.0
+            return ImportDeparture(described(node, model.name), name, found.relative, share, evaluator)
     return None
+
+
+def _by_all(model: OnnxModel, feed: Feed) -> dict[str, dict[str, np.ndarray]]:
+    """The outputs by each evaluator that runs the model, first the one that it is compared with."""
+    first = choose_evaluator(model)
+    found = {}
+    for evaluator in (first, *(one for one in get_args(Evaluator) if one != first)):
+        with contextlib.suppress(ModelError):
+            found[evaluator] = evaluate_model(model, [feed], evaluator)[0]
+    return found
 
 
 def compare_as(found: np.ndarray, wanted: np.ndarray, allowed: Judge) -> bool:
@@ -81,8 +95,8 @@ def _is_static(value: onnx.ValueInfoProto) -> bool:
     return whole and tensor.elem_type != onnx.TensorProto.STRING
 
 
-def _alone(model: OnnxModel, node: onnx.NodeProto, known: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
-    """What the reference computes of `node` from the values `known`; None where it lacks one, or cannot."""
+def _alone(model: OnnxModel, node: onnx.NodeProto, known: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
+    """What each evaluator that can computes of `node` from the values `known`, where these are enough."""
     graph = model.proto.graph
     initializers = {tensor.name: tensor for tensor in graph.initializer}
     types = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
@@ -90,7 +104,7 @@ def _alone(model: OnnxModel, node: onnx.NodeProto, known: Mapping[str, np.ndarra
     constants = [initializers[name] for name in read if name in initializers]
     given = [name for name in read if name not in initializers]
     if not all(name in known for name in given):
-        return None
+        return {}
     inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(known[name].dtype), known[name].shape)
         for name in given
@@ -100,10 +114,7 @@ def _alone(model: OnnxModel, node: onnx.NodeProto, known: Mapping[str, np.ndarra
     proto.CopyFrom(model.proto)
     proto.graph.CopyFrom(helper.make_graph([node], graph.name, inputs, outputs, constants))
     weights = {name: array for name, array in model.weights.items() if name in read}
-    try:
-        return evaluate_model(replace(model, proto=proto, weights=weights), [{n: known[n] for n in given}])[0]
-    except EdgetuneError:
-        return None
+    return _by_all(replace(model, proto=proto, weights=weights), {name: known[name] for name in given})
 
 
 def _read(node: onnx.NodeProto) -> Iterator[str]:
