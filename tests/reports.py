@@ -67,7 +67,7 @@ def run(script: Path, edgetune: Path, core: int, issue: str) -> Report:
         done = subprocess.run(
             words, capture_output=True, text=True, timeout=_MOST_S, check=False, preexec_fn=lambda: _pin(core)
         )
-        lines = (done.stdout + done.stderr).strip().splitlines() or ["nothing"]
+        lines = (done.stderr + done.stdout).strip().splitlines() or ["nothing"]  # libraries warn on stderr
         said, ok = lines[-1], done.returncode == 0 and lines[-1].startswith("ok")
     except subprocess.TimeoutExpired:
         said, ok = f"no end after {_MOST_S} s", False

@@ -21,7 +21,7 @@ _README = """| issue | cases |
 def test_reports_run_each_script_and_name_its_issue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "README.md").write_text(_README, encoding="utf-8")
     for name, said, code in (("one", "ok right", 0), ("two", "FALLS SHORT: wrong", 1), ("three", "ok but", 1)):
-        script = f"import sys\nprint('noise')\nprint({said!r})\nsys.exit({code})\n"
+        script = f"import sys\nprint({said!r})\nprint('noise', file=sys.stderr)\nsys.exit({code})\n"
         (tmp_path / f"case_{name}.py").write_text(script, encoding="utf-8")
     assert reports.main(["--folder", str(tmp_path)]) == 1
     printed = capsys.readouterr().out
