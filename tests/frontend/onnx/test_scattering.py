@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+from edgetune.frontend.onnx.converters.scattering import merged_axes
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.frontend.onnx.reference import evaluate_model
@@ -147,7 +150,7 @@ def operands(operator: str, axis: int, numbers: np.random.Generator, *, hostile:
     """Data of 4 x 5 x 6, and indices with many duplicates, negative ones, and where `hostile` some out of range."""
     data = numbers.integers(-9, 9, (4, 5, 6))
     if operator == "ScatterElements":
-        shape = tuple(9 if number == axis else int(numbers.integers(1, 4)) for number in range(3))
+        shape = tuple(9 if number == axis else int(numbers.choice([2, data.shape[number]])) for number in range(3))
         limits = np.array(data.shape[axis])
         updates = shape
     else:
@@ -170,23 +173,59 @@ def test_updates_of_one_place_follow_one_another_and_one_out_of_range_is_left_ou
     for number, reduction in enumerate(["none", "add", "none", "mul", "max", "min"]):
         axis, numbers = number % 3, np.random.default_rng(number)
         dtype = ("float32", "int64", "float16", "int8")[number % 4]
-        given = operands(operator, axis, numbers, hostile=hostile)
-        given = {n: a if n == "indices" else a.astype(dtype) for n, a in given.items()}
+        feed = operands(operator, axis, numbers, hostile=hostile)
+        feed = {n: a if n == "indices" else a.astype(dtype) for n, a in feed.items()}
         how: dict[str, int | str] = {"reduction": reduction}
-        how |= {"axis": axis - 3} if operator == "ScatterElements" else {}
-        program = to_program(import_onnx(scatter(operator, given, {}, **how)))
-        wanted = one_by_one(operator, given, axis, reduction)
-        np.testing.assert_array_equal(run_program(program, given)["y"], wanted)
+        if operator == "ScatterElements" and number > 2:  # axes of one element on each side of the axis
+            feed = {n: np.expand_dims(a, (0, 2, 4, 6)) for n, a in feed.items()}
+            axis = 2 * axis + 1
+        how |= {"axis": axis - feed["data"].ndim} if operator == "ScatterElements" else {}
+        program = to_program(import_onnx(scatter(operator, feed, {}, **how)))
+        wanted = one_by_one(operator, feed, axis, reduction)
+        np.testing.assert_array_equal(run_program(program, feed)["y"], wanted)
 
 
 def test_indices_of_int32_and_constant_ones() -> None:
     numbers = np.random.default_rng(0)
-    given = operands("ScatterElements", 1, numbers, hostile=False)
-    given["indices"] = given["indices"].astype(np.int32)
-    rest = {name: given[name] for name in ("data", "updates")}
-    model = scatter("ScatterElements", rest, {"indices": given["indices"]}, axis=1)
-    wanted = one_by_one("ScatterElements", given, 1, "none")
+    feed = operands("ScatterElements", 1, numbers, hostile=False)
+    feed["indices"] = feed["indices"].astype(np.int32)
+    rest = {name: feed[name] for name in ("data", "updates")}
+    model = scatter("ScatterElements", rest, {"indices": feed["indices"]}, axis=1)
+    wanted = one_by_one("ScatterElements", feed, 1, "none")
     np.testing.assert_array_equal(run_program(to_program(import_onnx(model)), rest)["y"], wanted)
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.booleans()), min_size=1, max_size=5), st.integers(-5, 4))
+def test_axes_of_one_element_leave_the_scattered_axis_alone(axes: list[tuple[int, bool]], axis: int) -> None:
+    """An axis behind one of a single element became a part of the scattered axis."""
+    shape = [extent for extent, _ in axes]
+    extents = [extent if is_whole else 1 for extent, is_whole in axes]
+    axis %= len(shape)
+    numbers = np.random.default_rng(0)
+    data, updates = np.zeros(shape), np.arange(1.0, np.prod(extents) + 1).reshape(extents)
+    operands = {"data": data, "indices": numbers.integers(0, shape[axis], extents), "updates": updates}
+    wanted = one_by_one("ScatterElements", operands, axis, "none")
+    merged, indexed, place = merged_axes(shape, extents, axis)
+    assert merged[place] == shape[axis]
+    fewer = {name: array.reshape(merged if name == "data" else indexed) for name, array in operands.items()}
+    np.testing.assert_array_equal(one_by_one("ScatterElements", fewer, place, "none").reshape(shape), wanted)
+
+
+@pytest.mark.parametrize(
+    ("shape", "extents", "axis"),
+    [((4, 1, 5), (4, 1, 5), 0), ((2, 4, 1, 5), (2, 4, 1, 5), 1), ((1, 4, 1, 5), (1, 2, 1, 5), -3)],
+)
+def test_an_axis_behind_one_of_a_single_element_stays(
+    shape: tuple[int, ...], extents: tuple[int, ...], axis: int
+) -> None:
+    numbers = np.random.default_rng(0)
+    operands: dict[str, np.ndarray] = {
+        "data": numbers.random(shape, np.float32),
+        "indices": numbers.integers(0, shape[axis], extents),
+        "updates": numbers.random(extents, np.float32),
+    }
+    found = run_program(to_program(import_onnx(scatter("ScatterElements", operands, {}, axis=axis))), operands)["y"]
+    np.testing.assert_array_equal(found, one_by_one("ScatterElements", operands, axis % len(shape), "none"))
 
 
 @pytest.mark.parametrize("operator", ["ScatterElements", "ScatterND"])
@@ -195,20 +234,20 @@ def test_n_updates_into_m_places_take_n_and_m_steps(operator: str) -> None:
     places, updates = 20_000, 7_000
     numbers = np.random.default_rng(0)
     shape = (updates,) if operator == "ScatterElements" else (updates, 1)
-    given: dict[str, np.ndarray] = {
+    feed: dict[str, np.ndarray] = {
         "data": numbers.random(places, np.float32),
         "indices": numbers.integers(0, places, shape),
         "updates": numbers.random(updates, np.float32),
     }
-    (kernel,) = to_program(import_onnx(scatter(operator, given, {}))).kernels
-    stores = counted(kernel.function, stores_to("output"), list(given.values()))
+    (kernel,) = to_program(import_onnx(scatter(operator, feed, {}))).kernels
+    stores = counted(kernel.function, stores_to("output"), list(feed.values()))
     assert stores == places + updates
 
 
 def test_constant_indices_of_different_places_are_shared_by_threads() -> None:
     places = np.random.default_rng(0).permutation(64)[:40].reshape(40, 1)
-    given = {"data": np.zeros(64, np.float32), "updates": np.ones(40, np.float32)}
+    feed = {"data": np.zeros(64, np.float32), "updates": np.ones(40, np.float32)}
     for indices, shared in ((places, 4), (places % 8, 3), (places - 64, 3)):
-        (kernel,) = to_program(import_onnx(scatter("ScatterND", given, {"indices": indices}))).kernels
+        (kernel,) = to_program(import_onnx(scatter("ScatterND", feed, {"indices": indices}))).kernels
         assert str(kernel.function).count("T.parallel(") == shared
         assert not kernel.function.attrs[FREE_LAYOUTS]  # threads read indices where they lie

@@ -140,22 +140,23 @@ class ScatterElements(tvm_onnx.OnnxOpConverter):
         shape = _extents(data)
         if 0 in _extents(indices):
             return data
-        merged = _merged(shape, _extents(indices), attr.get("axis", 0) % len(shape))
+        merged = merged_axes(shape, _extents(indices), attr.get("axis", 0) % len(shape))
         function = scatter_elements(*merged, _types(data, indices), _reduction(attr))
         return _called(bb, "scatter_elements", function, [data, indices, updates])
 
 
-def _merged(shape: Shape, extents: Shape, axis: int) -> tuple[list[int], list[int], int]:
+def merged_axes(shape: Shape, extents: Shape, axis: int) -> tuple[list[int], list[int], int]:
     """Shapes of data and of indices with as few axes as possible, and the number of `axis` in them.
 
-    Two adjacent axes are one where the indices have the inner one whole.
+    Two adjacent axes are one where the indices have the inner one whole. The scattered axis stays one of its own.
     """
     found: list[tuple[int, int]] = []
     place = 0
     for number, (extent, indexed) in enumerate(zip(shape, extents, strict=True)):
         if number == axis:
             place = len(found)
-        if number not in (axis, axis + 1) and found and extent == indexed:
+        follows = number > axis and len(found) == place + 1  # the last one found is the scattered axis
+        if number != axis and not follows and found and extent == indexed:
             outer = found.pop()
             found.append((outer[0] * extent, outer[1] * extent))
         elif number == axis or (extent, indexed) != (1, 1):
