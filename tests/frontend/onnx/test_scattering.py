@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+from edgetune.codegen import emit_kernel
 from edgetune.frontend.onnx.converters.scattering import merged_axes
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.frontend.onnx.reference import evaluate_model
 from edgetune.graph.kernels import FREE_LAYOUTS
 from edgetune.graph.partition import to_program
+from edgetune.schedule.sketches.spaces import untouched
+from tests.codegen_run import run_kernel, wide_target
 from tests.interpreter import run_program
 from tests.loop_steps import counted, stores_to
 
@@ -183,6 +187,28 @@ def test_updates_of_one_place_follow_one_another_and_one_out_of_range_is_left_ou
         program = to_program(import_onnx(scatter(operator, feed, {}, **how)))
         wanted = one_by_one(operator, feed, axis, reduction)
         np.testing.assert_array_equal(run_program(program, feed)["y"], wanted)
+
+
+@pytest.mark.parametrize("operator", ["ScatterElements", "ScatterND"])
+@pytest.mark.parametrize("reduction", ["max", "min"])
+def test_of_a_number_and_nan_the_update_is_kept(operator: str, reduction: str, tmp_path: Path) -> None:
+    """As ONNX Runtime does. NaN in data stayed, and NaN in updates was lost."""
+    nan = np.nan
+    feed: dict[str, np.ndarray] = {
+        "data": np.array([nan, 1, nan, 2, 5, nan], np.float32),
+        "indices": np.array([0, 1, 2, 3, 4, 5, 4, 5]).reshape((8,) if operator == "ScatterElements" else (8, 1)),
+        "updates": np.array([1, nan, nan, 3, nan, 7, 6, 8], np.float32),  # the last two follow others
+    }
+    model = scatter(operator, feed, {}, reduction=reduction)
+    wanted = evaluate_model(model, [feed], "onnxruntime")[0]["y"]
+    assert np.isnan(wanted).tolist() == [False, True, True, False, False, False]
+    program = to_program(import_onnx(model))
+    np.testing.assert_array_equal(run_program(program, feed)["y"], wanted)
+    (kernel,) = program.kernels
+    board = wide_target()
+    text = emit_kernel(untouched(kernel.function).mod, board, "kernel")
+    found = run_kernel(text, board, [*feed.values(), np.zeros(6, np.float32)], tmp_path)
+    np.testing.assert_array_equal(found[-1], wanted)
 
 
 def test_indices_of_int32_and_constant_ones() -> None:

@@ -33,10 +33,14 @@ _REDUCTIONS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "none": lambda _, update: update,
     "add": lambda old, update: old + update,
     "mul": lambda old, update: old * update,
-    "max": tirx.max,
-    "min": tirx.min,
+    "max": lambda old, update: tirx.max(update, old),
+    "min": lambda old, update: tirx.min(update, old),
 }
-"""What an element becomes, from what it is and an update."""
+"""What an element becomes, from what it is and an update.
+
+TIR's maximum keeps its first operand where either is NaN. ONNX Runtime keeps the update, so the update comes first: a
+number takes the place of NaN, and NaN that of a number.
+"""
 
 
 Shape = Sequence[int]
