@@ -113,14 +113,18 @@ def is_written(function: PrimFunc) -> bool:
     return WRITTEN in (function.attrs or {})
 
 
+def bytes_of(buffer: TvmBuffer) -> int:
+    """Bytes of `memory`, in whole cache lines; none of a `Variable`."""
+    extents = tuple(int(extent) for extent in buffer.shape)
+    return -(-byte_size(extents, str(buffer.dtype)) // _LINE) * _LINE if prod(extents) > 1 else 0
+
+
 def own_memory(function: PrimFunc) -> int:
     """Bytes of the `memory` of a written function, each part in whole cache lines; 0 for any other function."""
     sizes: list[int] = []
 
     def add(block: SBlock) -> None:
-        for buffer in block.alloc_buffers:
-            extents = tuple(int(extent) for extent in buffer.shape)
-            sizes.append(-(-byte_size(extents, str(buffer.dtype)) // _LINE) * _LINE if prod(extents) > 1 else 0)
+        sizes.extend(bytes_of(buffer) for buffer in block.alloc_buffers)
 
     if is_written(function):
         tvm_ffi.structural_walk(function.body, (s_tir.SBlock, add))

@@ -25,8 +25,8 @@ from tests.threads_sample import WORKERS, backwards
 KERNELS: dict[str, Callable[[], PrimFunc]] = {
     "top": lambda: top_k((5, 70, 3), "float32", 9, largest=True),
     "sorted": lambda: top_k((6, 40, 1), "float64", 40, largest=False),
-    "distributed": lambda: top_k((5, 300, 2), "float32", 290, largest=True),
-    "all": lambda: top_k((6, 300, 1), "int8", 300, largest=False),
+    "distributed": lambda: top_k((5, 520, 2), "float32", 520, largest=True),
+    "all": lambda: top_k((6, 520, 1), "int8", 520, largest=False),
     "half": lambda: top_k((6, 40, 1), "float16", 4, largest=True),
     "boxes": lambda: non_max_suppression((2, 3, 40), 7, has_limit=False),
     "centers": lambda: non_max_suppression((3, 2, 40), 50, by_center=True),

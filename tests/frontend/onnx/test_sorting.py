@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log2
+from math import log2, prod
 
 import numpy as np
 import onnx
@@ -11,10 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.frontend.onnx.converters.sorting import is_distributed, top_k
+from edgetune.frontend.onnx.converters.sorting import top_k
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
+from edgetune.graph.memory.plan import plan
 from edgetune.graph.partition import to_program
+from edgetune.graph.program import byte_size
+from edgetune.graph.written_loops import own_memory
 from tests.examples import costly
 from tests.interpreter import run_program
 from tests.loop_steps import comparisons, counted, stores_to
@@ -94,22 +97,51 @@ def test_none_of_a_row_are_none() -> None:
 
 @pytest.mark.parametrize("dtype", [*TYPES[:2], *TYPES[3:7]])
 @pytest.mark.parametrize("largest", [True, False])
-def test_a_row_of_which_many_are_wanted_is_distributed_by_its_digits(dtype: str, largest: bool) -> None:
+def test_a_whole_row_is_distributed_by_its_digits(dtype: str, largest: bool) -> None:
     numbers = np.random.default_rng(0)
-    x = numbers.integers(0, 120, (2, 300)).astype(dtype)
+    x = numbers.integers(0, 120, (2, 1100)).astype(dtype)
     if x.dtype.kind == "f":
         x[0, ::7], x[1, ::11], x[0, 1::9] = np.nan, -0.0, -np.inf
     else:
         x[0, ::7], x[1, ::11] = np.iinfo(dtype).min, np.iinfo(dtype).max
-    for count in (300, 290):
-        assert is_distributed(300, count)
-        check(x, count, 1, largest=largest)
+    assert own_memory(top_k((2, 1100, 1), dtype, 1100, largest=largest))
+    check(x, 1100, 1, largest=largest)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "count", "takes"),
+    [
+        ((1, 4000), 1, 4000, 8 * 4000 + 4 * 1024),  # one more index for each element, and how many have each digit
+        ((1, 4000), 1, 2000, 0),
+        ((1, 4000), 1, 3999, 0),
+        ((1, 512), 1, 512, 8 * 512 + 4 * 1024),  # as many bytes as x, values and indices have
+        ((1, 511), 1, 511, 0),
+        ((1, 1000, 7, 7), 1, 500, 0),
+    ],
+)
+def test_sorting_takes_no_more_memory_than_its_tensors(
+    shape: tuple[int, ...], axis: int, count: int, takes: int
+) -> None:
+    """A row of 4000 of which half was wanted took four times the bytes of the row."""
+    program = to_program(import_onnx(model_of(np.zeros(shape, np.float32), count, axis=axis)))
+    limits = {number: kernel.scratch for number, kernel in enumerate(program.kernels) if kernel.scratch}
+    assert plan(program, limits).arena_bytes == takes
+    (kernel,) = program.kernels
+    rows = prod(shape) // shape[axis]
+    assert rows * own_memory(kernel.function) <= sum(byte_size(param.shape, param.dtype) for param in kernel.params)
+
+
+@given(st.integers(500, 1100), st.sampled_from([*TYPES[:2], *TYPES[3:7], "int16"]))
+def test_memory_of_a_row_of_any_length_and_type_is_no_more_than_its_tensors(extent: int, dtype: str) -> None:
+    function = top_k((1, extent, 1), dtype, extent, largest=True)
+    tensors = extent * (2 * np.dtype(dtype).itemsize + 8)
+    assert own_memory(function) <= tensors
+    assert own_memory(function) or extent < 1040
 
 
 def test_a_row_that_is_distributed_takes_n_steps_and_compares_none() -> None:
     """Each of four digits moves each entry once; NaN and zeros are looked for once."""
     extent = 20_000
-    assert is_distributed(extent, extent)
     x = np.random.default_rng(0).normal(size=(1, extent, 1)).astype(np.float32)
     function = top_k((1, extent, 1), "float32", extent, largest=True)
     assert counted(function, stores_to("indices"), [x]) + counted(function, stores_to("spare"), [x]) == 6 * extent

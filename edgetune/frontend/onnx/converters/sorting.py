@@ -4,9 +4,9 @@ The root of the heap is the last of them in order. An element ahead of the root 
 elements take one comparison (D. E. Knuth, The Art of Computer Programming, volume 3, 1998, section 5.2.3). At the end
 the heap is sorted in place: its root goes behind all others.
 
-Where many of a row are wanted, and elements have 32 bits at most, the whole row is distributed by the digits of its
-elements, the last digit first, which compares none (section 5.2.5 there). That takes memory for two rows, or for one
-where the indices are a whole row.
+Where a whole row of some length is wanted, and elements have 32 bits at most, it is distributed by the digits of its
+elements, the last digit first, which compares none (section 5.2.5 there). That takes memory for the entries of one row
+more than the indices; a row of which a part is wanted would take two, more than its tensors, and has a heap instead.
 
 `ordered_rows` says what is ahead of what.
 """
@@ -14,7 +14,7 @@ where the indices are a whole row.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import log, log2, prod
+from math import log2, prod
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,10 @@ from edgetune.frontend.onnx.converters.ordered_rows import (
 )
 from edgetune.frontend.onnx.converters.scans import constant_value
 from edgetune.graph.rewrite import constant_of
-from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt
+from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt, TvmBuffer
 from edgetune.graph.written_loops import (
     Variable,
+    bytes_of,
     call_written,
     integer,
     load,
@@ -73,8 +74,8 @@ def top_k(shape: tuple[int, int, int], dtype: str, count: int, *, largest: bool)
             value = store(values, at(place), row.value(tirx.Cast("int32", index)))
             return sequence(tirx.Bind(index, row.index(entry)), value, own.put(place, index))
 
-        if isinstance(row, Packed) and is_distributed(extent, count):
-            return _distributed_row(row, extent, count, own, result)
+        if isinstance(row, Packed) and count == extent and _is_distributed(extent, row):
+            return _distributed_row(row, extent, own, result)
         finished = loop("done", count, lambda place: result(place, own.entry(place)))
         return sequence(_sorted_row(Heap(own, row), row, extent, count, adjacent=inner == 1), finished)
 
@@ -130,21 +131,28 @@ def _sorted_row(heap: Heap, row: Packed | Indirect, extent: int, count: int, *, 
     return using([*heap.variables, limit, some], *steps)
 
 
-def is_distributed(extent: int, count: int) -> bool:
-    """Whether distributing a row takes less than half of the time that a heap is expected to take, in random order.
+def _is_distributed(extent: int, row: Packed) -> bool:
+    """Whether distributing a whole row takes less than half of the time of a heap, and no more memory than its tensors.
 
-    In cycles of a core that predicts branches; half, because a heap takes no memory.
+    Time is expected cycles of a core that predicts branches, in random order; half, because a heap takes no memory.
+    The tensors of a row are its elements, its values and its indices. How many rows run at once is not known here:
+    each may have memory of its own, as on a GPU, so that all rows together take no more than the tensors of the kernel.
     """
-    levels = 6 * log2(count) + 20 if count > 1 else 0
-    heap = 3 * extent + count * (1 + log(extent / count)) * levels
-    return 12 * extent + 12 * DIGITS < heap / 2
+    heap = 3 * extent + extent * (6 * log2(extent) + 20)
+    tensors = extent * (2 * row.dtype.itemsize + np.dtype("int64").itemsize)
+    own = sum(bytes_of(buffer) for buffer in _memory_of(extent, row))
+    return 12 * extent + 12 * DIGITS < heap / 2 and own <= tensors
 
 
-def _distributed_row(row: Packed, extent: int, count: int, own: Entries, result: Callable[[Expr, Expr], Stmt]) -> Stmt:
-    """Distribute all entries of a row by each of their digits in turn, and pass the first `count` to `result`."""
-    buffers = [memory(name, extent, "int64") for name in ("entries", "spare")][count == extent :]
-    source, target = ([own] if count == extent else []) + [Entries(buffer) for buffer in buffers]
-    starts = memory("starts", row.digits * DIGITS, "int32")  # how many have a digit, then where they begin
+def _memory_of(extent: int, row: Packed) -> tuple[TvmBuffer, TvmBuffer]:
+    """The memory that distributes a row: for its entries, and for how many have a digit, then where they begin."""
+    return memory("spare", extent, "int64"), memory("starts", row.digits * DIGITS, "int32")
+
+
+def _distributed_row(row: Packed, extent: int, own: Entries, result: Callable[[Expr, Expr], Stmt]) -> Stmt:
+    """Distribute all entries of a row by each of their digits in turn, and pass them to `result`."""
+    spare, starts = _memory_of(extent, row)
+    source, target = own, Entries(spare)
     total, first = Variable("total"), source
 
     def place_of(entry: Expr, number: int) -> Expr:
@@ -189,8 +197,8 @@ def _distributed_row(row: Packed, extent: int, count: int, own: Entries, result:
         steps += [begun(number), moved(number, source, target)]
         source, target = target, source
     last = source
-    steps.append(loop("done", count, lambda j: result(j, last.entry(j))))
-    return using([total], *steps, also=[*buffers, starts])
+    steps.append(loop("done", extent, lambda j: result(j, last.entry(j))))
+    return using([total], *steps, also=[spare, starts])
 
 
 class TopK(tvm_onnx.OnnxOpConverter):
