@@ -100,6 +100,8 @@ def _fused(
     product: relax.Call, after: Sequence[relax.Call], chains: DefUse, builder: relax.BlockBuilder
 ) -> relax.Expr | None:
     """The attention whose last product is `product`, then what `after` makes of it; None if it is not attention."""
+    if not all(map(_is_matrix, product.args)):
+        return None
     batch = BatchAxes([[extent] for extent in shape_of(product)[:-MATRIX]])
     while True:
         found = _found(product, after, batch, chains)
@@ -117,7 +119,7 @@ def _found(product: relax.Call, after: Sequence[relax.Call], batch: BatchAxes, c
     scores, steps = found
     right = product.args[0 if weights.turned else 1]
     queries, keys = scores.value.args
-    if not all(map(_is_matrix, (queries, keys, right))) or constant(keys) is not None or constant(right) is not None:
+    if not all(map(_is_matrix, (queries, keys))) or constant(keys) is not None or constant(right) is not None:
         return None
     q, k = (labelled(operand, scores.axes[:-MATRIX], batch) for operand in scores.value.args)
     v = labelled(right, batch.labels(), batch, turned=weights.turned)

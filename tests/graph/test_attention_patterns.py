@@ -234,3 +234,14 @@ def test_weights_that_are_a_result_are_stored() -> None:
     shares = weights(g, q, k)
     program = g.program(g("MatMul", shares, v), shares)
     assert "softmax" in [kernel.name for kernel in program.kernels]
+
+
+@pytest.mark.parametrize(
+    ("q", "k", "v"),
+    [([DEPTH], [2, DEPTH, KEYS], [KEYS, 5]), ([4, DEPTH], [DEPTH], [4, 5]), ([DEPTH], [DEPTH, KEYS], [KEYS])],
+)
+def test_products_with_vectors_are_no_attention(q: list[int], k: list[int], v: list[int]) -> None:
+    """An operand of one axis has no rows; whatever reads it stays a kernel of its own."""
+    g = Graph({"q": q, "k": k, "v": v})
+    program = g.program(g("MatMul", g("Softmax", g("MatMul", "q", "k"), axis=-1), "v"))
+    assert "attention" not in [kernel.name for kernel in program.kernels]
