@@ -223,7 +223,8 @@ def _softmax(weights: Labelled, chains: DefUse) -> _Weights | None:
         if call.op.name != "relax.where" or not _is_zero(call.args[1]) or shape_of(call.args[2]) != shape_of(call):
             return None
         condition = chains.call(call.args[0], "relax.isnan")
-        if condition is not None and condition.args[0].same_as(call.args[2]):
+        unshared = condition is not None and chains.used_once(call.args[0])
+        if condition is not None and unshared and condition.args[0].same_as(call.args[2]):
             defined, readers = True, 2
         elif not shape_of(call.args[0]) or shape_of(call.args[0])[-1] == 1:
             empty += [] if _is_zero(call.args[0]) else [(call.args[0], here)]

@@ -245,3 +245,15 @@ def test_products_with_vectors_are_no_attention(q: list[int], k: list[int], v: l
     g = Graph({"q": q, "k": k, "v": v})
     program = g.program(g("MatMul", g("Softmax", g("MatMul", "q", "k"), axis=-1), "v"))
     assert "attention" not in [kernel.name for kernel in program.kernels]
+
+
+def test_weights_whose_definedness_is_a_result_are_computed_once() -> None:
+    g = Graph(of_heads())
+    q, k, v = outside(g, "q", "k", "v")
+    shares = weights(g, q, k)
+    undefined = g("IsNaN", shares)
+    defined = g("Where", undefined, np.float32(0), shares)
+    program = g.program(g("MatMul", defined, v), g("Cast", undefined, to=TensorProto.FLOAT))
+    names = [kernel.name for kernel in program.kernels]
+    assert "attention" not in names
+    assert sum("softmax" in name for name in names) == 1
