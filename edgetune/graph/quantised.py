@@ -7,13 +7,14 @@ channel.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import tvm
 from tvm import relax, te, topi
 
-from edgetune.graph.rewrite import DefUse, constant, rewrite
+from edgetune.graph.rewrite import DefUse, constant, constant_of, rewrite
 from edgetune.graph.te_call import call_fusable
 from edgetune.graph.tvm_types import Attrs
 
@@ -26,10 +27,22 @@ class _Dequantised:
     zero_point: np.ndarray
     scale: np.ndarray
 
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all integers have one scale and one zero point, so that they may be moved."""
+        return self.scale.size == 1 and self.zero_point.size == 1
+
+
+_MOVES = ("relax.reshape", "relax.permute_dims")
+_PRODUCTS = ("relax.nn.conv2d", "relax.matmul")
+
 
 def integer_operators(module: tvm.IRModule) -> tvm.IRModule:
-    """Rewrites 2-D convolutions (channels last) and matrix products if both operands are dequantised integers."""
-    return rewrite(module, _integer_operator)
+    """Rewrites 2-D convolutions (channels last) and matrix products if both operands are dequantised integers.
+
+    Reshapes and transpositions between these move the integers, once for all readers.
+    """
+    return rewrite(rewrite(module, _move_integers), _integer_operator)
 
 
 def _dequantised(expr: relax.Expr, chains: DefUse) -> _Dequantised | None:
@@ -52,40 +65,66 @@ def _dequantised(expr: relax.Expr, chains: DefUse) -> _Dequantised | None:
     return _Dequantised(integers.args[0], zero_point, scale)
 
 
-def _operand(expr: relax.Expr, chains: DefUse, builder: relax.BlockBuilder) -> _Dequantised | None:
-    """What an operator reads, where it is dequantised; reshapes and transpositions in between move the integers."""
-    moves: list[relax.Call] = []
+def _move_integers(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
+    """move(dequantise(x)) becomes dequantise(move(x)) where a product of integers reads it, maybe through moves."""
+    found = _dequantised(call.args[0], chains) if call.op.name in _MOVES else None
+    variable = None if found is None else chains.variable(call)
+    if found is None or variable is None or not found.is_uniform or not _feeds_product(variable, chains):
+        return None
+    integers = builder.emit(relax.Call(call.op, [found.integers, *call.args[1:]], call.attrs))
+    difference = relax.op.astype(integers, "int32")
+    if found.zero_point.any():
+        difference = relax.op.subtract(difference, constant_of(found.zero_point.reshape(())))
+    return relax.op.multiply(relax.op.astype(difference, "float32"), constant_of(found.scale.reshape(())))
+
+
+def _feeds_product(value: relax.Var, chains: DefUse) -> bool:
+    """Whether a product of integers reads a value, directly or through moves."""
+    for reader in chains.readers(value):
+        call = chains.call(reader, *_MOVES, *_PRODUCTS)
+        if call is not None and (
+            _feeds_product(reader, chains) if call.op.name in _MOVES else _operands(call, chains, _before_moves)
+        ):
+            return True
+    return False
+
+
+def _before_moves(expr: relax.Expr, chains: DefUse) -> _Dequantised | None:
+    """What an operator reads, directly or through moves, where it is dequantised."""
+    moved = False
     while (found := _dequantised(expr, chains)) is None:
-        move = chains.call(expr, "relax.reshape", "relax.permute_dims")
+        move = chains.call(expr, *_MOVES)
         if move is None:
             return None
-        moves.append(move)
-        expr = move.args[0]
-    if moves and (found.scale.size != 1 or found.zero_point.size != 1):
+        moved, expr = True, move.args[0]
+    return None if moved and not found.is_uniform else found
+
+
+def _operands(
+    call: relax.Call, chains: DefUse, source: Callable[[relax.Expr, DefUse], _Dequantised | None]
+) -> tuple[_Dequantised, _Dequantised] | None:
+    """Data and weights, by `source`, of a product that integers can compute; None of any other product."""
+    data, weights = (source(argument, chains) for argument in call.args[:2])
+    if data is None or weights is None or not data.is_uniform or weights.zero_point.size != 1:
         return None
-    integers = found.integers
-    for move in reversed(moves):
-        integers = builder.emit(relax.Call(move.op, [integers, *move.args[1:]], move.attrs))
-    return replace(found, integers=integers)
+    if call.op.name == "relax.matmul":
+        fits = len(call.ty.shape) == 2 and _per_column(weights.scale, int(call.ty.shape[-1]))
+    else:
+        layouts = call.attrs.data_layout, call.attrs.kernel_layout
+        fits = layouts == ("NHWC", "OHWI") and _per_row(weights.scale)
+    return (data, weights) if fits else None
 
 
 def _integer_operator(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
-    if call.op.name not in {"relax.nn.conv2d", "relax.matmul"}:
+    operands = _operands(call, chains, _dequantised) if call.op.name in _PRODUCTS else None
+    if operands is None:
         return None
-    data, weights = (_operand(argument, chains, builder) for argument in call.args[:2])
-    if data is None or weights is None or data.scale.size != 1 or data.zero_point.size != 1:
-        return None
-    if weights.zero_point.size != 1:
-        return None
+    data, weights = operands
     zeros = int(data.zero_point.reshape(())), int(weights.zero_point.reshape(()))
     if call.op.name == "relax.matmul":
-        if len(call.ty.shape) != 2 or not _per_column(weights.scale, int(call.ty.shape[-1])):
-            return None
         accumulated = call_fusable(builder, integer_matmul, data.integers, weights.integers, *zeros)
         scale: np.ndarray = weights.scale.reshape(-1) if weights.scale.size > 1 else weights.scale.reshape(())
     else:
-        if call.attrs.data_layout != "NHWC" or call.attrs.kernel_layout != "OHWI" or not _per_row(weights.scale):
-            return None
         accumulated = call_fusable(builder, integer_conv2d, data.integers, weights.integers, *zeros, call.attrs)
         scale = weights.scale.reshape(1, 1, 1, -1) if weights.scale.size > 1 else weights.scale.reshape(())
     product = (scale.astype("float64") * float(data.scale.reshape(()))).astype("float32")

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.frontend.onnx.importer import import_onnx
-from edgetune.frontend.onnx.reader import read_onnx
+from edgetune.frontend.onnx.reader import model_from_proto, read_onnx
 from edgetune.frontend.onnx.reference import evaluate_model
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.partition import to_program
@@ -58,3 +58,39 @@ def test_weights_that_the_graph_quantises_are_stored_as_integers(tmp_path: Path)
     (found,), (wanted,) = evaluate_program(program, [feed]), evaluate_model(model, [feed])
     # A sum near the middle between two integers may round to either; each is 0.02 times a weight of at most 0.4.
     np.testing.assert_allclose(found["y"], wanted["y"], atol=0.02)
+
+
+def test_readers_of_a_transpose_share_it() -> None:
+    """Two products and a softmax read the transposed integers; another softmax reads them as they were."""
+    random = np.random.default_rng(0)
+    stored = {f"w{n}": random.integers(-100, 100, (64, 48)).astype("int8") for n in range(2)}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "s", "z"], ["d"]),
+        helper.make_node("Transpose", ["d"], ["t"], perm=[1, 0]),
+        helper.make_node("Softmax", ["t"], ["turned"]),
+        helper.make_node("Softmax", ["d"], ["plain"]),
+    ]
+    for name in stored:
+        nodes.append(helper.make_node("DequantizeLinear", [name, "s", "z"], [f"{name}d"]))
+        nodes.append(helper.make_node("MatMul", ["t", f"{name}d"], [f"{name}y"]))
+    results = ["turned", "plain", *(f"{name}y" for name in stored)]
+    graph = helper.make_graph(
+        nodes,
+        "shared",
+        [helper.make_tensor_value_info("x", TensorProto.INT8, [64, 32])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in results],
+        [
+            numpy_helper.from_array(np.asarray(value), name)
+            for name, value in {**stored, "s": np.float32(0.02), "z": np.int8(3)}.items()
+        ],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = model_from_proto(proto, "0" * 64, "model", None, "model.onnx")
+    program = to_program(import_onnx(model))
+    called = [program.kernels[call.kernel].name for call in program.calls]
+    assert sum("transpose" in name for name in called) == 1
+    assert sum("integer_matmul" in name for name in called) == 2
+    feed = {"x": random.integers(-128, 128, (64, 32)).astype("int8")}
+    (found,), (wanted,) = evaluate_program(program, [feed]), evaluate_model(model, [feed])
+    for name in results:
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-4)
