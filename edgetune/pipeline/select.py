@@ -25,7 +25,7 @@ from edgetune.records import Record, RecordStore
 from edgetune.records.ranking import passes
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.catalogue import algorithm_named, rounding_of
-from edgetune.schedule.algorithms.schedule_text import DIRECT, FORMS, WINOGRAD, algorithm_of
+from edgetune.schedule.algorithms.schedule_text import BOTH, DIRECT, FORMS, TILES, WINOGRAD, algorithm_of
 from edgetune.schedule.default_algorithms import guessed_schedule, times_faster
 from edgetune.schedule.default_schedule import Guess
 from edgetune.schedule.sketches.winograd_tile import PRODUCTS
@@ -179,21 +179,29 @@ def default_choice(kernel: Kernel, text: str, note: str, share: float | None = N
 
 
 def _fixed(kernel: Kernel, scratch_limit: int, rules: _Rules) -> Guess:
-    """The default schedule; that of the direct algorithm where several threads should finish it sooner."""
-    function, target, streamed = kernel.function, rules.target, rules.streamed
-    best = guessed_schedule(function, target, scratch_limit, rules.forms, streamed=streamed)
+    """The default schedule that should be fastest on the threads of the package.
+
+    Threads share no tiles that overlap, so several may finish sooner without these, or with the direct algorithm.
+    """
+    function, target = kernel.function, rules.target
+    best = guessed_schedule(function, target, scratch_limit, rules.forms, streamed=rules.streamed)
     form = algorithm_of(best.trace)
     if rules.threads == 1 or form == DIRECT:
         return best
-    direct = guessed_schedule(function, target, scratch_limit, (), streamed=streamed)
+    tiles = frozenset({*TILES, *BOTH})
+    others = [*([rules.forms - tiles] if form in tiles else []), frozenset[str]()]
+    guesses = [best, *(guessed_schedule(function, target, scratch_limit, o, streamed=rules.streamed) for o in others)]
+
+    def predicted(guess: Guess) -> float:
+        """Time relative to the direct algorithm on one thread."""
+        share = expected_share(apply_schedule(function, guess.trace).module, target, rules.threads)
+        form = algorithm_of(guess.trace)
+        return share if form == DIRECT else share / times_faster(function, form, target)
+
     try:
-        overlapping, plain = (
-            expected_share(apply_schedule(function, t).module, target, rules.threads)
-            for t in (best.trace, direct.trace)
-        )
+        return min(guesses, key=predicted)
     except KernelFailed:
-        return direct  # if this schedule is used, printing it reports the error
-    return direct if plain * times_faster(function, form, target) < overlapping else best
+        return guesses[-1]  # if this schedule is used, printing it reports the error
 
 
 def _measured(

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 from tvm import te
 
 from edgetune.codegen.prefetch.weights_l2 import ANNOTATION
 from edgetune.events import Event
+from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.tensor_expression.kernel import kernel_from_te
+from edgetune.graph.partition import to_program
 from edgetune.graph.program import Buffer, Call, Kernel, Program
 from edgetune.pipeline.in_model_cost import streams
 from edgetune.pipeline.select import choose
@@ -26,6 +29,7 @@ from edgetune.schedule.sketches.variants import Variant
 from edgetune.schedule.source import make_source
 from edgetune.search.migrate import record_key
 from edgetune.target.target import Target, load_target
+from tests.graph.test_program import model_of
 from tests.search.test_loop import timed
 
 WEIGHTS = (128, 256)
@@ -139,6 +143,26 @@ def test_one_row_of_whole_vectors_is_not_shared_by_threads(
     row = product(2048, columns, rows=1)
     (choice,) = choose(program(row, 1 << 10), target, None, lambda _: None, threads=threads)
     assert (choice.provenance.form, algorithm_of(choice.trace)) == (form, form)
+
+
+@pytest.mark.parametrize(
+    ("threads", "form"),
+    [
+        (1, "vectors_256+tiles_10"),
+        pytest.param(8, "vectors_256", marks=pytest.mark.long),
+    ],
+)
+def test_threads_share_queries_rather_than_tiles_that_overlap(target: Target, threads: int, form: str) -> None:
+    """One head has no other loop to share, and no tile divides 197 queries."""
+    nodes = [
+        helper.make_node("MatMul", ["q", "k"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
+        helper.make_node("MatMul", ["weights", "v"], ["y"]),
+    ]
+    shapes = {"q": [1, 197, 32], "k": [1, 32, 197], "v": [1, 197, 64]}
+    one_head = to_program(import_onnx(model_of(nodes, shapes, ["y"], {})))
+    (choice,) = choose(one_head, target, None, lambda _: None, threads=threads)
+    assert algorithm_of(choice.trace) == form
 
 
 def test_caches_that_are_swept_and_emulators_say_nothing_of_weights_in_caches(kernel: Kernel, target: Target) -> None:
