@@ -22,7 +22,8 @@ _LEAST_OF_FLOAT32 = 5e-5
 """Share of the largest element that is allowed where rounding does less: all forms of kernels stay well below, and 1 %
 more in one weight of each layer is seen in 99 of 100 networks."""
 MOST_ALLOWED = 0.5
-"""Share of the largest element; the error of an answer unrelated to the model is 1 to 2."""
+"""Share of the largest element, and of integers that may differ; the error of an answer unrelated to the model is 1 to
+2."""
 _OF_RANGE = 2.0**-24
 """What rounding the end of an operator's range to float32 costs, as a share of that end."""
 _OF_SMALL = 4e-4
@@ -94,7 +95,8 @@ class OutputTolerance(Tolerance):
         """Return four times the effect of rounding, or what is allowed to floats at least where that is more.
 
         `largest` and `share` are the largest difference that rounding makes, and in how many elements. An effect that
-        leaves nothing to judge (`chaotic`) allows no more than usual.
+        leaves nothing to judge (`chaotic`) allows no more than usual. Integers are often places, between which there
+        is no distance: four times as many may differ, none by more than was seen.
         """
         usual = cls.default(dtype)
         if usual.relative:
@@ -104,7 +106,10 @@ class OutputTolerance(Tolerance):
             return cls(relative=relative, rounding_error=min(1.0, largest))
         if not share or not largest < np.inf:  # another number of elements is no rounding
             return usual
-        return cls(absolute=_OF_ROUNDING * largest, share=min(1.0, _OF_ROUNDING * share), rounding_error=largest)
+        wide = _OF_ROUNDING * share
+        if wide >= MOST_ALLOWED:
+            return cls(rounding_error=largest)
+        return cls(absolute=largest, share=wide, rounding_error=largest)
 
     def with_floor(self, dtype: str, limit: float, smallest: float) -> OutputTolerance:
         """Return a tolerance for float32 that never falls below what its operator's range can tell apart.
@@ -147,8 +152,13 @@ class OutputTolerance(Tolerance):
 
     @property
     def chaotic(self) -> bool:
-        """Whether rounding moves a float so far that a right output cannot be told from a wrong one."""
-        return self.relative > 0.0 and _OF_ROUNDING * self.rounding_error > MOST_ALLOWED
+        """Whether rounding moves floats so far, or so many integers, that right outputs cannot be told from wrong ones.
+
+        Such integers stay exact.
+        """
+        if self.relative == 0.0:
+            return self.rounding_error > 0.0 and self.absolute == 0.0
+        return _OF_ROUNDING * self.rounding_error > MOST_ALLOWED
 
     def to_json(self) -> dict[str, float]:
         """Plain JSON values; fields that are 0 for floats are omitted, and so is a share of all elements."""

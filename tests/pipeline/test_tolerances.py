@@ -17,8 +17,10 @@ from edgetune.events import Event
 from edgetune.frontend.onnx.format import LoadedOnnx
 from edgetune.frontend.onnx.reader import read_onnx
 from edgetune.frontend.onnx.reference import evaluate_model
+from edgetune.graph.accuracy import compare
 from edgetune.package.golden import Golden, OutputTolerance
 from edgetune.package.manifest import read_manifest
+from edgetune.package.reference_error import note
 from edgetune.pipeline.compile_input import load
 from edgetune.pipeline.tolerances import tolerances_of, wider
 from tests.pipeline.seeded_faults import DRAWS, LEAST_CAUGHT, caught
@@ -208,7 +210,35 @@ def test_integers_may_differ_where_rounding_changes_them() -> None:
     assert OutputTolerance.rounded("int64", 0.0, 0.0) == OutputTolerance()
     assert OutputTolerance.rounded("int64", np.inf, 1.0) == OutputTolerance()
     found = OutputTolerance.rounded("int64", 3.0, 0.01)
-    assert found.to_json() == {"relative": 0.0, "absolute": 12.0, "share": 0.04, "rounding_error": 3.0}
+    assert found.to_json() == {"relative": 0.0, "absolute": 3.0, "share": 0.04, "rounding_error": 3.0}
+
+
+@pytest.mark.parametrize("share", [0.125, 0.3, 1.0])
+def test_integers_stay_exact_where_rounding_changes_many(share: float) -> None:
+    found = OutputTolerance.rounded("int64", 990.0, share)
+    assert found.chaotic
+    assert not found.amplified
+    assert found.to_json() == {"relative": 0.0, "absolute": 0.0, "rounding_error": 990.0}
+    assert "990 or less in 12.5 % of the elements or more" in note("place", found)
+    assert "stays exact" in note("place", found)
+    assert not compare(np.array([5]), np.array([995]), found).allowed
+
+
+def test_the_place_of_a_single_maximum_with_two_equal_columns_stays_exact_and_says_so(tmp_path: Path) -> None:
+    weight = np.random.default_rng(0).standard_normal((64, 1000)).astype(np.float32)
+    weight[:, 5] = weight[:, 995] = 4 * np.abs(weight[:, 5])
+    nodes = [
+        helper.make_node("Abs", ["x"], ["positive"]),
+        helper.make_node("MatMul", ["positive", "w"], ["scores"]),
+        helper.make_node("ArgMax", ["scores"], ["y"], axis=1),
+    ]
+    path = saved(tmp_path / "tie.onnx", nodes, [numpy_helper.from_array(weight, "w")], [1, 64], [1, 1])
+    proto = onnx.load(path)
+    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    onnx.save(proto, path)
+    found, _, (said,) = tolerances(path)
+    assert found["y"].bound(999.0) == 0.0
+    assert "stays exact" in said
 
 
 @pytest.mark.long
