@@ -8,8 +8,7 @@ computes them, and the same model gets the same copy.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +16,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.frontend.onnx.domains import is_onnx
+from edgetune.frontend.onnx.nested_graphs import nested, reads, unused_prefix
 from edgetune.frontend.onnx.node_values import real_inputs
 from edgetune.frontend.onnx.reader import OnnxModel
 
@@ -145,7 +145,7 @@ def _last_quantised(output: str, producers: Mapping[str, onnx.NodeProto], varyin
         if _quantises(node):
             yield node.output[0]
             continue
-        new = [read for read in _reads(node) if read not in seen]
+        new = [read for read in reads(node) if read not in seen]
         seen.update(new)
         left += new
 
@@ -177,25 +177,9 @@ def _varying(graph: onnx.GraphProto, fed: Collection[str]) -> set[str]:
     """The tensors of a graph that depend on the values of `fed`, not only on their shapes."""
     found = set(fed)
     for node in graph.node:
-        if node.op_type not in _OF_SHAPES and not found.isdisjoint(_reads(node)):
+        if node.op_type not in _OF_SHAPES and not found.isdisjoint(reads(node)):
             found.update(filter(None, node.output))
     return found
-
-
-def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """What a node reads, its nested graphs included."""
-    yield from filter(None, node.input)
-    for inner in _nested(node):
-        for one in inner.node:
-            yield from _reads(one)
-        yield from (output.name for output in inner.output)
-
-
-def _nested(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def _element_types(graph: onnx.GraphProto) -> dict[str, int]:
@@ -216,7 +200,7 @@ def _has_axes(of: onnx.TypeProto.Tensor) -> bool:
 def _add_rounded(moves: dict[str, _Moved], graph: onnx.GraphProto, fed: Collection[str], opset: int) -> None:
     types, varying = _element_types(graph), _varying(graph, fed)
     for node in graph.node:
-        for inner in _nested(node):
+        for inner in nested(node):
             _add_rounded(moves, inner, {*varying, *(value.name for value in inner.input)}, opset)
         if node.op_type in _CONTROL or (is_onnx(node) and node.op_type in _EXACT):
             continue
@@ -233,7 +217,7 @@ def _unrounded_operands(model: OnnxModel, moves: Mapping[str, _Moved]) -> dict[s
     for node in graph.node:
         if is_onnx(node) and node.op_type in _ADDS and node.input[0] in unmoved and types.get(node.input[0]) in _UNIT:
             found[node.output[0]] = _unit(types[node.input[0]], model.opset)
-        if not unmoved.isdisjoint(_reads(node)):
+        if not unmoved.isdisjoint(reads(node)):
             unmoved.update(name for name in node.output if name in varying and name not in moves)
     return found
 
@@ -303,13 +287,13 @@ def _with_moves(
     numbers = {name: number for number, name in enumerate(moves)}
     read = {name: number for number, name in enumerate(operands or {}, len(moves))}
     every = len(moves) + len(read)
-    prefix = _unused(model.proto.graph)
+    prefix = unused_prefix(model.proto.graph, "moved_")
 
     def move(graph: onnx.GraphProto) -> None:
         nodes: list[onnx.NodeProto] = []
         types = {value.name: value.type for value in (*graph.value_info, *graph.output)}
         for node in graph.node:
-            for inner in _nested(node):
+            for inner in nested(node):
                 move(inner)
             made = [(at, name) for at, name in enumerate(node.output) if name in moves]
             if operands and graph is proto.graph and node.output[0] in operands:
@@ -331,16 +315,3 @@ def _with_moves(
 
     move(proto.graph)
     return replace(model, proto=proto)
-
-
-def _unused(graph: onnx.GraphProto) -> str:
-    """A prefix that no name of a graph or its nested graphs has."""
-    names = {name for node in graph.node for name in (*_reads(node), *node.output)}
-    names |= {output for node in graph.node for inner in _nested(node) for output in _made(inner)}
-    prefixes = (f"moved_{number}_" for number in itertools.count())
-    return next(prefix for prefix in prefixes if not any(name.startswith(prefix) for name in names))
-
-
-def _made(graph: onnx.GraphProto) -> Sequence[str]:
-    own = [output for node in graph.node for output in node.output]
-    return own + [output for node in graph.node for inner in _nested(node) for output in _made(inner)]

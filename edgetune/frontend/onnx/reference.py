@@ -18,7 +18,9 @@ import onnx.version_converter
 from onnx import TensorProto, helper
 
 from edgetune.errors import ModelError
+from edgetune.frontend.onnx.domains import is_onnx
 from edgetune.frontend.onnx.large_tensors import as_external, as_inputs, value_of
+from edgetune.frontend.onnx.nested_graphs import all_nodes, nested
 from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
 from edgetune.frontend.onnx.selected_rows import with_all_rows
@@ -126,21 +128,27 @@ def _with_open_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _with_exact_sigmoid(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """`proto` whose Sigmoid of float32 and float16 is 1 / (1 + e^-x) in float64, rounded once."""
+    """`proto` whose Sigmoid of float32 and float16 is 1 / (1 + e^-x) in float64, rounded once, in nested graphs too."""
     version = next((o.version for o in proto.opset_import if o.domain in {"", "ai.onnx"}), 1)
-    if version < _BROADCASTS or not any(node.op_type == "Sigmoid" for node in proto.graph.node):
+    if version < _BROADCASTS or not any(node.op_type == "Sigmoid" for node in all_nodes(proto.graph)):
         return proto
     result = onnx.ModelProto()
     result.CopyFrom(proto)
-    graph = result.graph
-    types = {v.name: v.type.tensor_type.elem_type for v in (*graph.input, *graph.value_info, *graph.output)}
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.node:
-        kind = types.get(node.output[0]) if node.op_type == "Sigmoid" and node.domain in {"", "ai.onnx"} else None
-        nodes += _sigmoid(node, kind) if kind is not None and kind in _NARROW else [node]
-    kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del graph.node[:]
-    graph.node.extend(kept)
+
+    def widen(graph: onnx.GraphProto, outer: Mapping[str, int]) -> None:
+        values = (*graph.input, *graph.value_info, *graph.output)
+        types = {**outer, **{v.name: v.type.tensor_type.elem_type for v in values}}
+        nodes: list[onnx.NodeProto] = []
+        for node in graph.node:
+            for inner in nested(node):
+                widen(inner, types)
+            kind = types.get(node.output[0]) if node.op_type == "Sigmoid" and is_onnx(node) else None
+            nodes += _sigmoid(node, kind) if kind is not None and kind in _NARROW else [node]
+        kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        del graph.node[:]
+        graph.node.extend(kept)
+
+    widen(result.graph, {})
     return result
 
 

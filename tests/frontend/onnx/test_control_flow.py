@@ -127,3 +127,32 @@ def test_a_scanned_axis_may_count_from_the_end(axis: int) -> None:
     results = run_program(to_program(import_onnx(model)), {"x": x})
     np.testing.assert_array_equal(results["last"], np.array([7, 62], "f4"))
     np.testing.assert_array_equal(results["sums"], np.array([[2, 12], [4, 32], [7, 62]], "f4"))
+
+
+# Each Sigmoid is below -18, where ONNX Runtime gives 0.
+NESTED_SIGMOIDS = """
+<ir_version: 8, opset_import: ["": 17]>
+main (float[2] x, bool c) => (float[2] y, float[2] z, float[2] w) <int64 n = {1}, bool on = {1}> {
+  far = Neg (x)
+  y = If (c) <
+    then_branch = first () => (float[2] f) { s = Sigmoid (far)  f = Identity (s) },
+    else_branch = second () => (float[2] g) { g = Sigmoid (x) }
+  >
+  z = Loop (n, on, far) <body = once (int64 i, bool going, float[2] v) => (bool still, float[2] r) {
+    still = Identity (going)
+    r = Sigmoid (v)
+  }>
+  rest, w = Scan (on, far) <num_scan_inputs = 1, body = each (bool b, float e) => (bool b2, float q) {
+    b2 = Identity (b)
+    q = Sigmoid (e)
+  }>
+}
+"""
+
+
+def test_the_reference_has_an_exact_sigmoid_in_nested_graphs() -> None:
+    model = model_from_proto(onnx.parser.parse_model(NESTED_SIGMOIDS), "0" * 64, "m", None, "m.onnx")
+    x = np.array([30, 40], "f4")
+    (found,) = evaluate_model(model, [{"x": x, "c": np.array(True)}], "onnxruntime")
+    for name in ("y", "z", "w"):
+        np.testing.assert_allclose(found[name], np.exp(-x.astype("f8")), rtol=1e-6)
