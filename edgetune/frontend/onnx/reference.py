@@ -10,6 +10,7 @@ import contextlib
 import importlib.util
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Literal
 
 import numpy as np
@@ -20,7 +21,7 @@ from onnx import TensorProto, helper
 from edgetune.errors import ModelError
 from edgetune.frontend.onnx.domains import is_onnx
 from edgetune.frontend.onnx.large_tensors import as_external, as_inputs, value_of
-from edgetune.frontend.onnx.nested_graphs import all_nodes, nested
+from edgetune.frontend.onnx.nested_graphs import all_nodes, nested, unused_prefix
 from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
 from edgetune.frontend.onnx.selected_rows import with_all_rows
@@ -134,6 +135,7 @@ def _with_exact_sigmoid(proto: onnx.ModelProto) -> onnx.ModelProto:
         return proto
     result = onnx.ModelProto()
     result.CopyFrom(proto)
+    prefixes = (f"{unused_prefix(proto.graph, 'sigmoid_')}{number}_" for number in count())
 
     def widen(graph: onnx.GraphProto, outer: Mapping[str, int]) -> None:
         values = (*graph.input, *graph.value_info, *graph.output)
@@ -143,7 +145,7 @@ def _with_exact_sigmoid(proto: onnx.ModelProto) -> onnx.ModelProto:
             for inner in nested(node):
                 widen(inner, types)
             kind = types.get(node.output[0]) if node.op_type == "Sigmoid" and is_onnx(node) else None
-            nodes += _sigmoid(node, kind) if kind is not None and kind in _NARROW else [node]
+            nodes += _sigmoid(node, kind, next(prefixes)) if kind is not None and kind in _NARROW else [node]
         kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
         del graph.node[:]
         graph.node.extend(kept)
@@ -152,10 +154,13 @@ def _with_exact_sigmoid(proto: onnx.ModelProto) -> onnx.ModelProto:
     return result
 
 
-def _sigmoid(node: onnx.NodeProto, kind: int) -> list[onnx.NodeProto]:
-    """Nodes that compute the Sigmoid `node` in float64, and give its result the element type `kind`."""
+def _sigmoid(node: onnx.NodeProto, kind: int, prefix: str) -> list[onnx.NodeProto]:
+    """Nodes that compute the Sigmoid `node` in float64, and give its result the element type `kind`.
+
+    Names between them begin with `prefix`.
+    """
     (source,), (result,) = node.input, node.output
-    wide, opposite, power, total, quotient, one = (f"{result}/{name}" for name in _PARTS)
+    wide, opposite, power, total, quotient, one = (f"{prefix}{name}" for name in _PARTS)
     return [
         helper.make_node("Cast", [source], [wide], to=TensorProto.DOUBLE),
         helper.make_node("Neg", [wide], [opposite]),

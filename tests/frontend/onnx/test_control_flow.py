@@ -156,3 +156,22 @@ def test_the_reference_has_an_exact_sigmoid_in_nested_graphs() -> None:
     (found,) = evaluate_model(model, [{"x": x, "c": np.array(True)}], "onnxruntime")
     for name in ("y", "z", "w"):
         np.testing.assert_allclose(found[name], np.exp(-x.astype("f8")), rtol=1e-6)
+
+
+def test_names_of_a_model_are_not_those_of_its_exact_sigmoid() -> None:
+    x = np.array([-1, 2], "f4")
+    for taken in ("y/one", "y/wide", "sigmoid_0_0_one"):
+        nodes = [
+            onnx.helper.make_node("Sigmoid", ["x"], ["y"]),
+            onnx.helper.make_node("Relu", ["x"], [taken]),
+            onnx.helper.make_node("Add", ["y", taken], ["z"]),
+        ]
+        ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xz"]
+        proto = onnx.helper.make_model(
+            onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:]),
+            opset_imports=[onnx.helper.make_opsetid("", 17)],
+            ir_version=8,
+        )
+        model = model_from_proto(proto, "0" * 64, "m", None, "m.onnx")
+        (found,) = evaluate_model(model, [{"x": x}], "onnxruntime")
+        np.testing.assert_allclose(found["z"], 1 / (1 + np.exp(-x)) + np.maximum(x, 0), rtol=1e-6)
