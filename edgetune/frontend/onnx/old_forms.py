@@ -7,7 +7,7 @@ the slopes of PRelu to the last axis, and has no rule for comparisons, recurrent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from math import prod
 from typing import Any
@@ -18,6 +18,7 @@ from onnx import helper, numpy_helper, shape_inference
 
 from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.domains import is_onnx
+from edgetune.frontend.onnx.nested_graphs import all_nodes, nested, unused_prefix
 from edgetune.frontend.onnx.origins import shown_node
 
 CURRENT = 7
@@ -38,20 +39,12 @@ def with_current_forms(proto: onnx.ModelProto, where: str) -> onnx.ModelProto:
     entry = next((o for o in proto.opset_import if o.domain in _DEFAULT_DOMAIN), None)
     if entry is None or entry.version >= _PER_ELEMENT:
         return proto
-    if entry.version >= CURRENT and not any(map(_is_per_element, _nodes(proto.graph))):
+    if entry.version >= CURRENT and not any(map(_is_per_element, all_nodes(proto.graph))):
         return proto
     # The result of these operators has the shape of their first input, which may hold for both inputs until the
     # number of axes of each value is known.
     like_first = _Conversion(proto, where, None).model
     return _Conversion(proto, where, shape_inference.infer_shapes(like_first)).model
-
-
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _nodes(attribute.g)
 
 
 def _is_per_element(node: onnx.NodeProto) -> bool:
@@ -80,6 +73,7 @@ class _Conversion:
         self.where = where
         self.aligns = shaped is not None
         self._fresh = count()
+        self._prefix = unused_prefix(proto.graph, "converted_")
         self.constants: dict[str, np.ndarray] = {}
         self.model = onnx.ModelProto()
         self.model.CopyFrom(proto)
@@ -91,7 +85,7 @@ class _Conversion:
 
     def name(self) -> str:
         """A name for a new value."""
-        return f"converted{next(self._fresh)}_"
+        return f"{self._prefix}{next(self._fresh)}_"
 
     def refused(self, node: onnx.NodeProto, why: str) -> UnsupportedOperator:
         """The error for a form that has no later one."""
@@ -117,12 +111,12 @@ class _Conversion:
             if prod(initializer.dims) <= _FEW:
                 self.constants[initializer.name] = numpy_helper.to_array(initializer)
         converted: Nodes = []
-        inner = [g for node in shaped.node for g in _graphs(node)] if shaped is not None else []
+        inner = [g for node in shaped.node for g in nested(node)] if shaped is not None else []
         for node in graph.node:
             if node.op_type == "Constant" and is_onnx(node) and "value" in (given := _attributes(node)):
                 self.constants[node.output[0]] = numpy_helper.to_array(given["value"])
-            for nested in _graphs(node):
-                self._convert(nested, inner.pop(0) if inner else None, ranks)
+            for branch in nested(node):
+                self._convert(branch, inner.pop(0) if inner else None, ranks)
             rule = _FORMS.get(node.op_type) if is_onnx(node) and self._is_old(node) else None
             converted += rule(self, node, ranks) if rule is not None else [node]
         del graph.value_info[:]
@@ -135,10 +129,6 @@ def _copied(node: onnx.NodeProto) -> onnx.NodeProto:
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     return copy
-
-
-def _graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    return [attribute.g for attribute in node.attribute if attribute.type == onnx.AttributeProto.GRAPH]
 
 
 def _ranks(graph: onnx.GraphProto) -> Ranks:

@@ -168,6 +168,13 @@ def test_the_second_input_meets_the_axes_that_axis_names(
     np.testing.assert_array_equal(found, x + second.reshape([*second.shape, *[1] * behind]))
 
 
+@pytest.mark.parametrize("taken", ["converted0_", "converted_0_0_"])
+def test_names_of_a_model_are_not_those_of_its_conversion(taken: str) -> None:
+    nodes = [node("Add", ["x", "w"], [taken], axis=1, broadcast=1), node("Relu", [taken], ["y"])]
+    model = model_from_proto(model_of(6, nodes, {"x": X}, {"w": B}), "0" * 64, "m", None, "m.onnx")
+    np.testing.assert_array_equal(evaluate_model(model, [{"x": X}])[0]["y"], np.maximum(X + by_channel(B), 0))
+
+
 def test_branches_have_old_forms_too() -> None:
     """Each with the axes of its own values and of those around it."""
     branches = {}
