@@ -82,9 +82,11 @@ class OutputTolerance(Tolerance):
         """Return this tolerance, whose step is that of `behind` quantised tensors, for an output computed from them.
 
         Floats are never held to less than usual. Of integers, such as the place of a maximum, at most 1.5 times the
-        larger share may differ: the `moving` one, or that in which evaluators differ.
+        larger share may differ: the `moving` one, or that in which evaluators differ. A bool is exact.
         """
         usual = self.default(dtype)
+        if dtype == "bool":
+            return usual
         if usual.relative:
             return replace(self, relative=usual.relative, behind=behind)
         share = min(1.0, _MARGIN * max(moving, self.disagreeing))
@@ -96,7 +98,7 @@ class OutputTolerance(Tolerance):
 
         `largest` and `share` are the largest difference that rounding makes, and in how many elements. An effect that
         leaves nothing to judge (`chaotic`) allows no more than usual. Integers are often places, between which there
-        is no distance: four times as many may differ, none by more than was seen.
+        is no distance: four times as many may differ, none by more than was seen. A bool is exact.
         """
         usual = cls.default(dtype)
         if usual.relative:
@@ -104,7 +106,7 @@ class OutputTolerance(Tolerance):
             least = min(usual.relative, _LEAST_OF_FLOAT32) if dtype == "float32" else usual.relative
             relative = max(least, wide) if wide <= MOST_ALLOWED else usual.relative
             return cls(relative=relative, rounding_error=min(1.0, largest))
-        if not share or not largest < np.inf:  # another number of elements is no rounding
+        if dtype == "bool" or not share or not largest < np.inf:  # another number of elements is no rounding
             return usual
         wide = _OF_ROUNDING * share
         if wide >= MOST_ALLOWED:

@@ -213,6 +213,13 @@ def test_integers_may_differ_where_rounding_changes_them() -> None:
     assert found.to_json() == {"relative": 0.0, "absolute": 3.0, "share": 0.04, "rounding_error": 3.0}
 
 
+def test_bools_are_exact_and_nothing_is_said() -> None:
+    found = OutputTolerance.rounded("bool", 1.0, 0.05)
+    behind = OutputTolerance.quantised(1.0).carried("bool", 1, 0.05)
+    assert found == behind == OutputTolerance()
+    assert note("found", found) == ""
+
+
 @pytest.mark.parametrize("share", [0.125, 0.3, 1.0])
 def test_integers_stay_exact_where_rounding_changes_many(share: float) -> None:
     found = OutputTolerance.rounded("int64", 990.0, share)
