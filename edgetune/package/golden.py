@@ -146,6 +146,11 @@ class OutputTolerance(Tolerance):
         return self.absolute > self.step * _ROUNDED > 0.0
 
     @property
+    def capped(self) -> bool:
+        """Whether less is allowed than what a step of the quantised tensors before the output makes."""
+        return self.behind > 0 and self.absolute < self.quantised(self.step, self.disagreement).absolute
+
+    @property
     def amplified(self) -> bool:
         """Whether more than usual is allowed, because the network amplifies rounding."""
         if not self.rounding_error or self.chaotic:

@@ -103,9 +103,12 @@ def off_steps(name: str, tolerance: OutputTolerance) -> str:
     share = f"{tolerance.disagreeing:.1%} of the elements"
     if not tolerance.behind:
         return f"output {name!r}: {differ} in {share}; {tolerance.absolute / tolerance.step:.1f} are allowed"
+    allowed = f"{tolerance.absolute:.3g} are allowed"
+    if tolerance.capped:
+        allowed += ", since a right output could not be told from a wrong one beyond that"
     return (
         f"output {name!r}: one step in each element of the {tolerance.behind} quantised tensors before it moves it by "
-        f"{tolerance.step:.3g}; {differ} of that size; {tolerance.absolute:.3g} are allowed"
+        f"{tolerance.step:.3g}; {differ} of that size; {allowed}"
     )
 
 

@@ -37,11 +37,9 @@ def tolerances_of(model: Model, cases: Sequence[Golden], events: Events) -> dict
     for name, tolerance in chosen.items():
         dtype, smallest = str(outputs[0][name].dtype), _least_magnitude([case[name] for case in outputs])
         chosen[name] = tolerance.with_floor(dtype, limits.get(name, 0.0), smallest)
-        said = note(name, chosen[name])
-        if tolerance.behind and tolerance.relative and tolerance.absolute > MOST_ALLOWED * smallest:
+        if tolerance.behind and tolerance.relative and tolerance.absolute > MOST_ALLOWED * smallest > 0.0:
             chosen[name] = replace(tolerance, absolute=MOST_ALLOWED * smallest)
-            said = f"{note(name, chosen[name])}, since a right output could not be told from a wrong one beyond that"
-        if said:
+        if said := note(name, chosen[name]):
             events(Event("warning", {"message": said}))
     return chosen
 

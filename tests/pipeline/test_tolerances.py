@@ -310,3 +310,33 @@ def test_floats_behind_a_quantised_tensor_may_be_off_by_what_a_step_of_it_makes(
     assert "is computed from quantised tensors" in (tmp_path / "out/REPORT.md").read_text(encoding="utf-8")
     found = api.verify(tmp_path / "out", None, path).outputs
     assert all("quantised tensors before it" in output.note for output in found)
+
+
+def behind(tmp_path: Path, shift: float) -> tuple[OutputTolerance, list[str]]:
+    """The tolerance of Relu(dequantised x - `shift`), and what is said."""
+    values = {"s": np.float32(0.5), "k": np.float32(shift)}
+    weights = [numpy_helper.from_array(np.array(value), name) for name, value in values.items()]
+    weights.append(numpy_helper.from_array(np.array(0, np.int8), "z"))
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("Sub", ["d", "k"], ["m"]),
+        helper.make_node("Relu", ["m"], ["y"]),
+    ]
+    found, _, said = tolerances(saved(tmp_path / "m.onnx", nodes, weights, [4, 16], [4, 16]))
+    return found["y"], said
+
+
+def test_an_output_behind_a_quantised_tensor_that_is_zero_in_all_cases_is_allowed_its_step(tmp_path: Path) -> None:
+    found, _ = behind(tmp_path, 3.0)
+    assert found.absolute == pytest.approx(1.001 * found.step)
+    assert found.step > 0.0
+    assert not found.capped
+
+
+def test_a_step_beyond_half_of_the_largest_element_is_capped_and_all_say_so(tmp_path: Path) -> None:
+    found, (said,) = behind(tmp_path, 1.0)
+    assert 0.0 < found.absolute < found.step
+    assert found.capped
+    assert said == note("y", found)
+    assert f"{found.absolute:.3g} are allowed, since a right output could not be told" in said
