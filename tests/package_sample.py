@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from edgetune.package import ctext
 from edgetune.package.emit import OnEvent, PackageSummary, emit_package
 from edgetune.package.flavours.cmake import CMAKE
 from edgetune.package.flavours.make import MAKE
-from edgetune.package.golden import Golden, GoldenCases
+from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
 from edgetune.package.ident import kernel_symbol, package_prefix
 from edgetune.package.inputs import CompiledModel, Device, PackageOptions
 from edgetune.package.provenance import KernelProvenance
@@ -190,11 +192,12 @@ def write(
     *,
     device: Device | None = None,
     reference: str = "",
+    tolerances: Mapping[str, OutputTolerance] = MappingProxyType({}),
     on_event: OnEvent | None = None,
     **options: Any,
 ) -> PackageSummary:
     """Emit a package of a hand-made program; `options` are those of `PackageOptions`."""
-    golden, device = GoldenCases(cases, reference), device or Device(generic_x86())
+    golden, device = GoldenCases(cases, reference, tolerances), device or Device(generic_x86())
     return emit_package(model, golden, device, PackageOptions(FLAVOURS, **options), out, on_event=on_event)
 
 

@@ -93,7 +93,8 @@ def off_rounding(name: str, tolerance: OutputTolerance) -> str:
     moved = f"{moved} {100 * tolerance.rounding_error:.3g} % of the largest element"
     if tolerance.chaotic:
         return f"{moved}: the network is chaotic, so no result can be judged; scale weights or inputs down"
-    return f"{moved}; four times that, {100 * tolerance.relative:.3g} %, are allowed"
+    floor = f" (or {tolerance.absolute:.3g}, where that is more)" if tolerance.absolute else ""
+    return f"{moved}; four times that, {100 * tolerance.relative:.3g} %{floor}, are allowed"
 
 
 def off_steps(name: str, tolerance: OutputTolerance) -> str:

@@ -45,17 +45,17 @@ def tolerances_of(model: Model, cases: Sequence[Golden], events: Events) -> dict
 
 
 def wider(one: Mapping[str, OutputTolerance], other: Mapping[str, OutputTolerance]) -> dict[str, OutputTolerance]:
-    """For each output of `one`: its tolerance, or that of `other` where that allows more."""
+    """For each output of `one`: its tolerance, or that of `other` where that allows floats more by amplified rounding.
+
+    Whatever else allows more on the very inputs that failed, such as ties and evaluators that differ, stays out.
+    """
     found = {name: other.get(name, tolerance) for name, tolerance in one.items()}
-    return {name: found[name] if _allows_more(found[name], one[name]) else one[name] for name in one}
+    return {name: found[name] if _amplifies_more(found[name], one[name]) else one[name] for name in one}
 
 
-def _allows_more(one: OutputTolerance, other: OutputTolerance) -> bool:
-    """Whether `one` allows all that `other` does, and more."""
-    pairs = [(getattr(one, name), getattr(other, name)) for name in ("relative", "absolute", "share")]
-    if not other.absolute:  # it has no share of elements yet
-        pairs.pop()
-    return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
+def _amplifies_more(one: OutputTolerance, other: OutputTolerance) -> bool:
+    """Whether `one` allows all that `other` does, and more, because the network amplifies rounding of floats."""
+    return one.amplified and one.relative > other.relative and one.absolute >= other.absolute
 
 
 def _rounding(

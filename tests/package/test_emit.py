@@ -22,7 +22,7 @@ from edgetune.graph.program import Part
 from edgetune.package.constants import place_weights
 from edgetune.package.core_files import core_files
 from edgetune.package.explain import explain
-from edgetune.package.golden import Golden
+from edgetune.package.golden import Golden, OutputTolerance
 from edgetune.package.manifest import read_manifest
 from edgetune.package.output_folder import check_output_folder, staged
 from edgetune.package.package_file import PackageFile
@@ -230,6 +230,23 @@ def test_ram_of_a_package_without_an_arena_is_that_of_its_header(tmp_path: Path)
     sample.write(sample.compiled(model, made, origins), cases, tmp_path / "p", measure=False)
     report = (tmp_path / "p/REPORT.md").read_text(encoding="utf-8")
     assert "| workspace (the arena, with the scratch memory of kernels) | 64 |" in report
+
+
+def test_the_report_says_what_is_allowed_where_that_is_less_than_what_moves(tmp_path: Path) -> None:
+    model, made, cases = sample.copies([("float32", (2, 3)), ("int32", (2, 3)), ("int64", (2, 3))])
+    tolerances = {
+        "out float32": dataclasses.replace(OutputTolerance.quantised(2.0).carried("float32", 3, 1.0), absolute=0.5),
+        "out int32": OutputTolerance.rounded("int32", 990.0, 1.0),
+        "out int64": OutputTolerance.rounded("int64", 7.0, 0.01),
+    }
+    origins = [KernelProvenance("33" * 32, "fixed") for _ in made]
+    sample.write(sample.compiled(model, made, origins), cases, tmp_path / "p", measure=False, tolerances=tolerances)
+    report = (tmp_path / "p/REPORT.md").read_text(encoding="utf-8")
+    assert "The tolerance is half of the largest element of the least case, 0.5: beyond" in report
+    assert "moves out int32 by 990 at most" in report
+    assert "right outputs cannot be told from wrong ones, so it stays exact." in report
+    assert "| out int64 | 7 in 4 % of the elements |" in report
+    assert "That is allowed in four times as many elements as were seen to move." in report
 
 
 def test_the_comment_of_a_kernel_without_arithmetic_has_the_number_of_its_elements(tmp_path: Path) -> None:

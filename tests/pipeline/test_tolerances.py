@@ -269,10 +269,31 @@ def test_a_model_that_nobody_can_move_has_the_usual_tolerance_and_says_so(
     assert said == ["onnxruntime cannot run net: what rounding does to its outputs is unknown"]
 
 
-def test_the_tolerance_of_fresh_inputs_is_the_wider_one() -> None:
-    stored = {"a": OutputTolerance(1e-4), "b": OutputTolerance(1e-4), "c": OutputTolerance()}
-    fresh = {"a": OutputTolerance(2e-4), "b": OutputTolerance(5e-5), "c": OutputTolerance(absolute=2.0, share=0.5)}
-    assert wider(stored, fresh) == {"a": fresh["a"], "b": stored["b"], "c": fresh["c"]}
+def test_the_tolerance_of_fresh_inputs_is_the_wider_one_where_the_network_amplifies() -> None:
+    stored = {"a": OutputTolerance(1e-4), "b": OutputTolerance.rounded("float32", 1e-3, 1.0)}
+    fresh = {"a": OutputTolerance.rounded("float32", 1e-3, 1.0), "b": OutputTolerance.rounded("float32", 1e-4, 1.0)}
+    assert wider(stored, fresh) == {"a": fresh["a"], "b": stored["b"]}
+    assert "0.4 %, are allowed" in note("a", wider(stored, fresh)["a"])
+
+
+@pytest.mark.parametrize(
+    ("stored", "fresh"),
+    [
+        (OutputTolerance(), OutputTolerance.rounded("int64", 2.0, 0.1)),
+        (OutputTolerance(5e-5), OutputTolerance.rounded("float32", 0.2, 1.0)),  # chaotic: 1e-4
+        (OutputTolerance.quantised(1.0), OutputTolerance.quantised(1.0, 9.0, 1.0)),
+        (OutputTolerance(5e-5), OutputTolerance.quantised(1.0).carried("float32", 1, 1.0)),
+    ],
+)
+def test_inputs_that_failed_widen_nothing_else(stored: OutputTolerance, fresh: OutputTolerance) -> None:
+    assert wider({"y": stored}, {"y": fresh}) == {"y": stored}
+
+
+def test_the_note_has_both_bounds_of_an_amplified_output_near_zero() -> None:
+    found = OutputTolerance.rounded("float32", 5e-5, 1.0).with_floor("float32", 1.0, 1e-6)
+    assert found.amplified
+    assert found.bound(1e-6) == found.absolute > found.relative * 1e-6
+    assert f"(or {found.absolute:.3g}, where that is more)" in note("y", found)
 
 
 @pytest.mark.long
