@@ -114,7 +114,7 @@ def _register_tile(rows: int, columns: int, vectors: int, target: Target) -> tup
 
 
 def row_sizes(rows: AttentionRows, target: Target) -> Iterator[tuple[RowsVariant, dict[str, int]]]:
-    """Variants and sizes by tile name, in order of decreasing scratch."""
+    """Variants and sizes by tile name, in order of decreasing scratch: the last have blocks of one query."""
     seen: list[dict[str, int]] = []
     for limit in reversed(divisors(rows.queries, max(2, target.vector_registers))):
         for sizes in _row_sizes(rows, target, limit):

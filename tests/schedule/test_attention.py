@@ -13,11 +13,15 @@ from hypothesis import strategies as st
 from edgetune.codegen import KernelSource, emit_kernel
 from edgetune.codegen.in_place import replaceable
 from edgetune.codegen.lower import flat
+from edgetune.graph.attention import least_scratch
 from edgetune.schedule.algorithms.apply import apply_schedule, replay
 from edgetune.schedule.algorithms.schedule_text import FORMS, algorithm_of
 from edgetune.schedule.default_algorithms import algorithms_of, default_schedule, times_faster
 from edgetune.schedule.default_schedule import default_trace
-from edgetune.schedule.sketches.spaces import rows_of
+from edgetune.schedule.default_sizes import row_sizes
+from edgetune.schedule.sketches.decisions import Chosen
+from edgetune.schedule.sketches.limits import footprint
+from edgetune.schedule.sketches.spaces import in_rows, rows_of
 from edgetune.target.target import Target, load_target
 from tests.attention_sample import Attention, Mask
 from tests.codegen_run import compile_strictly, run_kernel, wide_target
@@ -178,6 +182,19 @@ def test_tight_scratch_means_fewer_queries_at_a_time(limit: int) -> None:
     attention = Attention(heads=4, queries=64, keys=256)
     source, _ = by_guess(attention, wide_target(), limit)
     assert source.scratch_bytes <= max(limit, attention.keys * 4)
+
+
+@pytest.mark.parametrize("queries", [1, 30, 35, 197])
+@pytest.mark.parametrize("bits", [512, 0])
+def test_the_least_scratch_of_attention_is_enough_for_its_last_sizes(queries: int, bits: int) -> None:
+    """Both tiles of the last sizes have one query, whatever the tiles before them: 5 and 6 need blocks of 30."""
+    function = Attention(queries=queries, keys=50, mask="none").function()
+    rows = rows_of(function, wide_target(bits))
+    assert rows is not None
+    *_, (variant, sizes) = row_sizes(rows, wide_target(bits))
+    assert (sizes["score_row"], sizes["row"], sizes["block"]) == (1, 1, 1)
+    used = footprint(in_rows(function, rows, variant, Chosen(sizes), wide_target(bits)).mod)
+    assert used.scratch_bytes <= least_scratch(function)
 
 
 def test_the_result_is_not_written_over_the_queries() -> None:
