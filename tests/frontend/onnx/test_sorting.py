@@ -67,8 +67,7 @@ def test_of_8400_by_80_scores_300_take_at_most_3_n_log_n_comparisons(order: str)
     assert extent - 300 <= found <= 3 * extent * log2(extent)
 
 
-@pytest.mark.parametrize("largest", [True, False])
-@pytest.mark.parametrize(("count", "rows"), [(1, 1), (300, 3), (8400, 1)])
+@pytest.mark.parametrize(("count", "rows", "largest"), [(1, 1, True), (300, 3, False), (8400, 1, True)])
 def test_rows_take_at_most_3_n_log_n_comparisons_each(count: int, rows: int, largest: bool) -> None:
     x = np.random.default_rng(1).normal(size=(1, 8400, rows)).astype(np.float32)
     found = counted(top_k((1, 8400, rows), "float32", count, largest=largest), comparisons, [x])
@@ -80,9 +79,10 @@ def test_ties_keep_their_order_and_zeros_of_both_signs_are_ties() -> None:
     check(np.array([[0.0, -0.0, 1, -0.0, 1, 0.0, -1]], np.float32), 6, 1, largest=False)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
-@pytest.mark.parametrize("largest", [True, False])
-@pytest.mark.parametrize("count", [1, 3, 9])
+@pytest.mark.parametrize(
+    ("dtype", "largest", "count"),
+    [("float32", True, 1), ("float32", False, 9), ("float16", True, 3), ("float64", False, 3), ("float64", True, 9)],
+)
 def test_nan_is_larger_than_infinity(dtype: str, largest: bool, count: int) -> None:
     """As in the sort of numpy, which the evaluator of ONNX uses."""
     x = np.array([[1, np.nan, np.inf, -np.inf, -np.nan, 2, np.inf, np.nan, -1]], dtype)
