@@ -18,9 +18,9 @@ _MARGIN = 1.5
 """Safety factor: the largest of few observed differences is not the largest possible one."""
 _OF_ROUNDING = 4.0
 """The same for the largest of three runs that round each tensor once more: a kernel rounds each of its terms."""
-_LEAST_OF_FLOAT32 = 5e-5
-"""Share of the largest element that is allowed where rounding does less: all forms of kernels stay well below, and 1 %
-more in one weight of each layer is seen in 99 of 100 networks."""
+_LEAST_OF_FLOAT32 = 8e-5
+"""Share of the largest element that is allowed where rounding does less: sums of thousands of terms, one after the
+other, stay below, and 1 % more in one weight of each layer is seen in 97 of 100 draws at least."""
 MOST_ALLOWED = 0.5
 """Share of the largest element, and of integers that may differ; the error of an answer unrelated to the model is 1 to
 2."""

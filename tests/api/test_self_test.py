@@ -97,7 +97,7 @@ def test_what_rounding_does_to_a_network_is_allowed_and_said(tmp_path: Path) -> 
         "rounding_error": tolerances["y"]["rounding_error"],
     }
     assert 1e-4 < tolerances["y"]["relative"] < 0.05
-    assert tolerances["z"] == {"relative": 5e-5, "absolute": 0.0}
+    assert tolerances["z"] == {"relative": 8e-5, "absolute": 0.0}
     report = (tmp_path / "out/REPORT.md").read_text(encoding="utf-8")
     assert "**This network amplifies rounding**: four times that is allowed" in report
     found = api.verify(tmp_path / "out", None, model)

@@ -192,7 +192,7 @@ def test_a_detector_that_finds_nothing_is_built(tmp_path: Path) -> None:
 
 
 def test_a_calm_network_has_half_of_the_usual_tolerance_and_halves_keep_theirs() -> None:
-    assert OutputTolerance.rounded("float32", 1e-7, 1.0).relative == 5e-5
+    assert OutputTolerance.rounded("float32", 1e-7, 1.0).relative == 8e-5
     assert OutputTolerance.rounded("float16", 1e-7, 1.0).relative == 4e-3
     assert OutputTolerance.rounded("float16", 2e-3, 1.0).relative == 8e-3
 
