@@ -275,9 +275,9 @@ def test_a_package_whose_self_test_finds_no_room_is_written_with_a_word(
 @pytest.mark.long
 def test_a_workspace_larger_than_the_memory_is_refused(folder: Path, tmp_path: Path) -> None:
     """Before anything is compiled, though no limit is stated: the memory map is one."""
-    built = _built_with(1024, folder, tmp_path)
+    built = _built_with(256, folder, tmp_path)
     assert built.returncode == MemoryLimitExceeded.exit_code
-    assert "and the limit is 1024" in built.stderr
+    assert "and the limit is 256" in built.stderr
     assert not (tmp_path / "tight").exists()
 
 
