@@ -122,7 +122,8 @@ def _sentence(done: subprocess.CompletedProcess[str]) -> str:
 
 def _nearest(report: dict[str, Any]) -> str:
     """The largest error, as a share of what is allowed; exact outputs allow none."""
-    return f"{max((o['max_abs'] / o['bound'] for o in report['outputs'] if o['bound']), default=0.0):.0%} of the bound"
+    shares = (o["max_abs"] / o["bound"] for o in report["outputs"] if o["bound"])
+    return f"{max(shares, default=0.0):.0%} of the bound"
 
 
 def table(outcomes: list[Outcome]) -> str:

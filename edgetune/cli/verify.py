@@ -15,7 +15,6 @@ from edgetune.events import Event
 
 if TYPE_CHECKING:
     from edgetune.verify.layers import LayerError
-    from edgetune.verify.verify import OutputReport
 
 
 _ELSEWHERE = ("passed", "layers")
@@ -63,11 +62,6 @@ def command(output: Output, package: Path, board: str | None, model: Path | None
     facts = {name: value for name, value in report.to_json().items() if name not in _ELSEWHERE and value != ""}
     facts["outputs"] = [asdict(each) | {"differing": f"{each.differing:.2%}"} for each in report.outputs]
     output.result(facts, title=f"verify {package}")
-    nearest = max(report.outputs, key=_share_of_bound, default=None)
+    nearest = max(report.outputs, key=lambda each: (each.of_bound, each.max_abs), default=None)
     passed = "PASS" if nearest is None else f"PASS: largest error {nearest.max_abs:g}, allowed {nearest.bound:g}"
     output.line(passed if report.fresh_cases else f"{passed}; no fresh inputs were compared")
-
-
-def _share_of_bound(report: OutputReport) -> tuple[float, float]:
-    """Return the error of an output as a share of its bound, then the error itself."""
-    return (report.max_abs / report.bound if report.bound else 0.0, report.max_abs)

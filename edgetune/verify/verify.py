@@ -70,8 +70,9 @@ _LINE = re.compile(
 class OutputReport:
     """Worst case of one output over all comparisons of one kind; `against` is "golden" or "fresh".
 
-    `max_rel` is `max_abs` as a share of the largest finite magnitude of the reference. `differing` is the share (0 to
-    1) of elements that are not equal. `note` says if `bound` had to be widened.
+    `max_abs` is the error of the case that is nearest to its `bound`, which differs by case. `max_rel` is the largest
+    error as a share of the largest finite magnitude of the reference. `differing` is the share (0 to 1) of elements
+    that are not equal. `note` says if `bound` had to be widened.
     """
 
     name: str
@@ -83,10 +84,16 @@ class OutputReport:
     bound: float
     note: str = ""
 
+    @property
+    def of_bound(self) -> float:
+        """The error as a share of what is allowed; 0 for an output that has to be exact."""
+        return self.max_abs / self.bound if self.bound else 0.0
+
     def worse(self, other: OutputReport) -> OutputReport:
-        """Return the worst of both: the larger of each number."""
-        numbers = ("max_abs", "max_rel", "ulp", "differing", "bound")
-        return replace(self, **{name: max(getattr(self, name), getattr(other, name)) for name in numbers})
+        """Return the worst of both: error and bound of the one nearer to its bound, and the larger of other numbers."""
+        nearer = max(self, other, key=lambda report: (report.of_bound, report.max_abs))
+        numbers = ("max_rel", "ulp", "differing")
+        return replace(nearer, **{name: max(getattr(self, name), getattr(other, name)) for name in numbers})
 
 
 @dataclass(frozen=True)

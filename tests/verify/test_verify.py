@@ -30,7 +30,7 @@ from edgetune.verify import driver
 from edgetune.verify.bench import bench
 from edgetune.verify.place import Here
 from edgetune.verify.toolchain import PackageToolchain
-from edgetune.verify.verify import difference, verify
+from edgetune.verify.verify import OutputReport, difference, verify
 from tests import package_sample as sample
 
 
@@ -346,3 +346,14 @@ def test_half_precision_may_round_the_other_way() -> None:
     assert not difference(one + np.float16(0.01), one, Tolerance.default("float16")).error.allowed
     assert Tolerance.default("bfloat16").bound(1.0) > 2.0**-7
     assert Tolerance.default("uint8") == Tolerance()
+
+
+def test_error_and_bound_are_of_the_case_nearest_to_its_bound() -> None:
+    """They were the largest of all cases each, so an error looked small beside another case's bound."""
+    near = OutputReport("y", "golden", 0.9, 0.9, 3.0, 0.25, 1.0, "n")
+    far = OutputReport("y", "golden", 2.0, 0.02, 7.0, 0.5, 100.0, "n")
+    exact = OutputReport("y", "golden", 0.0, 0.0, 0.0, 0.0, 0.0, "n")
+    for one, other in ((near, far), (far, near)):
+        assert one.worse(other) == OutputReport("y", "golden", 0.9, 0.9, 7.0, 0.5, 1.0, "n")
+    assert exact.worse(far).bound == 100.0
+    assert (near.of_bound, far.of_bound, exact.of_bound) == (0.9, 0.02, 0.0)
