@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+import ml_dtypes
 import numpy as np
 
-from edgetune.graph.accuracy import Tolerance
+from edgetune.graph.accuracy import FLOAT_TOLERANCE, Tolerance
 from edgetune.graph.layout.axis_order import exchanged, given_back
 from edgetune.target.preferences import Layout
 
@@ -18,18 +19,15 @@ _MARGIN = 1.5
 """Safety factor: the largest of few observed differences is not the largest possible one."""
 _OF_ROUNDING = 4.0
 """The same for the largest of three runs that round each tensor once more: a kernel rounds each of its terms."""
-_LEAST_OF_FLOAT32 = 8e-5
-"""Share of the largest element that is allowed where rounding does less: sums of thousands of terms, one after the
-other, stay below, and 1 % more in one weight of each layer is seen in 97 of 100 draws at least."""
+_LEAST = {**FLOAT_TOLERANCE, "float32": 8e-5}
+"""Share of the largest element, by type, that is allowed where rounding is known to do less: sums of thousands of
+terms, one after the other, stay below. For float32 it is less than usual, so that 1 % more in one weight of each layer
+is seen (`make seeded-faults`)."""
 MOST_ALLOWED = 0.5
 """Share of the largest element, and of integers that may differ; the error of an answer unrelated to the model is 1 to
 2."""
-_OF_RANGE = 2.0**-24
-"""What rounding the end of an operator's range to float32 costs, as a share of that end."""
 _OF_SMALL = 4e-4
 """Share of the largest element that this may be: an output near zero must still tell a wrong model from a right one."""
-_SMALLEST_NORMAL = 2.0**-126
-"""Of float32. Cores may flush smaller numbers to zero."""
 
 
 class Golden(NamedTuple):
@@ -103,8 +101,7 @@ class OutputTolerance(Tolerance):
         usual = cls.default(dtype)
         if usual.relative:
             wide = _OF_ROUNDING * largest
-            least = min(usual.relative, _LEAST_OF_FLOAT32) if dtype == "float32" else usual.relative
-            relative = max(least, wide) if wide <= MOST_ALLOWED else usual.relative
+            relative = max(_LEAST[dtype], wide) if wide <= MOST_ALLOWED else usual.relative
             return cls(relative=relative, rounding_error=min(1.0, largest))
         if dtype == "bool" or not share or not largest < np.inf:  # another number of elements is no rounding
             return usual
@@ -114,15 +111,17 @@ class OutputTolerance(Tolerance):
         return cls(absolute=largest, share=wide, rounding_error=largest)
 
     def with_floor(self, dtype: str, limit: float, smallest: float) -> OutputTolerance:
-        """Return a tolerance for float32 that never falls below what its operator's range can tell apart.
+        """Return a tolerance for floats that never falls below what their operator's range can tell apart.
 
         `limit` is the largest magnitude that the operator of the output can give (0 if unknown), `smallest` the
         largest magnitude of the case in which that is least, 0 where all is zero. Half a unit in the last place of
-        `limit` is allowed, but no more than 4e-4 of `smallest`, and in any case a number below the smallest normal one.
+        `limit` is allowed, but no more than 4e-4 of `smallest`, and in any case a number below the smallest normal one,
+        since cores may flush those to zero.
         """
-        if dtype != "float32" or not 0.0 < smallest < np.inf:
+        if dtype not in FLOAT_TOLERANCE or not 0.0 < smallest < np.inf:
             return self
-        least = max(_SMALLEST_NORMAL, min(_OF_RANGE * limit, _OF_SMALL * smallest))
+        of = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+        least = max(float(of.smallest_normal), min(float(of.eps) / 2 * limit, _OF_SMALL * smallest))
         return replace(self, absolute=max(self.absolute, least)) if least > self.relative * smallest else self
 
     def by_double(self, dtype: str, reference_error: float) -> OutputTolerance:
