@@ -15,7 +15,7 @@ from edgetune.codegen.parallel_kernel import Sharing, emit_shared_kernel
 from edgetune.codegen.parallel_time import least_steps
 from edgetune.errors import UnsupportedOperator
 from edgetune.events import Event
-from edgetune.graph.memory.in_place import in_place_outputs
+from edgetune.graph.memory.in_place import in_place_outputs, with_lower_peak
 from edgetune.graph.memory.plan import scratch_limits
 from edgetune.graph.program import Program
 from edgetune.graph.tvm_errors import kernel_named
@@ -85,13 +85,18 @@ def written_over_at_best(program: Program, target: Target) -> dict[int, int]:
 
 
 def _in_place(program: Program, schedules: Sequence[Scheduled]) -> dict[int, int]:
-    able = {}
+    """Elements are overwritten wherever that is possible, rows where it lowers the peak of the memory.
+
+    A kernel that may overwrite rows has no `restrict`, so its loads stay behind its stores.
+    """
+    elements, rows = {}, {}
     for number, (kernel, scheduled) in enumerate(zip(program.kernels, schedules, strict=True)):
         if any(param.role == "input" and param.shape == kernel.params[-1].shape for param in kernel.params):
             with kernel_named(program, number):
-                # The loads of products move across stores only where nothing may be the same memory.
-                able[number] = replaceable(flat(scheduled.module), by_rows=not kernel.macs)
-    return in_place_outputs(program, able)
+                function = flat(scheduled.module)
+                elements[number] = replaceable(function, by_rows=False)
+                rows[number] = replaceable(function)
+    return with_lower_peak(program, in_place_outputs(program, elements), in_place_outputs(program, rows))
 
 
 def _shared(program: Program, in_place: Mapping[int, int]) -> dict[int, set[int]]:

@@ -174,8 +174,8 @@ def test_what_may_be_read_after_it_was_written_is_left_alone(name: str) -> None:
     assert replaceable(flat(UNABLE[name]().module)) == ()
 
 
-def test_products_with_weights_keep_their_operands_apart() -> None:
-    """A product of a whole row with weights could be written over the row, and would lose `restrict` by that."""
+def test_rows_are_named_where_they_are_asked_for() -> None:
+    """A product of a whole row with weights may be written over the row, and loses `restrict` by that."""
     function = conv2d((6, 8, 32), 32, kernel=(1, 1), pad=(0, 0, 0, 0))
     module = flat(fixed(function).module)
     assert replaceable(module) == (0,)

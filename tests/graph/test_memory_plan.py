@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.graph.memory.in_place import in_place_outputs
+from edgetune.graph.memory.in_place import in_place_outputs, with_lower_peak
 from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT, live_bytes
 from edgetune.graph.memory.plan import MemoryPlan, plan, scratch_limits
 from edgetune.graph.program import Buffer, Call, Kernel, Param, Program
@@ -91,6 +91,22 @@ def test_a_residual_sum_overwrites_its_operand() -> None:
     assert memory.offsets[2] == memory.offsets[1]
     assert memory.arena_bytes == memory.bound_bytes == 2 * 640
     assert plan(program, {}).arena_bytes == 3 * 640
+
+
+def test_rows_are_overwritten_where_that_lowers_the_peak_alone() -> None:
+    """Calls 1 and 2 need 2,000 bytes and both may overwrite; call 4 may as well, and needs 1,000 anyway."""
+    program = program_of([1000, 1000, 1000, 500, 500], [[], [0], [1], [2], [3]])
+    assert with_lower_peak(program, {}, over_operands(program)) == {1: 0, 2: 1}
+    assert with_lower_peak(program, {}, {1: 0, 4: 3}) == {}  # call 2 keeps the peak where it is
+    assert with_lower_peak(program, {1: 0}, {2: 1, 4: 3}) == {1: 0, 2: 1}
+
+
+@given(programs())
+def test_a_lower_peak_is_one_and_takes_what_it_is_given(case: tuple[Program, dict[int, int]]) -> None:
+    program, able = case[0], over_operands(case[0])
+    chosen = with_lower_peak(program, {}, able)
+    assert chosen.items() <= able.items()
+    assert max(live_bytes(program, chosen)) < max(live_bytes(program)) or not chosen
 
 
 def test_a_chain_needs_two_neighbours_and_no_more() -> None:

@@ -12,7 +12,7 @@ from math import prod
 import tvm_ffi
 from tvm import s_tir, tirx
 
-from edgetune.graph.memory.live_ranges import live_ranges
+from edgetune.graph.memory.live_ranges import live_bytes, live_ranges
 from edgetune.graph.program import Kernel, Program
 from edgetune.graph.tvm_types import PrimFunc, SBlock, TvmBuffer
 
@@ -76,3 +76,21 @@ def in_place_outputs(program: Program, replaceable: Mapping[int, Sequence[int]])
         if program.buffers[outputs[0]].nbytes == program.buffers[dying[0]].nbytes:
             outputs_in_place[outputs[0]] = dying[0]
     return outputs_in_place
+
+
+def with_lower_peak(program: Program, in_place: Mapping[int, int], more: Mapping[int, int]) -> dict[int, int]:
+    """`in_place`, with those of `more` that lower the largest sum of tensors alive during a call; both map as above.
+
+    Tensors that are written at a peak overwrite their operands too, as long as that lowers every call of the peak.
+    """
+    chosen = dict(in_place)
+    written = {
+        argument: number for number, call in reversed([*enumerate(program.calls)]) for argument in call.arguments
+    }
+    while True:
+        live = live_bytes(program, chosen)
+        peak = max(live, default=0)
+        found = {out: over for out, over in more.items() if out not in chosen and live[written[out]] == peak}
+        if not found or max(live_bytes(program, chosen | found)) >= peak:
+            return chosen
+        chosen |= found
