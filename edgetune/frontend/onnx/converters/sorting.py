@@ -14,7 +14,7 @@ more than the indices; a row of which a part is wanted would take two, more than
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import log2, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -132,16 +132,13 @@ def _sorted_row(heap: Heap, row: Packed | Indirect, extent: int, count: int, *, 
 
 
 def _is_distributed(extent: int, row: Packed) -> bool:
-    """Whether distributing a whole row takes less than half of the time of a heap, and no more memory than its tensors.
+    """Whether distributing a whole row takes no more memory than its tensors; a shorter row is as quick by a heap.
 
-    Time is expected cycles of a core that predicts branches, in random order; half, because a heap takes no memory.
     The tensors of a row are its elements, its values and its indices. How many rows run at once is not known here:
     each may have memory of its own, as on a GPU, so that all rows together take no more than the tensors of the kernel.
     """
-    heap = 3 * extent + extent * (6 * log2(extent) + 20)
     tensors = extent * (2 * row.dtype.itemsize + np.dtype("int64").itemsize)
-    own = sum(bytes_of(buffer) for buffer in _memory_of(extent, row))
-    return 12 * extent + 12 * DIGITS < heap / 2 and own <= tensors
+    return sum(bytes_of(buffer) for buffer in _memory_of(extent, row)) <= tensors
 
 
 def _memory_of(extent: int, row: Packed) -> tuple[TvmBuffer, TvmBuffer]:
