@@ -80,15 +80,16 @@ class OutputTolerance(Tolerance):
         """Return this tolerance, whose step is that of `behind` quantised tensors, for an output computed from them.
 
         Floats are never held to less than usual. Of integers, such as the place of a maximum, at most 1.5 times the
-        larger share may differ: the `moving` one, or that in which evaluators differ. A bool is exact.
+        larger share may differ: the `moving` one, or that in which evaluators differ. Where that is all of them, as in
+        a tie of a single maximum, they stay exact. A bool is exact.
         """
         usual = self.default(dtype)
         if dtype == "bool":
             return usual
         if usual.relative:
             return replace(self, relative=usual.relative, behind=behind)
-        share = min(1.0, _MARGIN * max(moving, self.disagreeing))
-        return replace(self, share=share, behind=behind)
+        share = _MARGIN * max(moving, self.disagreeing)
+        return replace(self, behind=behind, **({"share": share} if share < 1.0 else {"absolute": 0.0}))
 
     @classmethod
     def rounded(cls, dtype: str, largest: float, share: float) -> OutputTolerance:

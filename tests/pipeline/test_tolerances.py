@@ -289,6 +289,16 @@ def test_inputs_that_failed_widen_nothing_else(stored: OutputTolerance, fresh: O
     assert wider({"y": stored}, {"y": fresh}) == {"y": stored}
 
 
+@pytest.mark.parametrize(("moving", "absolute", "share"), [(0.02, 5.005, 0.03), (0.6, 5.005, 0.9), (0.7, 0.0, 1.0)])
+def test_places_behind_quantised_tensors_are_exact_where_all_may_move(
+    moving: float, absolute: float, share: float
+) -> None:
+    """The place of a single maximum passed whatever it was."""
+    found = OutputTolerance.quantised(5.0).carried("int64", 2, moving)
+    assert (found.absolute, found.share) == (pytest.approx(absolute), pytest.approx(share))
+    assert ("0 are allowed, since a right output" in note("y", found)) == (absolute == 0.0)
+
+
 def test_the_note_has_both_bounds_of_an_amplified_output_near_zero() -> None:
     found = OutputTolerance.rounded("float32", 5e-5, 1.0).with_floor("float32", 1.0, 1e-6)
     assert found.amplified
