@@ -30,8 +30,8 @@ class TensorSpec:
     """An input or output of the model, with the name its author gave it; `dtype` is a numpy dtype name.
 
     `shape` has the axes in the order of the interface; `layout` is how that order derives from the model's order.
-    `image` is true if the tensor is (N, C, spatial...) in the model; `selection` if only its first rows are of boxes
-    that were selected, and all behind them are -1.
+    `image` is true if the tensor is (N, C, spatial...) in the model. `selection` is true if its first rows are those of
+    selected boxes, and its remaining rows are -1.
     """
 
     name: str

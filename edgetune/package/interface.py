@@ -82,7 +82,7 @@ class PublicTensor:
             "float64": "IEEE 754 double precision",
         }
         kind = special.get(self.dtype, f"{'unsigned' if self.dtype[0] == 'u' else 'signed'} integer")
-        return f"{kind}, -1 in all rows behind the selected ones" if self.selection else kind
+        return f"{kind}, -1 in all rows after the selected ones" if self.selection else kind
 
     @property
     def element_type(self) -> str:

@@ -92,7 +92,7 @@ def test_header_and_readme_say_which_output_has_rows_of_minus_one(tmp_path: Path
     sample.emit_copies(tmp_path / "p", model, made, goldens, measure=False)
     for file in ("include/copies.h", "README.md"):
         told = (tmp_path / "p" / file).read_text(encoding="utf-8").splitlines()
-        (line,) = [line for line in told if "-1 in all rows behind the selected ones" in line]
+        (line,) = [line for line in told if "-1 in all rows after the selected ones" in line]
         assert chosen.name in line
 
 

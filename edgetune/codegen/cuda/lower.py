@@ -137,7 +137,8 @@ def _in_threads(function: PrimFunc) -> PrimFunc:
 def _launched(nest: Stmt, memory: list[TvmBuffer]) -> Stmt:
     """A nest as blocks of threads; its serial loops run in each thread, in their order.
 
-    What each thread has for itself, but for single variables, is a row of device memory that is added to `memory`.
+    A thread keeps single variables in registers. Each larger buffer of a thread becomes a row of device memory, and
+    `memory` gets the buffer of all rows.
     """
     parallel: list[For] = []
     serial: list[For] = []

@@ -1,8 +1,8 @@
 """Selected rows: how many boxes NonMaxSuppression selects depends on data, and a package has a row for each it may.
 
-The rows of the boxes that are selected come first; each element of the rows behind them is -1. The reference gets these
+The rows of the selected boxes come first. All elements of the remaining rows are -1. The reference gets the remaining
 rows too, so that both are compared row by row. Another node may read the result where each row of its own result comes
-from one row, and -1 stays -1; any other one would take a row behind for a box.
+from one row, and -1 stays -1. Any other node would read a remaining row as a box.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def selections_of(graph: onnx.GraphProto, model: str) -> set[str]:
         own = _axes_of_rows(node, axes, constants) if read == node.input[0] else None
         if own is None or any(name in found for name in node.input[1:]):
             raise UnsupportedOperator(
-                f"{described(node, model)} reads what {described(origin, model)} selects, and would take the rows of "
-                "-1 behind the selected boxes for boxes; end the model at the selection, or at the boxes and scores"
+                f"{described(node, model)} reads what {described(origin, model)} selects, and would read the rows "
+                "of -1 after the selected boxes as boxes; end the model at the selection, or at the boxes and scores"
             )
         found |= dict.fromkeys(node.output, (own, origin))
     return set(found)

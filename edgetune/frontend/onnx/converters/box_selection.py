@@ -4,8 +4,8 @@ The candidates of a class, those above the score threshold, are a heap, and leav
 compared with the boxes kept so far, until as many are kept as may be: n log n comparisons of scores for n candidates,
 and n k of boxes at most for k that are kept (A. Neubeck and L. Van Gool, Efficient non-maximum suppression, 2006).
 
-The result has as many rows as can be kept, for the shapes of a package are fixed: first those that are kept, in the
-order of ONNX Runtime, and -1 in each element of the rows behind them. A box that has NaN overlaps none.
+The shapes of a package are fixed, so the result has as many rows as can be kept. The kept rows come first, in the order
+of ONNX Runtime. All elements of the remaining rows are -1. A box that has NaN overlaps none.
 """
 
 from __future__ import annotations
