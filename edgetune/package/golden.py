@@ -26,6 +26,8 @@ is seen (`make seeded-faults`)."""
 MOST_ALLOWED = 0.5
 """Share of the largest element, and of integers that may differ; the error of an answer unrelated to the model is 1 to
 2."""
+MOST_MOVED = MOST_ALLOWED / _OF_ROUNDING
+"""Share of the largest element, or of integers, that rounding may move: more leaves nothing to judge by."""
 _OF_SMALL = 4e-4
 """Share of the largest element that this may be: an output near zero must still tell a wrong model from a right one."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from edgetune.graph.accuracy import Tolerance, compare
-from edgetune.package.golden import MOST_ALLOWED, Golden, OutputTolerance
+from edgetune.package.golden import MOST_ALLOWED, MOST_MOVED, Golden, OutputTolerance
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ def off_rounding(name: str, tolerance: OutputTolerance) -> str:
     moved = f"output {name!r}: rounding each inner tensor by one unit in the last place, at random, moves it by"
     if tolerance.relative == 0.0 and tolerance.chaotic:
         return (
-            f"{moved} {tolerance.rounding_error:g} or less in 12.5 % of the elements or more: these are ties that no "
-            "result can be judged by, so the output stays exact"
+            f"{moved} {tolerance.rounding_error:g} or less in {100 * MOST_MOVED:g} % of the elements or more: these "
+            "are ties that no result can be judged by, so the output stays exact"
         )
     if tolerance.relative == 0.0:
         return (

@@ -46,7 +46,7 @@ def emulator_fault(words: Sequence[str]) -> str:
         if kind is None or "=" in name:
             continue
         listed = _listed(words[start], kind)
-        if listed and name not in re.split(r"[\s'\"()]+", listed):
+        if listed and name not in _names(listed) | _quoted(listed):
             return unknown_name(name, Path(words[start]).name, _names(listed))
     return ""
 
@@ -64,6 +64,11 @@ def _names(listed: str) -> frozenset[str]:
     most = max(Counter(row[0] for row in rows).values(), default=0)
     behind = 1 if 1 < len(rows) < 2 * most else 0
     return frozenset(row[min(behind, len(row) - 1)] for row in rows)
+
+
+def _quoted(listed: str) -> frozenset[str]:
+    """Words in quotes and parentheses: aliases, and names of Sparc CPUs."""
+    return frozenset(word for part in re.findall(r"['\"(]([^'\"()]+)['\")]", listed) for word in (part, *part.split()))
 
 
 def compiler_machine(cc: str) -> tuple[str, ...]:

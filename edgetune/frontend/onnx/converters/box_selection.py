@@ -40,14 +40,6 @@ from edgetune.graph.written_loops import (
 _INPUTS = 5
 
 
-class _FromTheFirst(Packed):
-    """A row of which a heap has the first element at its root, where that of a search for the best has the last."""
-
-    def is_behind(self, a: Expr, b: Expr) -> Expr:
-        """Whether the entry `a` is ahead of `b`."""
-        return a > b
-
-
 class _Box:
     """The edges of a box: `low` and `high` along two axes."""
 
@@ -110,9 +102,9 @@ def non_max_suppression(
 
     def of_class(at: list[Expr]) -> Stmt:
         batch, row = at[0], at[0] * integer(classes) + at[1]
-        scored = _FromTheFirst(lambda j: load(scores, [*at, j]), np.dtype(np.float32), largest=True)
+        scored = Packed(lambda j: load(scores, [*at, j]), np.dtype(np.float32), largest=True)
         entries = memory("entries", count, "int64")
-        heap = Heap(Entries(entries), scored)
+        heap = Heap(Entries(entries), scored, first_at_root=True)
         size, kept, number, overlaps = (Variable(name) for name in ("size", "kept", "number", "overlaps"))
         root, best = integer(0), tirx.Var("best", "int32")
 

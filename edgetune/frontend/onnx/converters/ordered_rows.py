@@ -22,7 +22,7 @@ _DIGIT_BITS = 8
 _LARGEST = 2**31 - 1
 _LOW = 2**32 - 1  # the bits of an entry that hold its index
 CHILDREN = 4
-_PAIR = (("behind", "bool"), ("below", "int32"), ("entry", "int64"))
+_PAIR = (("rises", "bool"), ("below", "int32"), ("entry", "int64"))
 
 
 @dataclass(frozen=True)
@@ -141,12 +141,15 @@ class Entries:
 class Heap:
     """Entries of a row: that at place p, from 0 on, is ahead of none of those from 4 p + 1 to 4 p + 4.
 
+    So the root is the last of them. With `first_at_root`, it is the first: no entry is behind those below it.
+
     With four below each instead of two there are half as many levels, each with two comparisons more, which do not wait
     for one another (D. B. Johnson, Priority queues with update and finding minimum spanning trees, 1975).
     """
 
-    def __init__(self, entries: Entries, row: Packed | Indirect) -> None:
-        self._row, self.entry, self.put = row, entries.entry, entries.put
+    def __init__(self, entries: Entries, row: Packed | Indirect, *, first_at_root: bool = False) -> None:
+        self._row, self._first_at_root = row, first_at_root
+        self.entry, self.put = entries.entry, entries.put
         self._place, self._held = Variable("place"), Variable("held", "int64")
         self.variables = [self._place, self._held]
 
@@ -155,8 +158,8 @@ class Heap:
         return self._held.set(entry)
 
     def sink(self, free: Expr, size: Expr) -> Stmt:
-        """Put the entry in hand into the `free` place of the first `size`, and let it sink: entries behind it rise."""
-        place, row = self._place.value, self._row
+        """Put the entry in hand into the `free` place of the first `size`, and let it sink: others rise over it."""
+        place = self._place.value
         first, last = tirx.Var("first", "int32"), size - integer(1)
         steps = [tirx.Bind(first, place * integer(CHILDREN) + integer(1))]
         left = [(first, tirx.Var("entry", "int64"))]
@@ -165,14 +168,18 @@ class Heap:
             if number:
                 steps.append(tirx.Bind(below, tirx.min(first + integer(number), last)))
             steps.append(tirx.Bind(entry, self.entry(below)))
-        while len(left) > 1:  # the last of all in order, by pairs
+        while len(left) > 1:  # the one that rises, by pairs
             (a, of_a), (b, of_b), *left = left
-            behind, below, entry = (tirx.Var(name, of) for name, of in _PAIR)
-            steps += [tirx.Bind(behind, row.is_behind(of_b, of_a)), tirx.Bind(below, tirx.Select(behind, b, a))]
-            steps.append(tirx.Bind(entry, tirx.Select(behind, of_b, of_a)))
+            rises, below, entry = (tirx.Var(name, of) for name, of in _PAIR)
+            steps += [tirx.Bind(rises, self._rises(of_b, of_a)), tirx.Bind(below, tirx.Select(rises, b, a))]
+            steps.append(tirx.Bind(entry, tirx.Select(rises, of_b, of_a)))
             left.append((below, entry))
         ((below, entry),) = left
         swap = (self.put(place, entry), self.put(below, self._held.value), self._place.set(below))
-        sinks = tirx.IfThenElse(row.is_behind(entry, self._held.value), sequence(*swap), self._place.set(size))
+        sinks = tirx.IfThenElse(self._rises(entry, self._held.value), sequence(*swap), self._place.set(size))
         whole = tirx.While(place * integer(CHILDREN) + integer(1) < size, sequence(*steps, sinks))
         return sequence(self._place.set(free), self.put(free, self._held.value), whole)
+
+    def _rises(self, a: Expr, b: Expr) -> Expr:
+        """Whether the entry `a` belongs nearer to the root than `b`."""
+        return self._row.is_behind(b, a) if self._first_at_root else self._row.is_behind(a, b)
