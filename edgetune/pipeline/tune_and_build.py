@@ -9,16 +9,12 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
-from edgetune.boards.lock import timing_lock
 from edgetune.boards.options import MeasuringOptions
 from edgetune.config.settings import Settings
 from edgetune.errors import (
     MemoryLimitExceeded,
-    NothingRunsIt,
     SelfTestFailed,
-    ToolchainMissing,
     WrongResult,
 )
 from edgetune.events import Event
@@ -26,7 +22,6 @@ from edgetune.graph.memory.plan import plan, scratch_limits
 from edgetune.graph.precision import STORED
 from edgetune.graph.program import Program
 from edgetune.package.emit import PackageSummary
-from edgetune.package.golden import Golden
 from edgetune.pipeline import link
 from edgetune.pipeline.backends import backend_of
 from edgetune.pipeline.boards import measured_boards
@@ -38,6 +33,7 @@ from edgetune.pipeline.end_to_end_ranking import rank_end_to_end
 from edgetune.pipeline.in_model_cost import streams
 from edgetune.pipeline.link import Choice
 from edgetune.pipeline.select import choose, default_choice, imported_choice
+from edgetune.pipeline.self_test import PackageCheck, SelfTest, ThereOrHere, VerifiedThere
 from edgetune.records import RecordStore
 from edgetune.records.database import database_exists
 from edgetune.schedule.algorithms.schedule_text import DIRECT, allowed_algorithms
@@ -45,54 +41,7 @@ from edgetune.search.migrate import carry_over, known_to_older, outdated, still_
 from edgetune.search.options import TuneOptions
 from edgetune.search.outcome import TuneOutcome
 from edgetune.search.tune import tune as search
-from edgetune.target.board_kind import BoardKind
 from edgetune.target.target import with_cpu
-from edgetune.verify.layers import LayersRun, run_layers
-from edgetune.verify.verify import CPU_TOO_OLD, verify
-
-
-class SelfTest:
-    """Runs self-tests on this machine, natively or under the emulator of `target`; reports once where it cannot.
-
-    `not_tested` is the reason why the last package was not tested, "" where it was.
-    """
-
-    def __init__(self, target: BoardKind, events: Events) -> None:
-        self._target = target
-        self._events = events
-        self._told = False
-        self.not_tested = ""
-
-    def __call__(self, package: Path, objects: Path) -> None:
-        """Test `package`, from which `objects` were compiled, while no other run times here.
-
-        Raises CompileFailed, SelfTestFailed, WrongResult, and BoardBusy where another run holds the lock.
-        """
-        start = time.monotonic()
-        self.not_tested = ""
-        self._events(Event("phase", {"name": "testing the package"}))
-        try:
-            alone = partial(timing_lock, self._events)
-            report = verify(package, target=self._target, objects=objects, alone=alone)
-        except (ToolchainMissing, NothingRunsIt, MemoryLimitExceeded) as error:
-            self._cannot(error.message)
-        except SelfTestFailed as error:
-            if not error.message.endswith(CPU_TOO_OLD):
-                raise
-            self._cannot(CPU_TOO_OLD)
-        else:
-            seconds = round(time.monotonic() - start, 3)
-            self._events(Event("phase", {"name": f"self-test on {report.ran_on}", "seconds": seconds}))
-
-    def layers(self, package: Path, case: Golden) -> LayersRun:
-        """What each layer of `package` writes for the inputs of `case`; raises what `run_layers` raises."""
-        return run_layers(package, case, target=self._target, alone=partial(timing_lock, self._events))
-
-    def _cannot(self, why: str) -> None:
-        self.not_tested = why
-        if not self._told:
-            self._told = True
-            self._events(Event("warning", {"message": f"the self-test of the package does not run here: {why}"}))
 
 
 @dataclass(frozen=True)
@@ -123,42 +72,6 @@ class PackageBuild:
             **({"not_tested": self.not_tested} if self.not_tested else {}),
             "warnings": list(self.package.warnings),
         }
-
-
-class PackageCheck(Protocol):
-    """Tests a package that is not yet in its place."""
-
-    def __call__(self, package: Path, objects: Path) -> None:
-        """Test `package`, from which `objects` were compiled; raises SelfTestFailed and WrongResult."""
-
-    def layers(self, package: Path, case: Golden) -> LayersRun:
-        """What the layers of `package` write for the inputs of `case`, where it is tested."""
-
-
-class VerifiedThere(Protocol):
-    """Verifies a package, not yet in its place, on the board it was tuned for."""
-
-    def __call__(self, package: Path, *, interrupted: bool) -> bool:
-        """Whether the board was used. `interrupted`: the user ended the search."""
-
-    def layers(self, package: Path, case: Golden) -> LayersRun | None:
-        """What the layers write there for the inputs of `case`; None where the board is not used."""
-
-
-@dataclass(frozen=True)
-class _ThereOrHere:
-    """Tests on the board of a package, or else here."""
-
-    there: VerifiedThere
-    here: SelfTest
-    interrupted: bool
-
-    def __call__(self, package: Path, objects: Path) -> None:
-        if not self.there(package, interrupted=self.interrupted):
-            self.here(package, objects)
-
-    def layers(self, package: Path, case: Golden) -> LayersRun:
-        return self.there.layers(package, case) or self.here.layers(package, case)
 
 
 def tune_input(
@@ -206,7 +119,7 @@ def tune_input(
         if apart and here and not outcome.interrupted and not rank_end_to_end(subject, settings, store, events):
             outcome = replace(outcome, interrupted=True)
         here_tested = SelfTest(target, events)
-        check = _ThereOrHere(verified_there, here_tested, outcome.interrupted)
+        check = ThereOrHere(verified_there, here_tested, outcome.interrupted)
         built = _build(subject, settings, store, events, check)
     return outcome, replace(built, not_tested=here_tested.not_tested)
 

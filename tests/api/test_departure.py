@@ -24,7 +24,7 @@ from edgetune.frontend.onnx.inner_tensors import first_departure
 from edgetune.frontend.onnx.reader import OnnxModel, read_onnx
 from edgetune.frontend.onnx.reference import evaluate_model
 from edgetune.package.golden import Golden
-from edgetune.pipeline import tune_and_build
+from edgetune.pipeline import self_test
 from edgetune.pipeline.departure import Departure, described, judged_alone
 from edgetune.verify.layers import LayerError, LayersRun, run_layers
 from tests.api.test_self_test import settings_for, spoiled
@@ -72,7 +72,7 @@ def trapped(text: str) -> str:
 
 def written_untested(monkeypatch: pytest.MonkeyPatch, model: Path, board: str = "host") -> Path:
     with monkeypatch.context() as patch:
-        patch.setattr(tune_and_build.SelfTest, "__call__", lambda *_: None)
+        patch.setattr(self_test.SelfTest, "__call__", lambda *_: None)
         api.build(settings_for(model, board), events=lambda _: None)
     return model.parent / "out"
 
@@ -250,6 +250,6 @@ def test_where_the_layers_cannot_be_read_the_first_error_stays(tmp_path: Path, m
         raise SelfTestFailed("the run printed 0 of 3 layers: run it again")
 
     spoiled(monkeypatch, in_kernel("tanh", tenth_added))
-    monkeypatch.setattr(tune_and_build, "run_layers", refuse)
+    monkeypatch.setattr(self_test, "run_layers", refuse)
     with pytest.raises(WrongResult, match=r"is off by .* cannot be seen \(the run printed 0 of 3 layers"):
         api.build(settings_for(perceptron(tmp_path / "m.onnx")), events=lambda _: None)

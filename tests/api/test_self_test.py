@@ -19,7 +19,7 @@ from edgetune.errors import BoardBusy, SelfTestFailed, ToolchainMissing, WrongRe
 from edgetune.events import Event
 from edgetune.package.manifest import read_manifest, sha256_file
 from edgetune.package.rendering import render
-from edgetune.pipeline import tune_and_build
+from edgetune.pipeline import self_test
 from edgetune.verify.verify import CPU_TOO_OLD
 
 WIDTH = 64
@@ -249,9 +249,9 @@ def test_where_nothing_can_run_it_that_is_said_once(
     def refuse(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(tune_and_build, "verify", refuse)
+    monkeypatch.setattr(self_test, "verify", refuse)
     model, events = amplifying(tmp_path / "m.onnx", layers=1), list[Event]()
-    test = tune_and_build.SelfTest(settings_for(model).target, events.append)
+    test = self_test.SelfTest(settings_for(model).target, events.append)
     test(tmp_path, tmp_path)
     test(tmp_path, tmp_path)
     assert warnings(events) == [f"the self-test of the package does not run here: {why}"]
