@@ -65,7 +65,7 @@ def emit_package(
     facts = _facts(model, golden, device, options)
     with staged(out_dir) as stage, tempfile.TemporaryDirectory(prefix="edgetune-size-") as objects:
         code = _write(stage, facts, options.flavours, Path(objects) if options.measure else None)
-        _check_flash(facts, code, device.flash)
+        _check_flash(facts, code, device)
         if check is not None:
             check(stage, Path(objects))
     warnings = (*_stack_warnings(code), *_spill_warnings(code), *slow_warnings(facts.kernels, facts.content.tuned_by))
@@ -148,13 +148,14 @@ def _write(stage: Path, facts: PackageFacts, flavours: Sequence[Flavour], object
     return code
 
 
-def _check_flash(facts: PackageFacts, code: CodeSize | None, limit: int | None) -> None:
+def _check_flash(facts: PackageFacts, code: CodeSize | None, device: Device) -> None:
+    limit = device.flash
     if limit is None or code is None or facts.weights.nbytes + code.code_bytes <= limit:
         return
     total = facts.weights.nbytes + code.code_bytes
     raise MemoryLimitExceeded(
         f"{facts.model_name} needs {total} bytes of flash ({facts.weights.nbytes} of weights, {code.code_bytes} of "
-        f"code by {code.compiler}), and the limit is {limit}: raise memory.flash or use a smaller model"
+        f"code by {code.compiler}), and the limit is {limit} bytes: {device.remedy('flash')}"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -49,6 +50,13 @@ class Device:
     threads: int = 1
     ram: int | None = None
     flash: int | None = None
+
+    def remedy(self, memory: Literal["ram", "flash"]) -> str:
+        """What to do where a package needs more `memory` than there is; a board's own size cannot be raised."""
+        size = self.target.memory_sizes.get(memory)
+        if size is not None and size == getattr(self, memory):
+            return f"it is that of memory_map in target '{self.target.name}', so use a smaller model or a larger board"
+        return f"raise memory.{memory} or use a smaller model"
 
 
 @dataclass(frozen=True)

@@ -102,5 +102,10 @@ def assembled(
 
 
 def device_of(settings: Settings) -> Device:
-    """What the package of `settings` runs on."""
-    return Device(settings.target, settings.threads, settings.ram_limit, settings.flash_limit)
+    """What the package of `settings` runs on: no setting makes its memory larger than the target says."""
+    sizes = settings.target.memory_sizes
+    stated = {"ram": settings.ram_limit, "flash": settings.flash_limit}
+    ram, flash = (
+        min((size for size in (stated[name], sizes.get(name)) if size is not None), default=None) for name in stated
+    )
+    return Device(settings.target, settings.threads, ram, flash)

@@ -116,8 +116,7 @@ def check_limits(
         why = f"the largest tensors are {shown}" if live else "all of it is scratch memory of its kernels"
         room = f"an arena of {needed} bytes" if threads == 1 else f"{needed} bytes for its arena and {threads} threads"
         raise MemoryLimitExceeded(
-            f"{program.name} needs {room}, and the limit is {device.ram}; "
-            f"{why}: raise memory.ram or use a smaller model"
+            f"{program.name} needs {room}, and the limit is {device.ram} bytes; {why}: {device.remedy('ram')}"
         )
     weights = {
         (c, p): program.constants[a]
@@ -133,6 +132,6 @@ def check_limits(
             f"parameter {p} of {program.calls[c].label} with {a.nbytes} bytes" for (c, p), a in largest_weights
         )
         raise MemoryLimitExceeded(
-            f"the weights of {program.name} take {total} bytes, and the limit is {device.flash}; "
-            f"the largest are {shown}: raise memory.flash or use a smaller model"
+            f"the weights of {program.name} take {total} bytes, and the limit is {device.flash} bytes; "
+            f"the largest are {shown}: {device.remedy('flash')}"
         )

@@ -175,7 +175,7 @@ def _build(
     try:
         return _build_with(subject, settings, store, events, check, forms)
     except MemoryLimitExceeded as error:
-        if settings.flash_limit is None or forms == {DIRECT}:
+        if device_of(settings).flash is None or forms == {DIRECT}:
             raise
         # If this fails as well, its error is the one to report.
         built = _build_with(subject, settings, store, events, check, frozenset({DIRECT}))

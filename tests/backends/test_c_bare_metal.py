@@ -192,7 +192,9 @@ def _stated(package: Path) -> tuple[int, int]:
     """Bytes that a run takes without its inputs, and those that the report adds for the self-test."""
     facts = json.loads((package / "MANIFEST.json").read_text())
     memory, outputs = facts["memory"], sum(tensor["bytes"] for tensor in facts["outputs"])
-    found = re.search(r"^\| more for the self-test.*\| ([\d,]+) \|$", (package / "REPORT.md").read_text(), re.MULTILINE)
+    found = re.search(
+        r"^\| additional RAM for the self-test.*\| ([\d,]+) \|$", (package / "REPORT.md").read_text(), re.MULTILINE
+    )
     assert found is not None
     run = memory["workspace_bytes"] + 8 * CONTEXT_WORDS + outputs + memory["call_stack_bytes"]
     return run, int(found[1].replace(",", ""))
@@ -230,6 +232,16 @@ def test_the_self_test_runs_where_the_package_fits(folder: Path, package: Path, 
 
 
 @pytest.mark.long
+def test_no_setting_makes_the_memory_of_a_board_larger(folder: Path, tmp_path: Path) -> None:
+    """The advice was to raise it, and the package that fitted nothing was written."""
+    (tmp_path / "edgetune.yaml").write_text(f"model: {folder / 'small.onnx'}\nmemory: {{ram: 64KiB}}\n")
+    built = _built_with(256, folder, tmp_path)
+    assert built.returncode == MemoryLimitExceeded.exit_code
+    assert "and the limit is 256 bytes" in built.stderr
+    assert "it is that of memory_map in target 'tight', so use a smaller model or a larger board" in built.stderr
+
+
+@pytest.mark.long
 def test_less_than_two_workspaces_suffice(tmp_path: Path) -> None:
     """36 kB of workspace on a board with 64."""
     weights = np.random.default_rng(0).standard_normal((16, 1, 3, 3)).astype(np.float32)
@@ -247,6 +259,12 @@ def test_less_than_two_workspaces_suffice(tmp_path: Path) -> None:
     assert built.returncode == 0, built.stderr
     assert "self-test on this machine, under qemu-system-arm" in built.stderr
     assert json.loads((tmp_path / "tight/MANIFEST.json").read_text())["memory"]["workspace_bytes"] > 32 * 1024
+    assert _built_with(sum(_stated(tmp_path / "tight")), tmp_path, tmp_path, "half.onnx").returncode == 0
+    done = edgetune(["verify", "tight", "--json"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["golden_cases"], report["fresh_cases"]) == (3, 0)  # their program has the inputs in RAM as well
+    assert report["not_compared"].startswith("no fresh inputs were compared: build/half_driver does not fit")
 
 
 @pytest.mark.long
