@@ -19,7 +19,6 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 LIST = Path(__file__).with_name("real_models.toml")
 _MOST_S = 1800  # of one command
@@ -94,12 +93,12 @@ def built(model: RealModel, file: Path, name: str, out: Path) -> Outcome:
         size["workspace_bytes"] = built_package["arena_bytes"]
         done = _edgetune("verify", str(out), "--model", str(file), "--json")
     if done.returncode == 0:
-        verdict, said = RIGHT, _nearest(json.loads(done.stdout))
+        verdict, said = RIGHT, ""
     else:
         said = _sentence(done)
         clean = "Traceback" not in done.stderr and done.returncode > 1  # 1 is a fault of edgetune itself
         verdict = REFUSED if clean and model.refused and re.search(model.refused, said) else FAULT
-        said = f"{model.reason}: {said}" if verdict == REFUSED else f"exit code {done.returncode}: {said}"
+        said = f"{said} ({model.reason})" if verdict == REFUSED else f"exit code {done.returncode}: {said}"
     return Outcome(model.package, name, text, verdict, said, seconds, **size)
 
 
@@ -120,23 +119,22 @@ def _sentence(done: subprocess.CompletedProcess[str]) -> str:
         return lines[-1]
 
 
-def _nearest(report: dict[str, Any]) -> str:
-    """The largest error, as a share of what is allowed; exact outputs allow none."""
-    shares = (o["max_abs"] / o["bound"] for o in report["outputs"] if o["bound"])
-    return f"{max(shares, default=0.0):.0%} of the bound"
-
-
 def table(outcomes: list[Outcome]) -> str:
-    """A Markdown table of `outcomes`."""
+    """A sentence with the totals of `outcomes`, and a Markdown table of them."""
+    right, refused, fault = (sum(one.verdict == verdict for one in outcomes) for verdict in (RIGHT, REFUSED, FAULT))
+    totals = (
+        f"Of {len(outcomes)} files, {right} are right, {refused} refused for the reason in the table, {fault} at fault."
+    )
     lines = [
+        totals,
+        "",
         "| package | file | shapes | result | workspace, bytes | weights, bytes |",
         "|---|---|---|---|---:|---:|",
     ]
     for one in outcomes:
-        said = f"{one.verdict}, {one.said}" if one.verdict == RIGHT else f"{one.verdict}: {one.said}"
-        lines.append(
-            f"| {one.package} | {one.file} | {one.shapes} | {said} | {one.workspace_bytes:,} | {one.weights_bytes:,} |"
-        )
+        said = one.verdict if one.verdict == RIGHT else f"{one.verdict}: {one.said}"
+        sizes = " | ".join(f"{size:,}" if size else "-" for size in (one.workspace_bytes, one.weights_bytes))
+        lines.append(f"| {one.package} | {one.file} | {one.shapes} | {said} | {sizes} |")
     return "\n".join(lines)
 
 

@@ -34,5 +34,6 @@ def command(output: Output, package: Path, board: str | None) -> None:
         clock = facts.pop("clock_us")
         if clock:
             whole = sum(layer.median_us for layer in report.layers)
-            facts["clock"] = f"{clock:.3f} us for each layer, subtracted from it; they add up to {whole:.2f} us"
+            read = f"takes {clock:.3f} us to read, which is subtracted from each layer"
+            facts["clock"] = f"{read}; the layers add up to {whole:.2f} us"
     output.result(facts, title=f"bench {package}")

@@ -25,13 +25,13 @@ def _limits(of: Element) -> tuple[str, str]:
 def _extreme(rest: str, sign: str, word: str) -> str:
     of = by_short(rest).value
     which = f"The {'larger' if word == 'max' else 'smaller'} one"
-    comment = f"/* {which}; a where one of both is NaN. */\n" if by_short(rest).kind == "float" else f"/* {which}. */\n"
+    comment = f"/* {which}; a where either is NaN. */\n" if by_short(rest).kind == "float" else f"/* {which}. */\n"
     return f"{comment}static inline {of} @{word}_{rest}({of} a, {of} b) {{ return b {sign} a ? b : a; }}\n"
 
 
 def _extreme_or_nan(rest: str, sign: str, word: str) -> str:
     of = by_short(rest).value
-    comment = f"/* The {'larger' if word == 'maximum' else 'smaller'} one; NaN where one of both is. */\n"
+    comment = f"/* The {'larger' if word == 'maximum' else 'smaller'} one; NaN where either is. */\n"
     return f"{comment}static inline {of} @{word}_{rest}({of} a, {of} b) {{ return b {sign} a || b != b ? b : a; }}\n"
 
 

@@ -48,16 +48,14 @@ def min_max(word: str, rest: str) -> str:
     plain = f"    const {ints} m = ({ints})(*b {sign} *a);\n    *a = ({rest})((({ints})*b & m) | (({ints})*a & ~m));\n"
     found = instructions(lambda isa: isa.min_max, lanes_of(rest)) if rest.startswith("f32") else ()
     choices = [(one.condition(word=word), one.code(word=word)) for one in found]
-    comment = f"/* *a = {word}(*a, *b); *a where one of both is NaN. */\n"
+    comment = f"/* *a = {word}(*a, *b); *a where either is NaN. */\n"
     return f"{comment}{_HEAD}@v{word}_{rest}({rest} *a, const {rest} *b)\n{{\n{either(choices, plain)}}}\n"
 
 
 def extreme_or_nan(word: str, rest: str) -> str:
     """`void @vmaximum_f32x16(f32x16 *a, const f32x16 *b)`: as `@vmax`, but NaN where either is; or "minimum"."""
     ints, plain = f"i{by_short(rest.partition('x')[0]).bits}x{lanes_of(rest)}", word[:3]
-    head = (
-        f"/* *a = {plain}(*a, *b); NaN where one of both is. */\n{_HEAD}@v{word}_{rest}({rest} *a, const {rest} *b)\n"
-    )
+    head = f"/* *a = {plain}(*a, *b); NaN where either is. */\n{_HEAD}@v{word}_{rest}({rest} *a, const {rest} *b)\n"
     return (
         f"{head}{{\n    const {ints} m = ({ints})(*b != *b);\n    @v{plain}_{rest}(a, b);\n"
         f"    *a = ({rest})((({ints})*b & m) | (({ints})*a & ~m));\n}}\n"

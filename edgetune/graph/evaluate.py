@@ -219,7 +219,7 @@ def _with_defined_results(function: PrimFunc) -> PrimFunc:
 
 
 def _chosen(node: Expr) -> Expr:
-    """The larger or smaller one of two floats; the first where one of both is NaN. TVM takes the second."""
+    """The larger or smaller one of two floats; the first where either is NaN. TVM takes the second."""
     dtype = str(node.ty.dtype)
     if "float" not in dtype:
         return node

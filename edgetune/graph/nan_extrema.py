@@ -1,6 +1,6 @@
 """Maxima and minima that are NaN where either operand is: operators of our own in tensor functions.
 
-TIR's own maximum keeps its first operand where one of both is NaN, which takes one instruction on most processors.
+TIR's own maximum keeps its first operand where either is NaN, which takes one instruction on most processors.
 """
 
 from __future__ import annotations

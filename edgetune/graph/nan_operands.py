@@ -1,6 +1,6 @@
 """NaN in elementwise operators: maxima, minima and signs of NaN are NaN, as in ONNX Runtime and numpy.
 
-A maximum in TIR keeps its first operand where one of both is NaN. With a bound that is known to be a number, that is
+A maximum in TIR keeps its first operand where either is NaN. With a bound that is known to be a number, that is
 all it takes, in one instruction on most processors: the other operand comes first. Where both operands are known at run
 time alone, the call of an operator of our own stands for a maximum that looks at the second one, too. Reductions and
 pooling keep the plain maximum.

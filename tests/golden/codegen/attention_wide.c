@@ -11,7 +11,7 @@ typedef float sample__f32x4u __attribute__((vector_size(16), aligned(4), may_ali
 #define f32x4u sample__f32x4u
 typedef int32_t sample__i32x4 __attribute__((vector_size(16)));
 #define i32x4 sample__i32x4
-/* *a = max(*a, *b); *a where one of both is NaN. */
+/* *a = max(*a, *b); *a where either is NaN. */
 static inline __attribute__((always_inline)) void sample__vmax_f32x4(f32x4 *a, const f32x4 *b)
 {
 #if defined(__SSE__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps)
@@ -21,7 +21,7 @@ static inline __attribute__((always_inline)) void sample__vmax_f32x4(f32x4 *a, c
     *a = (f32x4)(((i32x4)*b & m) | ((i32x4)*a & ~m));
 #endif
 }
-/* *a = min(*a, *b); *a where one of both is NaN. */
+/* *a = min(*a, *b); *a where either is NaN. */
 static inline __attribute__((always_inline)) void sample__vmin_f32x4(f32x4 *a, const f32x4 *b)
 {
 #if defined(__SSE__) && !defined(__clang__) && __has_builtin(__builtin_ia32_minps)
@@ -129,7 +129,7 @@ static inline __attribute__((always_inline)) float sample__lanes_sum_f32x4(const
     a += b;
     return a[0];
 }
-/* The larger one; a where one of both is NaN. */
+/* The larger one; a where either is NaN. */
 static inline float sample__max_f32(float a, float b) { return b > a ? b : a; }
 
 void sample_attention(const float *restrict q, const float *restrict k, const float *restrict v,

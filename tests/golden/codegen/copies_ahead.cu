@@ -17,7 +17,7 @@ static __device__ __forceinline__ void check__copy_async_4(void *to, const void 
 {
     __pipeline_memcpy_async(to, from, 4, holds ? 0 : 4);
 }
-/* The larger one; a where one of both is NaN. */
+/* The larger one; a where either is NaN. */
 static __device__ __forceinline__ float check__max_f32(float a, float b) { return b > a ? b : a; }
 /* Waits for the groups of this thread, but the last `later`; other threads see them after a barrier. */
 static __device__ __forceinline__ void check__wait_for_copies(int later)

@@ -1,5 +1,5 @@
 /* Functions that the kernels of check use. */
-/* The larger one; a where one of both is NaN. */
+/* The larger one; a where either is NaN. */
 static __device__ __forceinline__ float check__max_f32(float a, float b) { return b > a ? b : a; }
 
 __global__ void __launch_bounds__(200)

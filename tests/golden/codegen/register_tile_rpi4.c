@@ -11,7 +11,7 @@ typedef float sample__f32x4u __attribute__((vector_size(16), aligned(4), may_ali
 #define f32x4u sample__f32x4u
 typedef int32_t sample__i32x4 __attribute__((vector_size(16)));
 #define i32x4 sample__i32x4
-/* *a = max(*a, *b); *a where one of both is NaN. */
+/* *a = max(*a, *b); *a where either is NaN. */
 static inline __attribute__((always_inline)) void sample__vmax_f32x4(f32x4 *a, const f32x4 *b)
 {
 #if defined(__SSE__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps)

@@ -11,7 +11,7 @@ typedef float sample__f32x16u __attribute__((vector_size(64), aligned(4), may_al
 #define f32x16u sample__f32x16u
 typedef int32_t sample__i32x16 __attribute__((vector_size(64)));
 #define i32x16 sample__i32x16
-/* *a = max(*a, *b); *a where one of both is NaN. */
+/* *a = max(*a, *b); *a where either is NaN. */
 static inline __attribute__((always_inline)) void sample__vmax_f32x16(f32x16 *a, const f32x16 *b)
 {
 #if defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps512_mask)

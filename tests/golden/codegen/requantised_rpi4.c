@@ -63,7 +63,7 @@ static inline __attribute__((always_inline)) void sample__nearbyint_f32x4(f32x4 
     *v = (f32x4)((r & m) | ((i32x4)x & ~m));
 #endif
 }
-/* *a = max(*a, *b); *a where one of both is NaN. */
+/* *a = max(*a, *b); *a where either is NaN. */
 static inline __attribute__((always_inline)) void sample__vmax_f32x4(f32x4 *a, const f32x4 *b)
 {
 #if defined(__SSE__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps)
@@ -73,7 +73,7 @@ static inline __attribute__((always_inline)) void sample__vmax_f32x4(f32x4 *a, c
     *a = (f32x4)(((i32x4)*b & m) | ((i32x4)*a & ~m));
 #endif
 }
-/* *a = min(*a, *b); *a where one of both is NaN. */
+/* *a = min(*a, *b); *a where either is NaN. */
 static inline __attribute__((always_inline)) void sample__vmin_f32x4(f32x4 *a, const f32x4 *b)
 {
 #if defined(__SSE__) && !defined(__clang__) && __has_builtin(__builtin_ia32_minps)

@@ -63,7 +63,7 @@ static inline __attribute__((always_inline)) void sample__nearbyint_f32x16(f32x1
     *v = (f32x16)((r & m) | ((i32x16)x & ~m));
 #endif
 }
-/* *a = max(*a, *b); *a where one of both is NaN. */
+/* *a = max(*a, *b); *a where either is NaN. */
 static inline __attribute__((always_inline)) void sample__vmax_f32x16(f32x16 *a, const f32x16 *b)
 {
 #if defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps512_mask)
@@ -73,7 +73,7 @@ static inline __attribute__((always_inline)) void sample__vmax_f32x16(f32x16 *a,
     *a = (f32x16)(((i32x16)*b & m) | ((i32x16)*a & ~m));
 #endif
 }
-/* *a = min(*a, *b); *a where one of both is NaN. */
+/* *a = min(*a, *b); *a where either is NaN. */
 static inline __attribute__((always_inline)) void sample__vmin_f32x16(f32x16 *a, const f32x16 *b)
 {
 #if defined(__AVX512F__) && !defined(__clang__) && __has_builtin(__builtin_ia32_minps512_mask)

@@ -14,9 +14,9 @@ static inline float sample__reinterpret_i32_f32(int32_t a)
     union { int32_t from; float to; } bits = {a};
     return bits.to;
 }
-/* The larger one; a where one of both is NaN. */
+/* The larger one; a where either is NaN. */
 static inline float sample__max_f32(float a, float b) { return b > a ? b : a; }
-/* The smaller one; a where one of both is NaN. */
+/* The smaller one; a where either is NaN. */
 static inline float sample__min_f32(float a, float b) { return b < a ? b : a; }
 #define ET_SEL_f32(m, a, b) ((m) ? (a) : (b))
 #define ET_K_f32(c) (c)
