@@ -24,7 +24,15 @@ from edgetune.frontend.model_format import Rounding
 from edgetune.frontend.onnx.double import evaluate_exactly
 from edgetune.frontend.onnx.perturbed import RUNS, ends, moved_elements, rounded, stepped
 from edgetune.frontend.onnx.reader import OnnxModel
-from edgetune.frontend.onnx.reference import Arrays, evaluate_model, is_installed, is_quantised, output_steps
+from edgetune.frontend.onnx.reference import (
+    Arrays,
+    Evaluator,
+    choose_evaluator,
+    evaluate_model,
+    is_installed,
+    is_quantised,
+    output_steps,
+)
 from edgetune.graph.accuracy import Tolerance, absolute_errors, compare
 
 Answers = Sequence[Mapping[str, np.ndarray]]
@@ -155,7 +163,7 @@ def carried_steps(model: OnnxModel, feeds: Sequence[Arrays]) -> Mapping[str, Ste
     moved = [each for each in (stepped(model, tensors, run) for run in range(RUNS)) if each is not None]
     if not moved:
         return {}
-    before, *after = _evaluate_alike([model, *moved], feeds)
+    (before, *after), _ = _evaluate_alike([(each, feeds) for each in (model, *moved)])
     found = {name: Disagreement() for name in behind}
     for answers in after:
         for a, b in zip(before, answers, strict=True):
@@ -169,20 +177,21 @@ def effect_of_rounding(model: OnnxModel, feeds: Sequence[Arrays], answers: Answe
     """What rounding each inner tensor by one unit in the last place does to outputs that no quantised tensor precedes.
 
     There are `RUNS` seeded runs for each of `feeds`, or in all for models so large that these would take minutes.
-    `answers` are the reference's. Raises ModelError where no evaluator runs the model with its tensors moved.
+    `answers` are those of the evaluator that `choose_evaluator` names; where another one runs what is moved, it also
+    runs the model itself. Raises ModelError where no evaluator runs the model with its tensors moved.
     """
     names = [name for name, end in ends(model).items() if not end.quantised]
     moved = [each for each in (rounded(model, run) for run in range(RUNS)) if each is not None]
     if not names or not moved:
         return {}
-    if is_quantised(model):  # ONNX's evaluator is the reference, but ONNX Runtime runs what is moved
-        answers, *_ = _evaluate_alike([model], feeds)
     few = moved_elements(model) * RUNS * len(feeds) > _MANY_ELEMENTS
+    chosen = [slice(run, None, RUNS) if few else slice(None) for run in range(len(moved))]
+    others, evaluator = _evaluate_alike([(each, feeds[part]) for each, part in zip(moved, chosen, strict=True)])
+    if is_quantised(model) or evaluator != choose_evaluator(model):
+        answers = evaluate_model(model, feeds, evaluator)
     found = dict.fromkeys(names, Rounding())
-    for run, each in enumerate(moved):
-        chosen = slice(run, None, RUNS) if few else slice(None)
-        (others,) = _evaluate_alike([each], feeds[chosen])
-        for one, other in zip(answers[chosen], others, strict=True):
+    for part, after in zip(chosen, others, strict=True):
+        for one, other in zip(answers[part], after, strict=True):
             for name, before in found.items():
                 found[name] = _worse(before, one[name], other[name])
     return found
@@ -204,14 +213,14 @@ def _evaluators() -> Iterator[tuple[str, Callable[[OnnxModel, Sequence[Arrays]],
     yield EXACT, evaluate_exactly
 
 
-def _evaluate_alike(models: Sequence[OnnxModel], feeds: Sequence[Arrays]) -> list[Answers]:
-    """The answers of all `models` by one evaluator: ONNX Runtime where it runs them, since it is the fastest."""
+def _evaluate_alike(cases: Sequence[tuple[OnnxModel, Sequence[Arrays]]]) -> tuple[list[Answers], Evaluator]:
+    """The answers of models for feeds by one evaluator, and which: ONNX Runtime where it runs all, as the fastest."""
     if is_installed():
         try:
-            return [evaluate_model(model, feeds, "onnxruntime") for model in models]
+            return [evaluate_model(model, feeds, "onnxruntime") for model, feeds in cases], "onnxruntime"
         except ModelError:
             pass  # of all models alike: ONNX's own evaluator may know the operator
-    return [evaluate_model(model, feeds, "onnx.reference") for model in models]
+    return [evaluate_model(model, feeds, "onnx.reference") for model, feeds in cases], "onnx.reference"
 
 
 def _misshapen(model: OnnxModel, answers: Answers) -> str:

@@ -210,16 +210,21 @@ def _add_rounded(moves: dict[str, _Moved], graph: onnx.GraphProto, fed: Collecti
 
 
 def _unrounded_operands(model: OnnxModel, moves: Mapping[str, _Moved]) -> dict[str, _Moved]:
-    """How to move what a node of the main graph adds, by the node's first output, where nothing has moved that yet."""
+    """How to move what a node of the main graph adds, by the node's key, where nothing has moved that yet."""
     graph, fed = model.proto.graph, _fed(model)
     types, varying, unmoved = _element_types(graph), _varying(graph, fed), set(fed)
     found: dict[str, _Moved] = {}
     for node in graph.node:
         if is_onnx(node) and node.op_type in _ADDS and node.input[0] in unmoved and types.get(node.input[0]) in _UNIT:
-            found[node.output[0]] = _unit(types[node.input[0]], model.opset)
+            found[_key(node)] = _unit(types[node.input[0]], model.opset)
         if not unmoved.isdisjoint(reads(node)):
             unmoved.update(name for name in node.output if name in varying and name not in moves)
     return found
+
+
+def _key(node: onnx.NodeProto) -> str:
+    """The first output of a node that has a name: a recurrent layer may leave out its first one."""
+    return next(filter(None, node.output), "")
 
 
 def _unit(kind: int, opset: int) -> _Moved:
@@ -280,7 +285,7 @@ def _with_moves(
 ) -> OnnxModel:
     """`model` with each tensor of `moves` moved where it is made; every reader gets the moved one.
 
-    `operands` move the first operand of single nodes of the main graph, by their first output.
+    `operands` move the first operand of single nodes of the main graph, by their keys.
     """
     proto = onnx.ModelProto()
     proto.CopyFrom(model.proto)
@@ -296,10 +301,11 @@ def _with_moves(
             for inner in nested(node):
                 move(inner)
             made = [(at, name) for at, name in enumerate(node.output) if name in moves]
-            if operands and graph is proto.graph and node.output[0] in operands:
-                number = read[node.output[0]]
+            key = _key(node)
+            if operands and graph is proto.graph and key in operands:
+                number = read[key]
                 new = f"{prefix}{number}_"
-                nodes += operands[node.output[0]](node.input[0], f"{new}after", new, run * every + number + 1)
+                nodes += operands[key](node.input[0], f"{new}after", new, run * every + number + 1)
                 node.input[0] = f"{new}after"
             for at, name in made:
                 node.output[at] = f"{prefix}{numbers[name]}_before"

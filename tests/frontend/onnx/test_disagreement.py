@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgetune import api
 from edgetune.config.settings import CommandLineFlags, resolve_settings
+from edgetune.errors import ModelError
 from edgetune.events import Event
 from edgetune.frontend.onnx.disagreement import (
     Disagreement,
@@ -276,3 +277,16 @@ def test_large_models_have_one_run_for_each_case(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("edgetune.frontend.onnx.disagreement._MANY_ELEMENTS", 100)
     effect_of_rounding(given, feeds, answers)
     assert counted == [3, 3, 3, 1, 1, 1]
+
+
+def test_the_evaluator_that_runs_what_is_moved_runs_the_model_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, feeds = small([helper.make_node("Sin", ["x"], ["y"])], {}, [50], [50]), feeds_of([50])
+
+    def refused(model: OnnxModel, feeds: Sequence[Any], evaluator: Any = None) -> list[dict[str, np.ndarray]]:
+        if evaluator == "onnxruntime" and model is not given:
+            raise ModelError("onnxruntime cannot run what is moved")
+        return evaluate_model(model, feeds, evaluator)
+
+    monkeypatch.setattr("edgetune.frontend.onnx.disagreement.evaluate_model", refused)
+    far = [{"y": answer["y"] + 1} for answer in evaluate_model(given, feeds)]
+    assert effect_of_rounding(given, feeds, far)["y"].largest < 2.0**-21

@@ -184,3 +184,19 @@ def test_tensors_of_unknown_shape_move_too() -> None:
     copy = rounded(given, 0)
     assert copy is not None
     assert sum(node.op_type == "RandomUniformLike" for node in copy.proto.graph.node) == 2
+
+
+def test_recurrent_layers_without_their_first_output_move_one_by_one() -> None:
+    random = np.random.default_rng(0)
+    shapes = {"w": (1, 12, 3), "v": (1, 12, 3), "r": (1, 12, 4)}
+    weights = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    nodes = [
+        helper.make_node("GRU", ["x", "w", "r"], ["", "h"], hidden_size=4),
+        helper.make_node("GRU", ["x", "v", "r"], ["", "y"], hidden_size=4),
+    ]
+    copy = rounded(model(nodes, [5, 1, 3], weights, ("h", "y")), 0)
+    assert copy is not None
+    made = [name for node in copy.proto.graph.node for name in node.output if name]
+    assert len(set(made)) == len(made)
+    found = evaluate_model(copy, [{"x": np.ones((5, 1, 3), np.float32)}], "onnxruntime")[0]
+    assert found["h"].shape == found["y"].shape == (1, 1, 4)
