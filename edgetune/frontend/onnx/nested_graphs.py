@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import onnx
 
@@ -33,9 +33,9 @@ def reads(node: onnx.NodeProto) -> Iterator[str]:
         yield from (output.name for output in inner.output)
 
 
-def unused_prefix(graph: onnx.GraphProto, start: str) -> str:
-    """A prefix that begins with `start` and that no name of a graph or its nested graphs has."""
-    names = set(_names(graph))
+def unused_prefix(proto: onnx.ModelProto, start: str) -> str:
+    """A prefix that begins with `start` and that no name of a model has, in its nested graphs and functions either."""
+    names = {*_names(proto.graph), *itertools.chain.from_iterable(map(_names_of_function, proto.functions))}
     prefixes = (f"{start}{number}_" for number in itertools.count())
     return next(prefix for prefix in prefixes if not any(name.startswith(prefix) for name in names))
 
@@ -43,7 +43,16 @@ def unused_prefix(graph: onnx.GraphProto, start: str) -> str:
 def _names(graph: onnx.GraphProto) -> Iterator[str]:
     yield from (value.name for value in (*graph.input, *graph.output, *graph.initializer))
     yield from (tensor.values.name for tensor in graph.sparse_initializer)
-    for node in graph.node:
+    yield from _names_of_nodes(graph.node)
+
+
+def _names_of_function(function: onnx.FunctionProto) -> Iterator[str]:
+    yield from (*function.input, *function.output)
+    yield from _names_of_nodes(function.node)
+
+
+def _names_of_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
+    for node in nodes:
         yield from (*node.input, *node.output)
         for inner in nested(node):
             yield from _names(inner)

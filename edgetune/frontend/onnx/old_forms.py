@@ -73,7 +73,7 @@ class _Conversion:
         self.where = where
         self.aligns = shaped is not None
         self._fresh = count()
-        self._prefix = unused_prefix(proto.graph, "converted_")
+        self._prefix = unused_prefix(proto, "converted_")
         self.constants: dict[str, np.ndarray] = {}
         self.model = onnx.ModelProto()
         self.model.CopyFrom(proto)

@@ -292,7 +292,7 @@ def _with_moves(
     numbers = {name: number for number, name in enumerate(moves)}
     read = {name: number for number, name in enumerate(operands or {}, len(moves))}
     every = len(moves) + len(read)
-    prefix = unused_prefix(model.proto.graph, "moved_")
+    prefix = unused_prefix(model.proto, "moved_")
 
     def move(graph: onnx.GraphProto) -> None:
         nodes: list[onnx.NodeProto] = []

@@ -135,7 +135,7 @@ def _with_exact_sigmoid(proto: onnx.ModelProto) -> onnx.ModelProto:
         return proto
     result = onnx.ModelProto()
     result.CopyFrom(proto)
-    prefixes = (f"{unused_prefix(proto.graph, 'sigmoid_')}{number}_" for number in count())
+    prefixes = (f"{unused_prefix(proto, 'sigmoid_')}{number}_" for number in count())
 
     def widen(graph: onnx.GraphProto, outer: Mapping[str, int]) -> None:
         values = (*graph.input, *graph.value_info, *graph.output)

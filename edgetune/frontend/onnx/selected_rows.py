@@ -8,7 +8,7 @@ from one row, and -1 stays -1. Any other node would read a remaining row as a bo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, count
 from math import prod
 from typing import Any
 
@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.domains import is_onnx
 from edgetune.frontend.onnx.inline import captured
+from edgetune.frontend.onnx.nested_graphs import unused_prefix
 from edgetune.frontend.onnx.origins import described
 
 _ROWS = 2
@@ -30,7 +31,6 @@ _SIGNED = {
 }
 _TO_THE_END = 2**31 - 1
 _MOST_AXES = 64  # elements of a constant that says axes, places or columns
-_PART = "edgetune.selection."
 
 
 def with_all_rows(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -39,8 +39,10 @@ def with_all_rows(proto: onnx.ModelProto) -> onnx.ModelProto:
         return proto
     result = onnx.ModelProto()
     result.CopyFrom(proto)
+    start = unused_prefix(proto, "selection_")
+    prefixes = (f"{start}{number}_" for number in count())
     for holder in (result.graph, *result.functions):
-        _fill(holder)
+        _fill(holder, prefixes)
     return result
 
 
@@ -88,21 +90,29 @@ def _read(node: onnx.NodeProto) -> Iterator[str]:
         yield from captured(attribute)
 
 
-def _fill(holder: onnx.GraphProto | onnx.FunctionProto) -> None:
-    """Puts behind each selection in `holder`, and in graphs within it, the nodes that add the rows of -1."""
+def _fill(holder: onnx.GraphProto | onnx.FunctionProto, prefixes: Iterator[str]) -> None:
+    """Puts behind each selection in `holder`, and in graphs within it, the nodes that add the rows of -1.
+
+    Each selection takes one of `prefixes` for new names.
+    """
     for node in holder.node:
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
                 if graph.node:
-                    _fill(graph)
-    made = [part for node in holder.node for part in (_with_rows_behind(node) if _selects(node) else [node])]
+                    _fill(graph, prefixes)
+    made: list[onnx.NodeProto] = []
+    for node in holder.node:
+        made += _with_rows_behind(node, next(prefixes)) if _selects(node) else [node]
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in made]
     del holder.node[:]
     holder.node.extend(copies)
 
 
-def _with_rows_behind(node: onnx.NodeProto) -> list[onnx.NodeProto]:
-    """A selection, and the nodes that add rows of -1 up to batches x classes x min(most of a class, boxes)."""
+def _with_rows_behind(node: onnx.NodeProto, prefix: str) -> list[onnx.NodeProto]:
+    """A selection, and the nodes that add rows of -1 up to batches x classes x min(most of a class, boxes).
+
+    Names between them begin with `prefix`.
+    """
     if len(node.input) <= _ROWS or not node.input[_ROWS]:
         return [node]
     scores, most, result = node.input[1], node.input[_ROWS], node.output[0]
@@ -113,14 +123,14 @@ def _with_rows_behind(node: onnx.NodeProto) -> list[onnx.NodeProto]:
         return name
 
     def part(operator: str, name: str, inputs: list[str], **attributes: Any) -> str:
-        return put(operator, f"{_PART}{result}.{name}", inputs, **attributes)
+        return put(operator, f"{prefix}{name}", inputs, **attributes)
 
     def numbers(name: str, *values: int) -> str:
         return part("Constant", name, [], value=numpy_helper.from_array(np.array(values, np.int64)))
 
     own = onnx.NodeProto()
     own.CopyFrom(node)
-    own.output[0] = f"{_PART}{result}"
+    own.output[0] = f"{prefix}result"
     made.append(own)
     shape = part("Shape", "shape", [scores])
     classes = part("ReduceProd", "classes", [part("Gather", "first", [shape, numbers("outer", 0, 1)])], keepdims=1)

@@ -301,3 +301,26 @@ def test_a_selection_in_a_function_of_the_model_is_one() -> None:
     program = to_program(import_onnx(model))
     assert program.outputs[0].selection
     assert -1 in check(model, drawn((1, 2, 9), 4, 5))
+
+
+@pytest.mark.parametrize("taken", ["edgetune.selection.y", "selection_0_0_result", "selection_0_0_shape"])
+@pytest.mark.parametrize("in_function", [False, True])
+def test_the_rows_behind_have_names_that_no_tensor_of_the_model_has(taken: str, *, in_function: bool) -> None:
+    nodes = [
+        helper.make_node("Identity", ["boxes"], [taken]),
+        helper.make_node("NonMaxSuppression", [taken, "scores", "most"], ["y"]),
+    ]
+    opsets, inputs = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)], ["boxes", "scores", "most"]
+    functions = [helper.make_function("local", "Select", inputs, ["y"], nodes, opsets[:1])] if in_function else []
+    shapes = {"boxes": [1, 4, 4], "scores": [1, 1, 4]}
+    graph = helper.make_graph(
+        [helper.make_node("Select", inputs, ["y"], domain="local")] if in_function else nodes,
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()],
+        [helper.make_tensor_value_info("y", TensorProto.INT64, None)],
+        [numpy_helper.from_array(np.array([2]), "most")],
+    )
+    proto = helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=8)
+    feed = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    (found,) = evaluate_model(OnnxModel(proto, 17, "0" * 64, "m"), [feed], "onnxruntime")
+    assert found["y"].shape == (2, 3)
