@@ -135,22 +135,22 @@ def _with_exact_sigmoid(proto: onnx.ModelProto) -> onnx.ModelProto:
         return proto
     result = onnx.ModelProto()
     result.CopyFrom(proto)
-    prefixes = (f"{unused_prefix(proto, 'sigmoid_')}{number}_" for number in count())
+    start = unused_prefix(proto, "sigmoid_")
+    prefixes = (f"{start}{number}_" for number in count())
 
-    def widen(graph: onnx.GraphProto, outer: Mapping[str, int]) -> None:
-        values = (*graph.input, *graph.value_info, *graph.output)
-        types = {**outer, **{v.name: v.type.tensor_type.elem_type for v in values}}
+    def widen(graph: onnx.GraphProto) -> None:
+        types = {value.name: value.type.tensor_type.elem_type for value in (*graph.value_info, *graph.output)}
         nodes: list[onnx.NodeProto] = []
         for node in graph.node:
             for inner in nested(node):
-                widen(inner, types)
+                widen(inner)
             kind = types.get(node.output[0]) if node.op_type == "Sigmoid" and is_onnx(node) else None
             nodes += _sigmoid(node, kind, next(prefixes)) if kind is not None and kind in _NARROW else [node]
         kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
         del graph.node[:]
         graph.node.extend(kept)
 
-    widen(result.graph, {})
+    widen(result.graph)
     return result
 
 

@@ -10,6 +10,7 @@ from edgetune.errors import ModelError
 from edgetune.events import Event
 from edgetune.frontend.onnx.format import LoadedOnnx
 from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.nested_graphs import unused_prefix
 from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.frontend.onnx.reference import evaluate_model
 from edgetune.graph.partition import to_program
@@ -175,3 +176,16 @@ def test_names_of_a_model_are_not_those_of_its_exact_sigmoid() -> None:
         model = model_from_proto(proto, "0" * 64, "m", None, "m.onnx")
         (found,) = evaluate_model(model, [{"x": x}], "onnxruntime")
         np.testing.assert_allclose(found["z"], 1 / (1 + np.exp(-x)) + np.maximum(x, 0), rtol=1e-6)
+
+
+def test_the_names_of_a_model_are_collected_once_for_all_its_sigmoids(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts: list[str] = []
+
+    def counted(proto: onnx.ModelProto, start: str) -> str:
+        starts.append(start)
+        return unused_prefix(proto, start)
+
+    monkeypatch.setattr("edgetune.frontend.onnx.reference.unused_prefix", counted)
+    model = model_from_proto(onnx.parser.parse_model(NESTED_SIGMOIDS), "0" * 64, "m", None, "m.onnx")
+    evaluate_model(model, [], "onnxruntime")
+    assert starts == ["sigmoid_"]
