@@ -128,9 +128,11 @@ def ends(model: OnnxModel) -> Mapping[str, Ends]:
     """The ends of each output of `model`."""
     graph = model.proto.graph
     producers = {output: node for node in graph.node for output in node.output}
-    varying = _varying(graph, _fed(model))
+    varying, limited = _varying(graph, _fed(model)), _within_one(graph)
     return {
-        output.name: Ends(tuple(_last_quantised(output.name, producers, varying)), _magnitude(output.name, producers))
+        output.name: Ends(
+            tuple(_last_quantised(output.name, producers, varying)), 1.0 if output.name in limited else None
+        )
         for output in graph.output
     }
 
@@ -155,18 +157,16 @@ def _quantises(node: onnx.NodeProto) -> bool:
     return str(node.op_type).startswith(("QuantizeLinear", "DynamicQuantizeLinear", "QLinear", "QGemm"))
 
 
-def _magnitude(output: str, producers: Mapping[str, onnx.NodeProto]) -> float | None:
-    """The largest magnitude that an output can have by its operator; None where it has no limit, or none is known."""
-    node = producers.get(output)
-    if node is None or not is_onnx(node):
-        return None
-    if node.op_type in _WITHIN_ONE:
-        return 1.0
-    if node.op_type in _MOVES or node.op_type == "Mul":
+def _within_one(graph: onnx.GraphProto) -> set[str]:
+    """The tensors whose magnitude is at most 1, whatever a graph is fed, by the operators that make them."""
+    found: set[str] = set()
+    for node in filter(is_onnx, graph.node):
         read = node.input if node.op_type in {"Concat", "Mul"} else node.input[:1]
-        limits = [_magnitude(name, producers) for name in read]
-        return None if None in limits else 1.0
-    return None
+        keeps = node.op_type in _MOVES or node.op_type == "Mul"
+        if node.op_type in _WITHIN_ONE or (keeps and found.issuperset(read)):
+            # The further outputs of a Split are parts as well; those of a MaxPool are places.
+            found.update(node.output if node.op_type == "Split" else node.output[:1])
+    return found - {""}
 
 
 def _fed(model: OnnxModel) -> set[str]:

@@ -158,6 +158,24 @@ def test_the_last_quantised_tensors_before_an_output_are_found_and_its_range() -
     assert {name: end.magnitude for name, end in found.items() if end.magnitude} == {"y": 1.0}
 
 
+def test_the_range_of_an_output_is_found_behind_many_squares_and_moves() -> None:
+    squares = [helper.make_node("Mul", [f"t{i}", f"t{i}"], [f"t{i + 1}"]) for i in range(64)]
+    moves = [helper.make_node("Identity", [f"t{i}"], [f"t{i + 1}"]) for i in range(64, 1264)]
+    last = helper.make_node("Identity", ["t1264"], ["y"])
+    found = ends(model([helper.make_node("Sigmoid", ["x"], ["t0"]), *squares, *moves, last], [4], {}))
+    assert found["y"].magnitude == 1.0
+
+
+def test_the_places_of_maxima_have_no_range() -> None:
+    nodes = [
+        helper.make_node("Tanh", ["x"], ["t"]),
+        helper.make_node("MaxPool", ["t"], ["y", "places"], kernel_shape=[2]),
+        helper.make_node("Split", ["t", "sizes"], ["first", "second"], axis=2),
+    ]
+    found = ends(model(nodes, [1, 1, 8], {"sizes": np.array([4, 4])}, ("y", "places", "first", "second")))
+    assert [name for name, end in found.items() if end.magnitude] == ["y", "first", "second"]
+
+
 @pytest.mark.parametrize("reader", ["MatMul", "Relu"])
 def test_what_an_operator_adds_moves_and_what_others_read_does_not(reader: str) -> None:
     """Terms of 1 cancel: the rounding of each is what right sums differ by, and not a unit of their result."""
