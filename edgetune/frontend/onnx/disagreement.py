@@ -176,16 +176,17 @@ def carried_steps(model: OnnxModel, feeds: Sequence[Arrays]) -> Mapping[str, Ste
 def effect_of_rounding(model: OnnxModel, feeds: Sequence[Arrays], answers: Answers) -> Mapping[str, Rounding]:
     """What rounding each inner tensor by one unit in the last place does to outputs that no quantised tensor precedes.
 
-    There are `RUNS` seeded runs for each of `feeds`, or in all for models so large that these would take minutes.
+    There are `RUNS` seeded runs for each of `feeds`, or one for each where a model is so large that these would take
+    minutes.
     `answers` are those of the evaluator that `choose_evaluator` names; where another one runs what is moved, it also
     runs the model itself. Raises ModelError where no evaluator runs the model with its tensors moved.
     """
     names = [name for name, end in ends(model).items() if not end.quantised]
-    moved = [each for each in (rounded(model, run) for run in range(RUNS)) if each is not None]
+    few = moved_elements(model) * RUNS * len(feeds) > _MANY_ELEMENTS
+    chosen = [slice(run, None, RUNS) if few else slice(None) for run in range(min(RUNS, len(feeds)) if few else RUNS)]
+    moved = [each for each in (rounded(model, run) for run in range(len(chosen))) if each is not None]
     if not names or not moved:
         return {}
-    few = moved_elements(model) * RUNS * len(feeds) > _MANY_ELEMENTS
-    chosen = [slice(run, None, RUNS) if few else slice(None) for run in range(len(moved))]
     others, evaluator = _evaluate_alike([(each, feeds[part]) for each, part in zip(moved, chosen, strict=True)])
     if is_quantised(model) or evaluator != choose_evaluator(model):
         answers = evaluate_model(model, feeds, evaluator)

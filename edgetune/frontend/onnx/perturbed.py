@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 import onnx
@@ -105,11 +106,27 @@ def stepped(model: OnnxModel, tensors: Collection[str], run: int) -> OnnxModel |
 
 
 def moved_elements(model: OnnxModel) -> int:
-    """Elements of all tensors that `rounded` moves, as far as their shapes are known."""
+    """Elements of all tensors and operands that `rounded` moves, as far as their shapes are known.
+
+    Those of branches and bodies count once.
+    """
+    graph = model.proto.graph
     moves: dict[str, _Moved] = {}
-    _add_rounded(moves, model.proto.graph, _fed(model), model.opset)
-    values = {v.name: v.type.tensor_type.shape.dim for v in (*model.proto.graph.value_info, *model.proto.graph.output)}
-    return sum(int(np.prod([max(1, d.dim_value) for d in values[name]])) for name in moves if name in values)
+    _add_rounded(moves, graph, _fed(model), model.opset)
+    operands = _unrounded_operands(model, moves)
+    elements = _elements(graph)
+    moved = [*moves, *(node.input[0] for node in graph.node if _key(node) in operands)]
+    return sum(elements.get(name, 0) for name in moved)
+
+
+def _elements(graph: onnx.GraphProto) -> dict[str, int]:
+    """The elements of each tensor of a graph and its nested graphs; an axis of unknown extent counts as 1."""
+    values = (*graph.input, *graph.value_info, *graph.output)
+    found = {value.name: prod(max(1, d.dim_value) for d in value.type.tensor_type.shape.dim) for value in values}
+    for node in graph.node:
+        for inner in nested(node):
+            found |= _elements(inner)
+    return found
 
 
 @dataclass(frozen=True)

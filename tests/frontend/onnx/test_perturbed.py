@@ -93,6 +93,11 @@ def test_what_is_between_rounded_operators_is_counted_once() -> None:
     assert moved_elements(model([*nodes, helper.make_node("Exp", ["r"], ["y"])], [4, 5], {})) == 40
 
 
+def test_an_operand_that_moves_is_counted_with_the_sum() -> None:
+    weights = {"w": np.ones((5, 3), np.float32)}
+    assert moved_elements(model([helper.make_node("MatMul", ["x", "w"], ["y"])], [4, 5], weights)) == 20 + 12
+
+
 def test_nested_graphs_move_too() -> None:
     body = helper.make_graph(
         [helper.make_node("Sqrt", ["v_in"], ["v_out"]), helper.make_node("Identity", ["c_in"], ["c_out"])],
@@ -112,6 +117,7 @@ def test_nested_graphs_move_too() -> None:
     )
     copy = rounded(given, 0)
     assert copy is not None
+    assert moved_elements(given) == 64
     x = np.linspace(1.1, 1.9, 64).astype(np.float32)
     before, after = (evaluate_model(each, [{"x": x}], "onnxruntime")[0]["y"] for each in (given, copy))
     assert units(after, before) == {-1, 1}
