@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from edgetune.frontend.onnx.inline import captured
+from edgetune.frontend.onnx.nested_graphs import nested, reads_within
 
 SHAPE_LIKE: dict[str, tuple[int, ...]] = {
     "AffineGrid": (1,),  # size: shape of the grid
@@ -90,14 +90,14 @@ def _trace_back(graph: onnx.GraphProto, data: set[str], shape_like: set[str]) ->
                 shape_like.add(name)
             if index not in positions and data.intersection(node.output):
                 data.add(name)
-        for attribute in node.attribute:
+        for graph_within in nested(node):
             if node.op_type == "If":
                 for found in (data, shape_like):
-                    pairs = zip(attribute.g.output, node.output, strict=True)
+                    pairs = zip(graph_within.output, node.output, strict=True)
                     found.update(inner.name for inner, outer in pairs if outer in found)
-                _trace_back(attribute.g, data, shape_like)
+                _trace_back(graph_within, data, shape_like)
             else:
-                data |= captured(attribute)
+                data.update(reads_within(graph_within))
 
 
 def freeze(proto: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> tuple[onnx.ModelProto, set[str]]:

@@ -10,6 +10,16 @@ _OF_ONNX_RUNTIME = frozenset(
 )
 
 
+DEFAULT_DOMAIN = ("", "ai.onnx")
+"""The names of the domain of ONNX's own operators."""
+
+
+def opset_of(proto: onnx.ModelProto) -> int:
+    """The opset of ONNX's own operators that a model is of; the newest for a model that has none of them."""
+    versions = (entry.version for entry in proto.opset_import if entry.domain in DEFAULT_DOMAIN)
+    return int(next(versions, onnx.defs.onnx_opset_version()))
+
+
 def is_onnx(node: onnx.NodeProto) -> bool:
     """Whether ONNX defines the operator of `node`: the default domain, or one such as ai.onnx.ml."""
     return node.domain in {"", "ai.onnx"} or node.domain.startswith("ai.onnx.")

@@ -22,6 +22,7 @@ from edgetune.frontend.onnx.decompositions.builder import Builder
 from edgetune.frontend.onnx.domains import is_onnx
 from edgetune.frontend.onnx.inferred_types import UnfitInputsError, inferred_types
 from edgetune.frontend.onnx.large_tensors import LARGE, Weights, is_stand_in, stand_in, value_of
+from edgetune.frontend.onnx.nested_graphs import reads
 from edgetune.frontend.onnx.node_values import constant_value, real_inputs, static_shape
 from edgetune.frontend.onnx.origins import keep_origin, shown_node
 from edgetune.frontend.onnx.sub_byte_types import storage, store_interface, written_out
@@ -355,20 +356,5 @@ def _needed(nodes: list[onnx.NodeProto], outputs: list[str]) -> list[onnx.NodePr
     for node in reversed(nodes):
         if wanted.intersection(node.output):
             kept.append(node)
-            wanted.update(node.input)
-            for attribute in node.attribute:
-                wanted.update(captured(attribute))
+            wanted.update(reads(node))
     return kept[::-1]
-
-
-def captured(attribute: onnx.AttributeProto) -> set[str]:
-    """Names that the graphs in `attribute`, if any, read: their own and those of the enclosing graphs."""
-    graphs = [attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else list(attribute.graphs)
-    names: set[str] = set()
-    for graph in graphs:
-        names.update(o.name for o in graph.output)
-        for node in graph.node:
-            names.update(node.input)
-            for inner in node.attribute:
-                names |= captured(inner)
-    return names

@@ -8,7 +8,7 @@ very inputs that the imported model has there.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import get_args
 
@@ -19,6 +19,7 @@ from onnx import helper
 from edgetune.errors import EdgetuneError, ModelError
 from edgetune.frontend.model_format import Feed, ImportDeparture
 from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.nested_graphs import reads_from_outside
 from edgetune.frontend.onnx.origins import described
 from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.frontend.onnx.reference import Evaluator, choose_evaluator, evaluate_model
@@ -100,7 +101,7 @@ def _alone(model: OnnxModel, node: onnx.NodeProto, known: Mapping[str, np.ndarra
     graph = model.proto.graph
     initializers = {tensor.name: tensor for tensor in graph.initializer}
     types = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
-    read = list(dict.fromkeys(_read(node)))
+    read = list(dict.fromkeys(reads_from_outside(node)))
     constants = [initializers[name] for name in read if name in initializers]
     given = [name for name in read if name not in initializers]
     if not all(name in known for name in given):
@@ -115,14 +116,3 @@ def _alone(model: OnnxModel, node: onnx.NodeProto, known: Mapping[str, np.ndarra
     proto.graph.CopyFrom(helper.make_graph([node], graph.name, inputs, outputs, constants))
     weights = {name: array for name, array in model.weights.items() if name in read}
     return _by_all(replace(model, proto=proto, weights=weights), {name: known[name] for name in given})
-
-
-def _read(node: onnx.NodeProto) -> Iterator[str]:
-    """Names that `node` reads, also those of the main graph that its own graphs read."""
-    yield from filter(None, node.input)
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-            own |= {name for inner in graph.node for name in inner.output}
-            yield from (name for inner in graph.node for name in _read(inner) if name not in own)
-            yield from (value.name for value in graph.output if value.name not in own)

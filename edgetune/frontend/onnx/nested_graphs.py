@@ -16,21 +16,43 @@ def nested(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from attribute.graphs
 
 
-def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of a graph and of its nested graphs."""
-    for node in graph.node:
+def all_nodes(holder: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of a graph or function, and of its nested graphs."""
+    for node in holder.node:
         yield node
         for inner in nested(node):
             yield from all_nodes(inner)
 
 
+def set_nodes(holder: onnx.GraphProto | onnx.FunctionProto, nodes: Iterable[onnx.NodeProto]) -> None:
+    """Gives a graph or function `nodes`, some of which may be its own, in place of those that it has."""
+    kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del holder.node[:]
+    holder.node.extend(kept)
+
+
 def reads(node: onnx.NodeProto) -> Iterator[str]:
-    """What a node reads, its nested graphs included."""
+    """What a node reads, and all that its nested graphs do, their own tensors included."""
     yield from filter(None, node.input)
     for inner in nested(node):
-        for one in inner.node:
-            yield from reads(one)
-        yield from (output.name for output in inner.output)
+        yield from reads_within(inner)
+
+
+def reads_within(graph: onnx.GraphProto) -> Iterator[str]:
+    """What the nodes of a graph and its nested graphs read, and what these graphs return."""
+    for node in graph.node:
+        yield from reads(node)
+    yield from (output.name for output in graph.output)
+
+
+def reads_from_outside(node: onnx.NodeProto) -> Iterator[str]:
+    """What a node reads of the graph that it is in, and of those around that."""
+    yield from filter(None, node.input)
+    for inner in nested(node):
+        own = {value.name for value in (*inner.input, *inner.initializer)}
+        own.update(name for one in inner.node for name in one.output)
+        yield from (name for one in inner.node for name in reads_from_outside(one) if name not in own)
+        yield from (output.name for output in inner.output if output.name not in own)
 
 
 def unused_prefix(proto: onnx.ModelProto, start: str) -> str:

@@ -17,8 +17,8 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 
 from edgetune.errors import UnsupportedOperator
-from edgetune.frontend.onnx.domains import is_onnx
-from edgetune.frontend.onnx.nested_graphs import all_nodes, nested, unused_prefix
+from edgetune.frontend.onnx.domains import DEFAULT_DOMAIN, is_onnx, opset_of
+from edgetune.frontend.onnx.nested_graphs import all_nodes, nested, set_nodes, unused_prefix
 from edgetune.frontend.onnx.origins import shown_node
 
 CURRENT = 7
@@ -27,7 +27,6 @@ _PER_ELEMENT = 9
 """The first opset whose BatchNormalization has statistics for channels alone."""
 _FEW = 64
 """Most values of a constant that says sizes, repeats or an axis."""
-_DEFAULT_DOMAIN = ("", "ai.onnx")
 
 
 def with_current_forms(proto: onnx.ModelProto, where: str) -> onnx.ModelProto:
@@ -36,10 +35,10 @@ def with_current_forms(proto: onnx.ModelProto, where: str) -> onnx.ModelProto:
     A BatchNormalization of opset 7 or 8 with statistics for each element (`spatial` = 0) is written out, too. `where`
     names the model. Raises UnsupportedOperator for a form that no later operator has.
     """
-    entry = next((o for o in proto.opset_import if o.domain in _DEFAULT_DOMAIN), None)
-    if entry is None or entry.version >= _PER_ELEMENT:
+    opset = opset_of(proto)
+    if opset >= _PER_ELEMENT:
         return proto
-    if entry.version >= CURRENT and not any(map(_is_per_element, all_nodes(proto.graph))):
+    if opset >= CURRENT and not any(map(_is_per_element, all_nodes(proto.graph))):
         return proto
     # The result of these operators has the shape of their first input, which may hold for both inputs until the
     # number of axes of each value is known.
@@ -77,9 +76,9 @@ class _Conversion:
         self.constants: dict[str, np.ndarray] = {}
         self.model = onnx.ModelProto()
         self.model.CopyFrom(proto)
+        self.version = opset_of(proto)
         for entry in self.model.opset_import:
-            if entry.domain in _DEFAULT_DOMAIN:
-                self.version = entry.version
+            if entry.domain in DEFAULT_DOMAIN:
                 entry.version = max(entry.version, CURRENT)
         self._convert(self.model.graph, shaped.graph if shaped is not None else None, {})
 
@@ -120,15 +119,7 @@ class _Conversion:
             rule = _FORMS.get(node.op_type) if is_onnx(node) and self._is_old(node) else None
             converted += rule(self, node, ranks) if rule is not None else [node]
         del graph.value_info[:]
-        kept = [_copied(node) for node in converted]
-        del graph.node[:]
-        graph.node.extend(kept)
-
-
-def _copied(node: onnx.NodeProto) -> onnx.NodeProto:
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
-    return copy
+        set_nodes(graph, converted)
 
 
 def _ranks(graph: onnx.GraphProto) -> Ranks:

@@ -17,7 +17,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.frontend.onnx.domains import is_onnx
-from edgetune.frontend.onnx.nested_graphs import nested, reads, unused_prefix
+from edgetune.frontend.onnx.nested_graphs import nested, reads, set_nodes, unused_prefix
 from edgetune.frontend.onnx.node_values import real_inputs
 from edgetune.frontend.onnx.reader import OnnxModel
 
@@ -332,9 +332,7 @@ def _with_moves(
                 seed = run * every + number + 1
                 graph.value_info.add(name=node.output[at], type=types[name])
                 nodes += moves[name](node.output[at], name, f"{prefix}{number}_", seed)
-        kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-        del graph.node[:]
-        graph.node.extend(kept)
+        set_nodes(graph, nodes)
 
     move(proto.graph)
     return replace(model, proto=proto)

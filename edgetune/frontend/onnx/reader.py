@@ -7,7 +7,6 @@ these checks, later steps would fail with exceptions of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -19,17 +18,18 @@ from onnx import TensorProto, helper, shape_inference
 
 from edgetune.errors import DynamicShape, ModelError, UnsupportedOperator
 from edgetune.frontend.model_format import OpenShape, Shapes
+from edgetune.frontend.onnx.domains import DEFAULT_DOMAIN, opset_of
 from edgetune.frontend.onnx.external_data import ExternalData, element_bits, external_tensors, tensors
 from edgetune.frontend.onnx.free_axes import free_input, proposed_shapes
 from edgetune.frontend.onnx.inline import Evaluator
 from edgetune.frontend.onnx.large_tensors import Weights, as_inputs, take_in
+from edgetune.frontend.onnx.nested_graphs import all_nodes
 from edgetune.frontend.onnx.node_values import real_inputs
 from edgetune.frontend.onnx.old_forms import CURRENT, with_current_forms
 from edgetune.frontend.onnx.other_formats import require_model_file
 
 _COMPLEX = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 _BYTE = 8
-_DEFAULT_DOMAIN = ("", "ai.onnx")
 _DEPRECATED = "edgetune.deprecated"
 _SHARED_BITS = (2, 4)  # bits of values that share an entry where they are not raw bytes
 
@@ -209,15 +209,14 @@ def model_from_proto(
     except (onnx.checker.ValidationError, shape_inference.InferenceError, ValueError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(f"{where} is not a valid ONNX model ({reason}); export it again") from None
-    versions = [o.version for o in proto.opset_import if o.domain in _DEFAULT_DOMAIN]
     proto, settled = _with_settled_branches(proto, weights)
-    return OnnxModel(proto, versions[0] if versions else 1, sha256, name, weights, settled)
+    return OnnxModel(proto, opset_of(proto), sha256, name, weights, settled)
 
 
 def _check(proto: onnx.ModelProto, weights: Weights) -> None:
     """Lets ONNX check `proto`. It wants a shape of each output, but many of its first operators have no rule for it."""
     checked = _without_deprecated(as_inputs(proto, weights) if weights else proto)
-    if any(o.domain in _DEFAULT_DOMAIN and o.version < CURRENT for o in proto.opset_import):
+    if opset_of(proto) < CURRENT:
         filled = onnx.ModelProto()
         filled.CopyFrom(checked)
         for tensor in (output.type.tensor_type for output in filled.graph.output):
@@ -232,29 +231,20 @@ def _without_deprecated(proto: onnx.ModelProto) -> onnx.ModelProto:
 
     GroupNormalization of opset 18 is one, since that of opset 21 reads its scales otherwise. Runtimes compute both.
     """
-    version = next((o.version for o in proto.opset_import if o.domain in _DEFAULT_DOMAIN), 1)
-    if not any(_deprecated(node, version) for node in _nodes(proto.graph)):
+    version = opset_of(proto)
+    if not any(_deprecated(node, version) for node in all_nodes(proto.graph)):
         return proto
     result = onnx.ModelProto()
     result.CopyFrom(proto)
-    for node in _nodes(result.graph):
+    for node in all_nodes(result.graph):
         if _deprecated(node, version):
             node.domain = _DEPRECATED
     result.opset_import.append(helper.make_opsetid(_DEPRECATED, 1))
     return result
 
 
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of a graph and of those in its attributes."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _nodes(inner)
-
-
 def _deprecated(node: onnx.NodeProto, version: int) -> bool:
-    if node.domain not in _DEFAULT_DOMAIN:
+    if node.domain not in DEFAULT_DOMAIN:
         return False
     try:
         return bool(onnx.defs.get_schema(node.op_type, version).deprecated)

@@ -19,9 +19,9 @@ import onnx.version_converter
 from onnx import TensorProto, helper
 
 from edgetune.errors import ModelError
-from edgetune.frontend.onnx.domains import is_onnx
+from edgetune.frontend.onnx.domains import is_onnx, opset_of
 from edgetune.frontend.onnx.large_tensors import as_external, as_inputs, value_of
-from edgetune.frontend.onnx.nested_graphs import all_nodes, nested, unused_prefix
+from edgetune.frontend.onnx.nested_graphs import all_nodes, nested, set_nodes, unused_prefix
 from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
 from edgetune.frontend.onnx.selected_rows import with_all_rows
@@ -130,8 +130,7 @@ def _with_open_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 def _with_exact_sigmoid(proto: onnx.ModelProto) -> onnx.ModelProto:
     """`proto` whose Sigmoid of float32 and float16 is 1 / (1 + e^-x) in float64, rounded once, in nested graphs too."""
-    version = next((o.version for o in proto.opset_import if o.domain in {"", "ai.onnx"}), 1)
-    if version < _BROADCASTS or not any(node.op_type == "Sigmoid" for node in all_nodes(proto.graph)):
+    if opset_of(proto) < _BROADCASTS or not any(node.op_type == "Sigmoid" for node in all_nodes(proto.graph)):
         return proto
     result = onnx.ModelProto()
     result.CopyFrom(proto)
@@ -146,9 +145,7 @@ def _with_exact_sigmoid(proto: onnx.ModelProto) -> onnx.ModelProto:
                 widen(inner)
             kind = types.get(node.output[0]) if node.op_type == "Sigmoid" and is_onnx(node) else None
             nodes += _sigmoid(node, kind, next(prefixes)) if kind is not None and kind in _NARROW else [node]
-        kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-        del graph.node[:]
-        graph.node.extend(kept)
+        set_nodes(graph, nodes)
 
     widen(result.graph)
     return result
@@ -188,8 +185,7 @@ def evaluable(model: OnnxModel) -> onnx.ModelProto:
 
 
 def _modern(proto: onnx.ModelProto) -> onnx.ModelProto:
-    versions = [o.version for o in proto.opset_import if o.domain in {"", "ai.onnx"}]
-    if not _quantises(proto) or not versions or versions[0] >= _QUANTISED_SINCE:
+    if not _quantises(proto) or opset_of(proto) >= _QUANTISED_SINCE:
         return proto
     # The converter creates an empty file for external data in the working folder.
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):

@@ -11,14 +11,15 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_stft import STFT
 
+from edgetune.frontend.onnx.domains import opset_of
+
 _BY_ATTRIBUTE = 14
 """The first opset whose BatchNormalization says by an attribute whether it takes its statistics from the batch."""
 
 
 def reference_evaluator(proto: onnx.ModelProto, operators: Sequence[type[OpRun]] = ()) -> ReferenceEvaluator:
     """The evaluator of `proto`, which uses `operators` in place of its own of the same names."""
-    opset = next((o.version for o in proto.opset_import if o.domain in {"", "ai.onnx"}), _BY_ATTRIBUTE)
-    replaced = [_SHORT_TIME_FOURIER, *([_BATCH_NORMALIZATION] if opset < _BY_ATTRIBUTE else [])]
+    replaced = [_SHORT_TIME_FOURIER, *([_BATCH_NORMALIZATION] if opset_of(proto) < _BY_ATTRIBUTE else [])]
     return ReferenceEvaluator(proto, new_ops=[*replaced, *operators])
 
 

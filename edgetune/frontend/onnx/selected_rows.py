@@ -7,7 +7,7 @@ from one row, and -1 stays -1. Any other node would read a remaining row as a bo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain, count
 from math import prod
 from typing import Any
@@ -18,8 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.domains import is_onnx
-from edgetune.frontend.onnx.inline import captured
-from edgetune.frontend.onnx.nested_graphs import unused_prefix
+from edgetune.frontend.onnx.nested_graphs import all_nodes, nested, reads, set_nodes, unused_prefix
 from edgetune.frontend.onnx.origins import described
 
 _ROWS = 2
@@ -35,7 +34,7 @@ _MOST_AXES = 64  # elements of a constant that says axes, places or columns
 
 def with_all_rows(proto: onnx.ModelProto) -> onnx.ModelProto:
     """`proto`, whose selections have all the rows that they may have, in its graphs and functions."""
-    if not any(_selects(node) for node in _nodes(chain(proto.graph.node, *(one.node for one in proto.functions)))):
+    if not any(map(_selects, chain.from_iterable(map(all_nodes, (proto.graph, *proto.functions))))):
         return proto
     result = onnx.ModelProto()
     result.CopyFrom(proto)
@@ -58,7 +57,7 @@ def selections_of(graph: onnx.GraphProto, model: str) -> set[str]:
         if _selects(node):
             found[node.output[0]] = (_ROWS, node)
             continue
-        read = next((name for name in _read(node) if name in found), None)
+        read = next((name for name in reads(node) if name in found), None)
         if read is None:
             continue
         axes, origin = found[read]
@@ -76,36 +75,18 @@ def _selects(node: onnx.NodeProto) -> bool:
     return node.op_type == "NonMaxSuppression" and is_onnx(node)
 
 
-def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _nodes(graph.node)
-
-
-def _read(node: onnx.NodeProto) -> Iterator[str]:
-    yield from node.input
-    for attribute in node.attribute:
-        yield from captured(attribute)
-
-
 def _fill(holder: onnx.GraphProto | onnx.FunctionProto, prefixes: Iterator[str]) -> None:
     """Puts behind each selection in `holder`, and in graphs within it, the nodes that add the rows of -1.
 
     Each selection takes one of `prefixes` for new names.
     """
     for node in holder.node:
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                if graph.node:
-                    _fill(graph, prefixes)
+        for graph in nested(node):
+            _fill(graph, prefixes)
     made: list[onnx.NodeProto] = []
     for node in holder.node:
         made += _with_rows_behind(node, next(prefixes)) if _selects(node) else [node]
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in made]
-    del holder.node[:]
-    holder.node.extend(copies)
+    set_nodes(holder, made)
 
 
 def _with_rows_behind(node: onnx.NodeProto, prefix: str) -> list[onnx.NodeProto]:

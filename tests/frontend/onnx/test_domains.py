@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
 from edgetune.errors import UnsupportedOperator
+from edgetune.frontend.onnx.domains import opset_of
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.frontend.onnx.reference import evaluate_model
@@ -40,3 +42,16 @@ def test_operators_of_onnx_runtime_that_are_known_stay_known(operator: str) -> N
     expected = evaluate_model(model, [{"x": x}])[0]["y"]
     result = run_program(to_program(import_onnx(model)), {"x": x})["y"]
     np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("imports", "opset"),
+    [
+        ([("com.example", 3), ("", 11)], 11),
+        ([("ai.onnx", 9)], 9),
+        ([("com.example", 3)], onnx.defs.onnx_opset_version()),
+    ],
+)
+def test_the_opset_is_that_of_the_operators_of_onnx(imports: list[tuple[str, int]], opset: int) -> None:
+    proto = onnx.ModelProto(opset_import=[helper.make_opsetid(*entry) for entry in imports])
+    assert opset_of(proto) == opset
