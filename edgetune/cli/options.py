@@ -64,7 +64,7 @@ class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
         name, _, dims = str(value).rpartition("=")
         parts = [part.strip() for part in dims.split(",")] if dims.strip() else []
         if not name or not all(part.isascii() and part.isdigit() and _is_size(part) for part in parts):
-            self.fail(f"must look like input=1,3,224,224 with whole sizes, not {value!r}", param, ctx)
+            self.fail(f"must look like input=1,3,224,224 with sizes from 0 to 2147483647, not {value!r}", param, ctx)
         return name, tuple(int(part.lstrip("0") or "0") for part in parts)
 
 

@@ -129,6 +129,8 @@ def _convert(
             module = onnx_frontend.from_onnx(proto, shape_dict=shapes, opset=model.opset, keep_params_in_input=False)
     except ExpressionMisfitError as error:
         raise UnsupportedOperator(f"{conversion.where} {error}") from error
+    except UnsupportedOperator as error:  # of a converter of our own, which says what to do
+        raise UnsupportedOperator(f"{conversion.where} cannot be imported: {error.message}") from error
     # TVM's importer passes on all exceptions of its converters: each of them means "cannot be imported".
     except Exception as error:
         raise UnsupportedOperator(

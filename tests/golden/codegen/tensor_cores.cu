@@ -3,7 +3,7 @@
 #include <mma.h>
 #endif
 /* Functions that the kernels of check use. */
-/* The larger one; a where one of both is NaN. */
+/* The larger one; a where either is NaN. */
 static __device__ __forceinline__ float check__max_f32(float a, float b) { return b > a ? b : a; }
 /* 16 x 16 sums in the registers of a warp. All lanes call what works on tiles, with equal arguments. */
 using check__tile_sums = nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float>;
