@@ -5,12 +5,12 @@ Nothing is measured and nothing is tested: such a package is compared with other
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from edgetune.config.settings import Settings
-from edgetune.pipeline.compile_input import Events, assembled, load
+from edgetune.pipeline.compile_input import CompileInput, Events, assembled, load
 from edgetune.pipeline.divisions import fastest_division
 from edgetune.pipeline.link import Choice
 from edgetune.pipeline.select import choose
@@ -19,16 +19,33 @@ from edgetune.schedule.algorithms.schedule_text import allowed_algorithms
 from edgetune.target.target import with_cpu
 
 
-def rebuild(settings: Settings, schedules: Mapping[str, Choice], out: Path, events: Events) -> None:
+def rebuild(settings: Settings, schedules: Mapping[str, Choice | None], out: Path, events: Events) -> None:
     """Write the package of `settings` to `out`; kernels whose workload is in `schedules` get that schedule.
 
-    The others get the best record of today. Raises what `api.build` raises, but for the errors of a self-test.
+    None stands for the default schedule. The other kernels get the best record of today. The program is divided into
+    the kernels of `schedules` where they all are there, else into today's fastest. Raises what `api.build` raises, but
+    for the errors of a self-test.
     """
     subject = load(settings, events)
     target, forms = with_cpu(settings.target), allowed_algorithms(settings.winograd)
     with RecordStore.open(settings.db, create=False, branch=settings.branch) as store:
-        subject = fastest_division(subject, settings, store)
-        best = choose(subject.program, target, store, events, settings.min_trust, forms, settings.threads)
-    kernels = subject.program.kernels
-    choices = [schedules.get(kernel.workload, choice) for kernel, choice in zip(kernels, best, strict=True)]
+        subject = _divided(subject, schedules) or fastest_division(subject, settings, store)
+
+        def chosen(records: RecordStore | None) -> Sequence[Choice]:
+            return choose(subject.program, target, records, events, settings.min_trust, forms, settings.threads)
+
+        best = chosen(store)
+    default = chosen(None) if None in schedules.values() else best
+    workloads = [kernel.workload for kernel in subject.program.kernels]
+    choices = [
+        schedules.get(workload, today) or fixed for workload, today, fixed in zip(workloads, best, default, strict=True)
+    ]
     assembled(subject, replace(settings, out=out), choices, out, events)
+
+
+def _divided(subject: CompileInput, schedules: Mapping[str, Choice | None]) -> CompileInput | None:
+    """`subject` with the division whose kernels all are in `schedules`; None where there is none."""
+    for program in (subject.program, *subject.program.divisions):
+        if all(kernel.workload in schedules for kernel in program.kernels):
+            return replace(subject, program=program)
+    return None

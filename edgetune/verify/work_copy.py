@@ -51,15 +51,15 @@ def work_copy(package: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 def make(copy: Path, goal: str, tools: PackageToolchain, timeout_s: float, variables: Sequence[str] = ()) -> None:
     """Build `goal` with the package's own Makefile.
 
-    Raises PackageInvalid where the Makefile, of an earlier version, has no rule for it, and the error of
+    Raises PackageInvalid where the Makefile, perhaps of another version, has no rule for it, and the error of
     `compile_failure`.
     """
     # -r: make's built-in rules would link any program with none of the package's files.
     done = run(["make", "-s", "-r", goal, f"CC={tools.cc}", *tools.make_words, *variables], copy, timeout_s)
     if f"No rule to make target '{goal}'." in done.stderr:
         raise PackageInvalid(
-            f"the package's Makefile has no rule for {goal}, because an earlier version of edgetune wrote it: build "
-            "the package again with `edgetune build`"
+            f"the package's Makefile has no rule for {goal}: another version of edgetune wrote it, or somebody changed "
+            "it; build the package again with `edgetune build`"
         )
     if done.status:
         raise compile_failure(tools.cc, goal, done.stderr or done.stdout, copy, tools.cflags)

@@ -7,10 +7,12 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from edgetune.config.settings import Settings
 from edgetune.farm.causes.board import change_of, past_of
 from edgetune.farm.causes.cause import Cause, cause_of
 from edgetune.farm.causes.factors import SlowerPackage
@@ -26,14 +28,16 @@ def ratio(value: float) -> JudgedRatio:
     return JudgedRatio("slower", value, value, value, 0.0)
 
 
-def write(folder: Path, *, flag: str = "-O3", trace: str = "t", code: str = "a", workload: str = "w") -> None:
+def write(
+    folder: Path, *, flag: str = "-O3", trace: str = "t", code: str = "a", workload: str = "w", name: str = "m"
+) -> None:
     """Write the parts of a package that the cause is told from: one kernel with its C, and a built program."""
     package = folder / "package"
     (package / "src").mkdir(parents=True)
     (package / "src" / "m_kernels.c").write_text(
         f"void m__k(float *x)\n{{\n    *x = {code} + {trace} + {workload};\n}}\n"
     )
-    (package / "Makefile").write_text(f"CFLAGS = {flag}\n")
+    (package / "Makefile").write_text(f"OBJECTS = {name}.o\nCFLAGS ?= {flag}\n")
     provenance = {"trace_sha256": trace, "workload": workload, "record": f"r{trace}", "candidates": 9 - len(trace)}
     kernel: dict[str, Any] = {"name": "k", "symbol": "m__k", "sources": [], "macs": 1, "calls": 1}
     compiler = {"cc": "gcc", "cflags": [flag], "ldflags": [], "package": None}
@@ -69,9 +73,14 @@ class Rebuilt(Rebuilding):
     def __init__(self, old: dict[str, str], new: dict[str, str]) -> None:
         self.old, self.new = old, new
         self.lost = False
+        self.without_records: list[str] = []
 
     def model_of(self, package: Path) -> Path | None:
         return None if self.lost else Path(json.loads((package / "MANIFEST.json").read_text())["model"]["sha256"])
+
+    def lost_records(self, package: Path) -> list[str]:
+        assert package.name == "package"
+        return self.without_records
 
     def build(self, model: Path, schedules_of: Path | None, out: Path) -> None:
         tonight = self.old if schedules_of else self.new
@@ -91,13 +100,19 @@ def cost(folder: Path) -> float:
     return 100.0 * math.prod(factor for word, factor in COSTS.items() if word in text)
 
 
-def told(tmp_path: Path, changes: dict[str, str], *, lost: bool = False) -> Cause:
+def told(
+    tmp_path: Path,
+    changes: dict[str, str],
+    *,
+    lost: bool = False,
+    without_records: Sequence[str] = (),
+    versions: tuple[dict[str, str], dict[str, str]] = ({"TVM": "1"}, {"TVM": "2"}),
+) -> Cause:
     """The cause of these changes."""
     write(tmp_path / "old")
     write(tmp_path / "new", **changes)
     rebuilding = Rebuilt({}, changes)
-    rebuilding.lost = lost
-    versions = ({"TVM": "1"}, {"TVM": "2"})
+    rebuilding.lost, rebuilding.without_records = lost, [*without_records]
     case = SlowerPackage(tmp_path / "old", tmp_path / "new", tmp_path / "causes", rebuilding, versions)
     whole = ratio(1.2)
     found = Comparison(whole, {0: whole}, 1, True, 100.0, 120.0, "", (100.0,), (120.0,))
@@ -136,6 +151,27 @@ def test_without_the_accepted_model_generator_and_search_count_to_the_model_and_
     assert "the accepted model is lost, so generator and search count to it" in cause.sentence
 
 
+def test_flags_go_into_a_makefile_that_knows_its_own_files(tmp_path: Path) -> None:
+    """Also where tonight's package has another name, or other files."""
+    cause = told(tmp_path, {"flag": "-O1", "name": "second"})
+    assert cause.factors == ("toolchain",)
+    makefile = (tmp_path / "causes" / "toolchain" / "package" / "Makefile").read_text()
+    assert makefile == "CFLAGS ?= -O1\nOBJECTS = m.o\n"
+
+
+def test_lost_records_are_no_change_of_the_generator_and_that_is_said(tmp_path: Path) -> None:
+    cause = told(tmp_path, {"trace": "worse"}, without_records=["k"], versions=({"TVM": "1"}, {"TVM": "1"}))
+    assert cause.factors == ("search",)
+    assert cause.sentence.startswith("search: +30.0 %, other schedules for k (")
+    assert "; the database has no record any more of the accepted package's k; slower layers" in cause.sentence
+
+
+def test_with_lost_records_another_generator_counts_to_the_search_and_that_is_said(tmp_path: Path) -> None:
+    cause = told(tmp_path, {"trace": "worse", "code": "generator"}, without_records=["k"])
+    assert cause.factors == ("search",)
+    assert "the accepted package's k, so the generator counts to the search" in cause.sentence
+
+
 def test_a_board_that_is_slower_than_in_its_own_past_is_told_with_the_fact_that_moved() -> None:
     first = {"package": "p", "new": 100.0, "unit": "ns", "board": {"kernel": "6.1", "governor": "performance"}}
     later = {"accepted": {"package": "p"}, "package": "", "old": 102.0, "new": 90.0, "unit": "ns"}
@@ -160,6 +196,20 @@ def test_accepted_schedules_are_found_whatever_version_wrote_their_provenance(tm
     (package / "MANIFEST.json").write_text(json.dumps(manifest))
     with RecordStore.open(tmp_path / "r.db") as store:
         store.add(measured)
-    assert {key: choice.trace for key, choice in schedules_in(package, tmp_path / "r.db").items()} == {
-        measured.workload: measured.trace
-    }
+    (choice,) = schedules_in(package, tmp_path / "r.db").values()
+    assert choice is not None
+    assert choice.trace == measured.trace
+
+
+@pytest.mark.parametrize(("trace_sha256", "lost"), [("0" * 64, ["k"]), (None, [])])
+def test_a_measured_schedule_without_record_is_lost_and_a_default_one_is_not(
+    tmp_path: Path, trace_sha256: str | None, lost: list[str]
+) -> None:
+    write(tmp_path / "old")
+    package = tmp_path / "old" / "package"
+    manifest = json.loads((package / "MANIFEST.json").read_text())
+    manifest["kernels"][0]["provenance"] |= {"trace_sha256": trace_sha256, "origin": "record"}
+    (package / "MANIFEST.json").write_text(json.dumps(manifest))
+    RecordStore.open(tmp_path / "r.db").close()
+    settings = cast("Settings", SimpleNamespace(db=tmp_path / "r.db"))
+    assert Rebuilding(settings, tmp_path, lambda _: None).lost_records(package) == lost

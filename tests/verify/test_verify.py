@@ -199,7 +199,9 @@ def test_a_makefile_of_an_earlier_version_is_one_sentence(package: Path) -> None
     reseal(package, "Makefile", "selftest bench driver)", "selftest bench)")
     assert verify(package).golden_cases == 3
     fresh = GoldenCases(sample.goldens(sample.program(), cases=1))
-    with pytest.raises(PackageInvalid, match=r"^the package's Makefile has no rule for build/tiny_driver,.* build the"):
+    with pytest.raises(
+        PackageInvalid, match=r"^the package's Makefile has no rule for build/tiny_driver: .* build the"
+    ):
         verify(package, fresh=fresh)
 
 

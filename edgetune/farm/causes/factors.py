@@ -8,6 +8,7 @@ last one is tonight's package. The difference of two neighbours' costs is what a
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -57,18 +58,25 @@ class Factor(Protocol):
         """What differs, in words."""
 
 
+_FLAGS = ("CROSS_COMPILE", "CFLAGS", "ARCH_CFLAGS", "KERNEL_CFLAGS", "LDFLAGS")
+"""Variables of a Makefile that hold compiler and flags; all others say which files it builds."""
+_FLAGS_LINE = re.compile(rf"^(?:{'|'.join(_FLAGS)})[ \t]*\??=.*\n", re.MULTILINE)
+
+
 class ToolchainFactor:
-    """Compiler, linker and their flags: the accepted C with tonight's Makefile."""
+    """Compiler, linker and their flags: the accepted C with tonight's flags."""
 
     name = "toolchain"
 
     def applied(self, case: SlowerPackage, before: Path) -> Path:
-        """Copy the package with tonight's Makefile, which holds tonight's flags."""
+        """Copy the package, and put tonight's flags into its Makefile, which knows the names of its files."""
         folder = case.folder / self.name
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(before / PACKAGE, folder / PACKAGE)
         makefile = folder / PACKAGE / "Makefile"
-        shutil.copy(case.new / PACKAGE / "Makefile", makefile)
+        own, tonights = (path.read_text(encoding="utf-8") for path in (makefile, case.new / PACKAGE / "Makefile"))
+        flags = "".join(_FLAGS_LINE.findall(tonights))
+        makefile.write_text(flags + _FLAGS_LINE.sub("", own), encoding="utf-8")
         manifest = json.loads((folder / PACKAGE / MANIFEST).read_text(encoding="utf-8"))
         manifest["files"]["Makefile"] = {"bytes": makefile.stat().st_size, "sha256": sha256_file(makefile)}
         text = json.dumps(manifest, indent=1, sort_keys=True)
@@ -98,9 +106,9 @@ class GeneratorFactor:
     name = "generator"
 
     def applied(self, case: SlowerPackage, before: Path) -> Path:
-        """Write the package anew; the one before stands where the accepted model is lost."""
+        """Write the package anew; the one before stands where the accepted model or one of its schedules is lost."""
         model = case.rebuilding.model_of(case.old / PACKAGE)
-        if model is None:
+        if model is None or case.rebuilding.lost_records(case.old / PACKAGE):
             return before
         folder = case.folder / self.name
         case.rebuilding.build(model, case.old / PACKAGE, folder / PACKAGE)
@@ -131,9 +139,12 @@ class SearchFactor:
         return folder
 
     def said(self, case: SlowerPackage, before: Path, after: Path) -> str:
-        """Which kernels have another schedule, and which of them had fewer candidates."""
-        del case
-        return f"other schedules for {shown(changed_schedules(before, after))}"
+        """Which kernels have another schedule, which of them had fewer candidates, and which records are lost."""
+        lost = case.rebuilding.lost_records(case.old / PACKAGE)
+        told = f"; the database has no record any more of the accepted package's {shown(lost)}" if lost else ""
+        if lost and case.versions[0] != case.versions[1]:
+            told += ", so the generator counts to the search"
+        return f"other schedules for {shown(changed_schedules(before, after))}{told}"
 
 
 class ModelFactor:

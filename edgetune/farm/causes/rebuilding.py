@@ -40,10 +40,15 @@ class Rebuilding:
         digest: str = read_manifest(self.settings.out)["model"]["sha256"]
         return digest
 
+    def lost_records(self, package: Path) -> list[str]:
+        """Kernels of `package` whose measured schedule is not in the database any more. Raises DatabaseError."""
+        found, kernels = schedules_in(package, self.settings.db), read_manifest(package)["kernels"]
+        return [kernel["name"] for kernel in kernels if kernel["provenance"]["workload"] not in found]
+
     def build(self, model: Path, schedules_of: Path | None, out: Path) -> None:
         """Write the package of `model` to `out` with the schedules of the package `schedules_of`, else today's best.
 
-        Kernels whose schedule is not in the database any more get today's best. Raises what `api.build` raises.
+        Kernels that `schedules_of` does not have get today's best. Raises what `api.build` raises.
         """
         from edgetune.pipeline.rebuild import rebuild
 
@@ -51,15 +56,18 @@ class Rebuilding:
         rebuild(replace(self.settings, model=model), found, out, self.events)
 
 
-def schedules_in(package: Path, db: DatabaseLocation) -> dict[str, Choice]:
-    """The measured schedules of a package by workload, as far as the database still has them."""
+def schedules_in(package: Path, db: DatabaseLocation) -> dict[str, Choice | None]:
+    """The schedules of a package by workload: None is the default one. Those that the database lost are left out."""
     from edgetune.pipeline.link import Choice
 
-    found = {}
+    found: dict[str, Choice | None] = {}
     with RecordStore.open(db, create=False) as store:
         for kernel in read_manifest(package)["kernels"]:
             provenance = _provenance(kernel["provenance"])
-            for trace in store.traces(provenance.workload) if provenance.trace_sha256 else ():
+            if not provenance.trace_sha256:
+                found[provenance.workload] = None
+                continue
+            for trace in store.traces(provenance.workload):
                 if hashlib.sha256(trace.encode()).hexdigest() == provenance.trace_sha256:
                     found[provenance.workload] = Choice(trace, provenance)
     return found
