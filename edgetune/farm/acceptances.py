@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from edgetune.farm.night_store import NightCell, NightStore
 from edgetune.farm.night_tables import accepted
+from edgetune.records.database import Database
 
 
 class Acceptance(BaseModel):
@@ -54,6 +55,14 @@ class Acceptances:
         package = row.verdict.package if row.verdict else ""
         own = self._by_cell.get(row.cell.name, ())
         return _last([one for one in own if package and (one.night, one.package) == (night, package)])
+
+
+def accepted_on(database: Database, farm: str, board: str) -> list[str]:
+    """Digests of all packages that were ever accepted on a board, oldest first. Raises DatabaseError."""
+    rows = select(accepted.c.cell, accepted.c.package).where(accepted.c.farm == farm).order_by(accepted.c.id)
+    with database.reading() as connection:
+        found = [package for cell, package in connection.execute(rows) if cell.rpartition("@")[2] == board]
+    return list(dict.fromkeys(found))
 
 
 def _last(found: Sequence[Acceptance]) -> Acceptance | None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 from edgetune.config.boards_file import ResolvedBoard, require_measurable
-from edgetune.config.settings import CommandLineFlags, Settings
 from edgetune.errors import BoardUnavailable, ConfigError, UnknownBoard
+from edgetune.farm.cell_settings import CellSettings
 from edgetune.farm.farm_file import Farm
 from edgetune.pipeline.backends import require_search
-from edgetune.pipeline.boards import accesses, elsewhere, list_addresses, load_board, resolve_settings
+from edgetune.pipeline.boards import accesses, elsewhere, list_addresses, load_board
 from edgetune.target.board_kind import BoardKind
 from edgetune.yaml_reader.nearest import nearest
 from edgetune.yaml_reader.source import Location
@@ -26,7 +25,8 @@ class Cell:
 
     `kind` is the board's target, or the first one of the farm that says the same under another name. The first cell of
     each model and kind `searches`; its twins build from its records. `settings` is a digest of what the model's entry
-    says beside its file and boards: with other settings, nothing that was accepted before is comparable.
+    says beside its file and boards: with other settings, nothing that was accepted before is comparable. `begun_with`
+    is what its night began with, None outside a night, and in nights of earlier versions.
     """
 
     model: str
@@ -34,6 +34,7 @@ class Cell:
     kind: str
     searches: bool
     settings: str
+    begun_with: CellSettings | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -120,22 +121,6 @@ def _measurable(farm: Farm, name: str, where: Location) -> ResolvedBoard:
 def _facts(target: BoardKind) -> str:
     """All that a target says, except how it is called."""
     return json.dumps(target.model_dump(mode="json", exclude={"name", "description"}), sort_keys=True)
-
-
-def settings_of(farm: Farm, cell: Cell, folder: Path) -> Settings:
-    """Return the settings by which a cell is tuned; its package is written to `package` in `folder`."""
-    model = farm.content.models[cell.model]
-    flags = CommandLineFlags(
-        model=farm.models[cell.model],
-        board=cell.board,
-        trials=farm.content.budget.trials,
-        db=farm.db,
-        out=folder / "package",
-        shapes={name: tuple(map(int, sizes)) for name, sizes in model.shapes.items()},
-        layout=model.layout,
-        threads=model.threads,
-    )
-    return resolve_settings(flags, {}, folder)
 
 
 def _digest(values: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import delete, inspect, select
 
-from edgetune.farm.night_tables import drained
+from edgetune.farm.night_tables import attempts, drained, night_cells, nights
 from edgetune.records.database import Database
 from edgetune.records.record import utc_now
 from edgetune.records.schema import insert_unless_known
@@ -35,6 +35,18 @@ def drains(database: Database) -> Mapping[str, Drain]:
             return {}
         rows = connection.execute(select(drained.c.name, drained.c.by, drained.c.utc)).all()
     return {name: Drain(name, by, utc) for name, by, utc in rows}
+
+
+def hosts_of(database: Database, farm: str) -> list[str]:
+    """Hosts that ran a cell of a farm, which can be drained. Raises DatabaseError."""
+    joined = (
+        select(attempts.c.host)
+        .join(night_cells, night_cells.c.id == attempts.c.night_cell_id)
+        .join(nights, nights.c.id == night_cells.c.night_id)
+        .where(nights.c.farm == farm)
+    )
+    with database.reading() as connection:
+        return sorted(set(connection.scalars(joined)))
 
 
 def drain(database: Database, name: str) -> None:

@@ -158,6 +158,10 @@ class Farm:
             name: self._place(model.file, _file_location(document, name)) for name, model in content.models.items()
         }
 
+    def place_of_model(self, model: str) -> str:
+        """File and line that name the file of a model."""
+        return f"{self.document.path}, line {self.document.line(_file_location(self.document, model))}"
+
     def _place(self, text: str, location: Location) -> Path:
         """The absolute path of `text`; raises ConfigError where it is below the home of a user who does not exist."""
         try:
@@ -175,7 +179,10 @@ def _file_location(document: YamlDocument, model: str) -> Location:
 
 
 def load_farm(path: Path) -> Farm:
-    """Read and check ``path``; raises ConfigError with file and line for every error, also for a missing model."""
+    """Read and check ``path``; raises ConfigError with file and line for every error.
+
+    Models are not looked at: one that is missing is that of a cell, and the others can be measured.
+    """
     if not path.is_file():
         raise ConfigError(f"there is no farm file {path}: write one as docs/nightly.md shows, or name another one")
     document = load_yaml(path)
@@ -184,7 +191,4 @@ def load_farm(path: Path) -> Farm:
         raise document.error(
             (), "neither 'boards' nor 'places' names a board: write one of them, as docs/nightly.md shows"
         )
-    for name, model in farm.models.items():
-        if not model.is_file():
-            raise document.error(_file_location(document, name), f"'models.{name}' names {model}, which is not a file")
     return farm

@@ -12,9 +12,10 @@ from sqlalchemy import Connection, RowMapping, Table, delete, insert, inspect, s
 
 from edgetune.config.database_location import DatabaseLocation
 from edgetune.errors import NightFault
+from edgetune.farm.cell_settings import CellSettings
 from edgetune.farm.cells import Cell
 from edgetune.farm.night_snapshots import begin_snapshot, need_snapshot, snapshot_name
-from edgetune.farm.night_tables import accepted, attempts, night_cells, night_metadata, nights, verdicts
+from edgetune.farm.night_tables import accepted, attempts, cell_settings, night_cells, night_metadata, nights, verdicts
 from edgetune.records.database import Database, open_database
 from edgetune.records.record import utc_now
 from edgetune.records.schema import insert_unless_known
@@ -160,6 +161,13 @@ class NightStore:
             rows = [_columns(number, position, cell) for position, cell in enumerate(chosen)]
             all_rows = insert(night_cells).returning(night_cells.c.id, sort_by_parameter_order=True)
             written = connection.scalars(all_rows, rows).all() if rows else []
+            begun_with = [
+                {"night_cell_id": row, "settings": cell.begun_with.model_dump_json()}
+                for row, cell in zip(written, chosen, strict=True)
+                if cell.begun_with
+            ]
+            if begun_with:
+                connection.execute(insert(cell_settings), begun_with)
             also(connection, list(zip(written, chosen, strict=True)))
             return night
 
@@ -194,7 +202,8 @@ class NightStore:
             rows = connection.execute(chosen).mappings().all()
             found = select(verdicts).where(verdicts.c.night_cell_id.in_([row["id"] for row in rows]))
             judged = {row["night_cell_id"]: row for row in connection.execute(found).mappings()}
-            return [_night_cell(row, judged.get(row["id"])) for row in rows]
+            begun_with = _begun_with(connection, [row["id"] for row in rows])
+            return [_night_cell(row, judged.get(row["id"]), begun_with.get(row["id"])) for row in rows]
 
     def standings(self, night: Night) -> dict[int, CellStanding]:
         """How far each cell of a night is, by its id."""
@@ -255,7 +264,7 @@ class NightStore:
                 changed["ends_utc"] = None
             connection.execute(update(nights).where(nights.c.id == night.id).values(changed))
             row = connection.execute(select(night_cells).where(night_cells.c.id == number)).mappings().one()
-            also(connection, [(number, _night_cell(row, None).cell)])
+            also(connection, [(number, _night_cell(row, None, None).cell)])
 
     def need_snapshot(self, night: Night) -> None:
         """Make sure that searches of a night have the records that they read. Raises NightFault."""
@@ -290,24 +299,6 @@ class NightStore:
                 return None
             values = {name: row[name] for name in ("package", "night", "by", "because", "utc")}
             return Accepted(**values, facts=json.loads(row["facts"]))
-
-    def accepted_on(self, farm: str, board: str) -> list[str]:
-        """Digests of all packages that were ever accepted on a board, oldest first."""
-        rows = select(accepted.c.cell, accepted.c.package).where(accepted.c.farm == farm).order_by(accepted.c.id)
-        with self._database.reading() as connection:
-            found = [package for cell, package in connection.execute(rows) if cell.rpartition("@")[2] == board]
-        return list(dict.fromkeys(found))
-
-    def hosts(self, farm: str) -> list[str]:
-        """Hosts that ran a cell of a farm."""
-        joined = (
-            select(attempts.c.host)
-            .join(night_cells, night_cells.c.id == attempts.c.night_cell_id)
-            .join(nights, nights.c.id == night_cells.c.night_id)
-            .where(nights.c.farm == farm)
-        )
-        with self._database.reading() as connection:
-            return sorted(set(connection.scalars(joined)))
 
     def spent(self, night: Night) -> dict[int, float]:
         """Minutes that the attempts of each cell took in a night, by the cell's number, where one has ended."""
@@ -362,8 +353,17 @@ def _night(connection: Connection, number: int) -> Night:
     return Night(**row)
 
 
-def _night_cell(row: RowMapping, judged: RowMapping | None) -> NightCell:
-    cell = Cell(row["model"], row["board"], row["kind"], bool(row["searches"]), row["settings"])
+def _begun_with(connection: Connection, numbers: Sequence[int]) -> dict[int, CellSettings]:
+    """What the nights of these cells began with, by their ids; nights of earlier versions did not note it."""
+    if not _has(connection, cell_settings):
+        return {}
+    columns = cell_settings.c
+    rows = select(columns.night_cell_id, columns.settings).where(columns.night_cell_id.in_(numbers))
+    return {number: CellSettings.model_validate_json(text) for number, text in connection.execute(rows)}
+
+
+def _night_cell(row: RowMapping, judged: RowMapping | None, begun_with: CellSettings | None) -> NightCell:
+    cell = Cell(row["model"], row["board"], row["kind"], bool(row["searches"]), row["settings"], begun_with)
     verdict = None
     if judged is not None:
         facts = json.loads(judged["facts"])

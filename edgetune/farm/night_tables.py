@@ -46,6 +46,16 @@ night_cells = Table(
     sqlite_autoincrement=True,
 )
 
+cell_settings = Table(
+    "night_cell_settings",
+    night_metadata,
+    Column("id", ROW_ID, primary_key=True),
+    Column("night_cell_id", BigInteger, nullable=False),
+    Column("settings", Text, nullable=False),
+    UniqueConstraint("night_cell_id", name="one_row_of_settings_per_cell"),
+    sqlite_autoincrement=True,
+)
+
 attempts = Table(
     "night_attempts",
     night_metadata,

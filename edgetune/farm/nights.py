@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from edgetune._version import __version__
 from edgetune.config.host import host_name
 from edgetune.errors import NightFault, UsageError
 from edgetune.farm import calendar, run_cell
+from edgetune.farm.cell_settings import CellSettings
 from edgetune.farm.cells import Cell, cells_of
+from edgetune.farm.drains import hosts_of
 from edgetune.farm.engine import Engine, OnVerdict
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.folder import claim_folder
@@ -143,7 +145,9 @@ def _begin(farm: Farm, store: NightStore, engine: Engine, date: str, ends: datet
         "owner": farm.content.owner or "",
         "limit": farm.content.limit,
     }
-    begun = engine.begin(facts, [planned.cell for planned in plan(farm, store, datetime.now(UTC))])
+    stated = {name: CellSettings.stated(farm, name) for name in farm.models}
+    cells = [planned.cell for planned in plan(farm, store, datetime.now(UTC))]
+    begun = engine.begin(facts, [replace(cell, begun_with=stated[cell.model]) for cell in cells])
     return begun or night_called(farm, store, str(facts["night"]))
 
 
@@ -179,16 +183,20 @@ def cell_called(rows: Sequence[NightCell], name: str) -> NightCell:
 def rerun(farm: Farm, engine: Engine, night: Night, row: NightCell) -> None:
     """Forget the verdict of a cell, so that it is measured again in its night.
 
-    Raises UsageError where the farm has not this cell any more, NightFault where the night cannot go on, and
-    ConfigError for a board; nothing is forgotten then.
+    Raises UsageError where the farm has not this cell any more, or another model or other settings for it: a night
+    keeps those that it began with. Raises NightFault where the night cannot go on, and ConfigError for a board. Nothing
+    is forgotten then.
     """
     cell = next((cell for cell in cells_of(farm) if cell.name == row.cell.name), None)
     if cell is None:
         raise UsageError(f"{farm.path} has no cell {row.cell.name} any more: add its model or board again")
-    if cell.settings != row.cell.settings:
+    began, now = row.cell.begun_with, CellSettings.stated(farm, cell.model)
+    changes = began.changes(now) if began else []
+    if changes or cell.settings != row.cell.settings:
+        what = f" ({'; '.join(changes)})" if changes else ""
         raise UsageError(
-            f"the settings of {row.cell.model} in {farm.path} are others than in night {night.night}: change them "
-            "back, or measure it in the next night"
+            f"the settings of {row.cell.model} in {farm.path} are others than in night {night.night}{what}: change "
+            "them back, or measure it in the next night"
         )
     engine.rerun(night, row)
 
@@ -203,4 +211,4 @@ def accept(farm: Farm, store: NightStore, night: Night, row: NightCell, because:
 def drainable(farm: Farm, store: NightStore) -> list[str]:
     """Names that can be drained: the boards of a farm, this host, and those that worked for it."""
     boards = [cell.board for cell in cells_of(farm)]
-    return list(dict.fromkeys([*boards, host_name(), *store.hosts(farm.name)]))
+    return list(dict.fromkeys([*boards, host_name(), *hosts_of(store.database, farm.name)]))

@@ -24,6 +24,7 @@ from edgetune import api
 from edgetune.boards.lock import TimingLock
 from edgetune.config.database_location import Branch
 from edgetune.config.host import host_name
+from edgetune.config.naming import package_name
 from edgetune.config.settings import Settings
 from edgetune.errors import (
     BoardBusy,
@@ -38,7 +39,8 @@ from edgetune.events import Event
 from edgetune.farm import archive, comparing
 from edgetune.farm.bench import Bench
 from edgetune.farm.causes.rebuilding import Rebuilding
-from edgetune.farm.cells import Cell, settings_of
+from edgetune.farm.cell_settings import CellSettings
+from edgetune.farm.cells import Cell
 from edgetune.farm.comparing import Versions
 from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.health.board_health import INFRASTRUCTURE, BoardHealth
@@ -86,7 +88,8 @@ def measure(
     store.need_snapshot(night)
     folder = folder_of(farm, night.night, cell) / _NEW
     folder.mkdir(parents=True, exist_ok=True)
-    settings = replace(settings_of(farm, cell, folder), branch=branch_of(night, cell))
+    old, lost = _accepted(farm, store, cell, folder.with_name(_OLD))
+    settings = replace(_settings(farm, cell, old, folder), branch=branch_of(night, cell))
     with _within(search_seconds(farm, store, night, row), lambda: _out_of_time(store, row)):
         _write_package(cell, settings)
     package = folder / archive.PACKAGE
@@ -95,7 +98,6 @@ def measure(
 
     def judged(bench: Bench) -> tuple[Verdict, bool]:
         bench.build(folder)
-        old, lost = _accepted(farm, store, cell, folder.with_name(_OLD))
         rebuilding = Rebuilding(settings, farm.archive, _print)
         canary = TonightsCanary.of(health, farm.archive, folder.with_name(_CANARY))
         versions = Versions(folder, exact, old, lost, rebuilding, _past(farm, store, night, cell), canary)
@@ -108,11 +110,21 @@ def measure(
     if verdict.verdict == "same" and not verdict.facts.get("worse"):
         return verdict, None  # what is worse may be accepted in the morning
     verdict = Verdict(verdict.verdict, verdict.reason, archive.keep(farm.archive, folder), verdict.facts)
-    archive.keep_model(farm.archive, farm.models[cell.model], exact["model"])  # `accept` may come by day
+    archive.keep_model(farm.archive, Path(str(settings.model)), exact["model"])  # `accept` may come by day
     if not accept:
         return verdict, None
     because = verdict.reason or f"it is {verdict.verdict}"
     return verdict, acceptance(farm, night.night, cell, verdict, because)
+
+
+def _settings(farm: Farm, cell: Cell, old: tuple[Path, Accepted] | None, folder: Path) -> Settings:
+    """What the night began with. A package is called as the accepted one, so that names make no difference."""
+    called = str(read_manifest(old[0] / archive.PACKAGE)["prefix"]) if old else ""
+    name = called if package_name(called) == called else ""  # an earlier version may have allowed it
+    if cell.begun_with is None and cell.model not in farm.models:
+        raise NightFault(f"{farm.path} has no model '{cell.model}' any more: add it again")
+    began = cell.begun_with or CellSettings.stated(farm, cell.model)
+    return began.to_settings(farm, cell.model, cell.board, name, folder)
 
 
 def branch_of(night: Night, cell: Cell) -> Branch:

@@ -55,7 +55,6 @@ def test_a_fault_names_its_line(tmp_path: Path, line: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("lines", "line", "said"),
     [
-        (["models: {a: b.onnx}", *LINES[2:]], 1, "not a file"),
         (["models: {a: ~no-such-user/a.onnx}", *LINES[2:]], 1, "'models.a' names the folder of a user who does not"),
         ([*LINES[:2], "boards: [qemu-aarch6]", LINES[3]], 3, "qemu-aarch64"),
         ([*LINES[:2], "boards: [rpi4]", LINES[3]], 3, "no board of target 'rpi4' has an address"),

@@ -16,6 +16,7 @@ import pytest
 from edgetune.boards.ssh import facts as ssh_facts
 from edgetune.errors import BoardFull, BoardLost, BoardUnavailable, CompileFailed, ToolchainMissing
 from edgetune.farm import archive, run_cell
+from edgetune.farm.acceptances import accepted_on
 from edgetune.farm.bench import Bench
 from edgetune.farm.causes.board import Past, change_of, moved
 from edgetune.farm.cells import Cell
@@ -358,7 +359,7 @@ def test_the_pinned_package_is_the_oldest_that_was_accepted_on_the_board_and_is_
     row = {"farm": "farm", "settings": "s", "night": "1", "by": "b", "because": "", "facts": {}}
     for cell, digest in (("m@other", "0" * 64), ("m@a", digests[0]), ("n@a", digests[1]), ("m@a", digests[0])):
         store.accept({**row, "cell": cell, "package": digest})
-    assert store.accepted_on("farm", "a") == digests
+    assert accepted_on(store.database, "farm", "a") == digests
     found = reference(tmp_path / "archive", ["0" * 64, *digests], tmp_path / "r")
     assert found is not None
     assert (found.digest, (tmp_path / "r" / "package" / "file").read_text()) == (digests[0], "0")

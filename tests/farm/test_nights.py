@@ -17,6 +17,7 @@ from edgetune._version import __version__
 from edgetune.config.host import host_name
 from edgetune.errors import NightFault, UsageError
 from edgetune.farm import nights
+from edgetune.farm.cell_settings import CellSettings
 from edgetune.farm.cells import Cell, cells_of
 from edgetune.farm.drains import drain, drains, undrain
 from edgetune.farm.engine import OnVerdict
@@ -152,6 +153,25 @@ def test_a_cell_that_cannot_be_measured_again_keeps_its_verdict(farm: Farm, stor
         nights.rerun(load_farm(farm.path), engine, night, rows[0])
     assert [row.verdict is None for row in store.cells(night)] == [True, False]
     nights.rerun(farm, engine, night, rows[0])
+
+
+def test_a_cell_whose_model_or_budget_was_edited_is_not_measured_again_in_its_night(
+    farm: Farm, store: NightStore, tmp_path: Path
+) -> None:
+    engine = JudgingEngine(farm, store)
+    night = nights.run(farm, store, engine, lambda _: None, lambda _: None, by_day=True)
+    (row,) = store.cells(night)
+    assert row.cell.begun_with == CellSettings.stated(farm, "m")
+    (tmp_path / "m2.onnx").write_bytes(b"another")
+    farm.path.write_text("models: {m: m2.onnx}\nboards: [qemu-aarch64]\nbudget: {trials: 3}\n")
+    words = (
+        r"others than in night .* \(the model is another one: .*m\.onnx became .*m2\.onnx; trials 1 became 3\): change"
+    )
+    with pytest.raises(UsageError, match=words):
+        nights.rerun(load_farm(farm.path), engine, night, row)
+    assert store.cells(night)[0].verdict is not None
+    nights.rerun(farm, engine, night, row)
+    assert store.cells(night)[0].verdict is None
 
 
 def test_a_night_of_another_version_is_not_measured_again_on_several_hosts(

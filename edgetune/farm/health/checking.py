@@ -25,6 +25,7 @@ from edgetune.errors import (
     ToolchainMissing,
 )
 from edgetune.events import Event
+from edgetune.farm.acceptances import accepted_on
 from edgetune.farm.bench import Bench
 from edgetune.farm.cells import Cell
 from edgetune.farm.farm_file import Farm
@@ -160,7 +161,7 @@ def _timed(farm: Farm, store: NightStore, night: Night, board: str, bench: Bench
     folder = Path.cwd() / "health"
     told: list[str] = []
     kept = [last[REFERENCE]] if REFERENCE in last else []
-    left = iter(dict.fromkeys([*kept, *store.accepted_on(farm.name, board)]))
+    left = iter(dict.fromkeys([*kept, *accepted_on(store.database, farm.name, board)]))
     programs = {CANARY: _canary(bench, farm, last.get(CANARY, ""), folder)}
     package = reference(farm.archive, left, folder / "reference")
     again = CANARY in last

@@ -1,0 +1,107 @@
+"""Settings of a cell: what its night tunes it with. A night keeps those that it began with, whatever is edited then."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict
+
+from edgetune.config.naming import package_name
+from edgetune.config.settings import CommandLineFlags, Settings
+from edgetune.errors import ModelError
+from edgetune.farm.farm_file import Farm
+from edgetune.pipeline.boards import resolve_settings
+from edgetune.target.preferences import Layout
+
+
+class CellSettings(BaseModel):
+    """Model, budget and options of a cell as its farm file said them.
+
+    `file` is the absolute path of the model on the host that began the night, and `sha256` the hash of that one file in
+    hex, "" where it could not be read. Files beside it, with external tensors, are not part of the hash.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    file: str
+    sha256: str
+    trials: int
+    threads: int = 1
+    layout: Layout | None = None
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    @classmethod
+    def stated(cls, farm: Farm, model: str) -> Self:
+        """What the farm file says now of one of its models."""
+        entry, file = farm.content.models[model], farm.models[model]
+        return cls(
+            file=str(file),
+            sha256=_sha256(file),
+            trials=farm.content.budget.trials,
+            threads=entry.threads,
+            layout=entry.layout,
+            shapes={name: tuple(map(int, sizes)) for name, sizes in entry.shapes.items()},
+        )
+
+    def changes(self, now: CellSettings) -> list[str]:
+        """What differs in `now`, in words; another path of an equal file is no difference."""
+        said = []
+        if self.sha256 != now.sha256:
+            renamed = f": {self.file} became {now.file}" if self.file != now.file else f" in {now.file}"
+            said.append(f"the model is another one{renamed}")
+        for key in ("trials", "threads", "layout", "shapes"):
+            was, is_now = getattr(self, key), getattr(now, key)
+            if was != is_now:
+                said.append(f"{key} {was} became {is_now}")
+        return said
+
+    def to_settings(self, farm: Farm, model: str, board: str, name: str, folder: Path) -> Settings:
+        """The settings of one run of a cell, whose package is called `name` (default: as the model in the farm file).
+
+        It is written to `package` in `folder`. The model is read where it lay when the night began, or where the farm
+        file has it now, as on another host. Raises ModelError where neither place has it, and what `resolve_settings`
+        raises.
+        """
+        flags = CommandLineFlags(
+            model=self._found(farm, model),
+            board=board,
+            trials=self.trials,
+            db=farm.db,
+            out=folder / "package",
+            shapes=self.shapes,
+            layout=self.layout,
+            threads=self.threads,
+        )
+        return replace(resolve_settings(flags, {}, folder), name=name or package_name(model))
+
+    def _found(self, farm: Farm, model: str) -> Path:
+        """The model's file with the content that it had when the night began; any content if it was missing then."""
+        places = list(dict.fromkeys([Path(self.file), farm.models.get(model, Path(self.file))]))
+        there = {place: digest for place in places if (digest := _sha256(place))}
+        for place, digest in there.items():
+            if self.sha256 in ("", digest):
+                return place
+        if there:
+            raise ModelError(
+                f"{next(reversed(there))} is another model than when the night began: the next night measures it"
+            )
+        if model not in farm.models:
+            raise ModelError(
+                f"{self.file} is not a file any more, and {farm.path} has no model '{model}': add it again"
+            )
+        raise ModelError(
+            f"{farm.place_of_model(model)}: 'models.{model}' names {farm.models[model]}, which is not a file that can "
+            "be read: put the model there, or correct the path"
+        )
+
+
+def _sha256(file: Path) -> str:
+    """The hash of a file in hex, "" where it cannot be read."""
+    try:
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError:
+        return ""
