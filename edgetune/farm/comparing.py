@@ -22,13 +22,12 @@ from edgetune.farm.gate import Comparison, Which
 from edgetune.farm.health.pinned import start_canary
 from edgetune.farm.health.tonights_canary import TonightsCanary
 from edgetune.farm.night_store import Accepted, Verdict
+from edgetune.farm.worse import worse
 from edgetune.package.manifest import read_manifest, sha256_file
 from edgetune.verify import starts
 from edgetune.verify.starts import Start
 from edgetune.verify.verify import VerifyReport
 
-FLASH_LIMIT = 0.01
-ERROR_LIMIT, ROUNDING = 2.0, 1e-6
 EMULATED = "times under emulation say nothing about a real core, so they are not compared"
 
 
@@ -161,24 +160,6 @@ def _started(bench: Bench, canary: Path) -> Start:
         return Start(start_canary(bench, canary), ())
     except (PackageInvalid, SelfTestFailed) as error:
         raise SelfTestFailed(f"the canary did not run ({error.message})") from error
-
-
-def worse(old: Any, new: dict[str, Any]) -> list[str]:
-    """What is exact and worse than in the accepted package, in words.
-
-    A larger arena, flash larger by over 1 %, or results more than twice as far from the reference: another order of the
-    same sums moves the error by less, and below `ROUNDING` it is the rounding of single numbers.
-    """
-    found = []
-    for key, name, limit in (("arena_bytes", "arena", 0.0), ("flash_bytes", "flash", FLASH_LIMIT)):
-        before, after = old.get(key), new.get(key)
-        if before is not None and after is not None and after > before * (1 + limit):
-            found.append(f"{name} {after} bytes instead of {before}")
-    before, after = old.get("max_error"), new.get("max_error")
-    if before is not None and (after is None or after > max(ERROR_LIMIT * before, ROUNDING)):
-        said = "not finite" if after is None else f"{after:.2g}"
-        found.append(f"largest error of the results {said} instead of {before:.2g}")
-    return found
 
 
 def _same_program(old: Path, new: Path) -> bool:

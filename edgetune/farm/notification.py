@@ -1,6 +1,7 @@
 """Notification: the command of `notify` in a farm file, run once after a night that changed something.
 
-What was told of a cell is a row of the database: what stays slower is told again only after it was gone or accepted.
+What was told of a cell is a row of the database: what stays slower is told again only after it was gone or accepted,
+where it has grown by more than the limit, and where it has another cause.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import inspect, select, update
 
 from edgetune.farm.farm_file import Farm
+from edgetune.farm.gate import COUNT_LIMIT, LAYER_LIMIT
 from edgetune.farm.night_store import Night, NightCell, NightStore, Verdict
 from edgetune.farm.night_tables import notifications
+from edgetune.farm.worse import FACTS
 from edgetune.records.database import Database
 from edgetune.records.record import utc_now
 from edgetune.records.schema import insert_unless_known
@@ -33,10 +37,45 @@ _NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True)
+class Change:
+    """A change of a cell: its causes (factors, or the class of an error), and how large each part of it is.
+
+    A part is the whole, a layer or a fact that is exact. `amounts` are ratios to the accepted package, bytes or errors,
+    and `limits` the shares by which they grow unseen.
+    """
+
+    amounts: Mapping[str, float] = field(default_factory=dict)
+    causes: frozenset[str] = frozenset()
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+    def is_news(self, told: Change) -> bool:
+        """Whether it has grown since it was told, or has another cause. What was told without amounts does not grow."""
+        grown = (
+            amount > told.amounts.get(part, 1.0) * (1 + self.limits[part]) for part, amount in self.amounts.items()
+        )
+        return (bool(told.amounts) and any(grown)) or (bool(told.causes) and not self.causes <= told.causes)
+
+    def after(self, told: Change | None) -> Change:
+        """What is known to whoever was told of both."""
+        if told is None:
+            return self
+        amounts = {part: max(amount, told.amounts.get(part, amount)) for part, amount in self.amounts.items()}
+        return Change({**told.amounts, **amounts}, self.causes | told.causes, self.limits)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"amounts": dict(self.amounts), "causes": sorted(self.causes)}
+
+
+Changes = Mapping[str, Change]
+"""Changes of a cell, each by a word and the accepted package that it was found against."""
+
+
+@dataclass(frozen=True)
 class Notification:
     """The notification of one night: what it tells by cell, and why it was not delivered ("" where it was)."""
 
-    told: Mapping[str, frozenset[str]]
+    told: Mapping[str, Changes]
     fault: str
 
 
@@ -48,29 +87,40 @@ def notifications_of(database: Database) -> Mapping[int, Notification]:
         columns = notifications.c
         rows = connection.execute(select(columns.night_id, columns.told, columns.fault)).all()
     return {
-        night: Notification({cell: frozenset(changes) for cell, changes in json.loads(told).items()}, fault)
+        night: Notification({cell: _told(changes) for cell, changes in json.loads(told).items()}, fault)
         for night, told, fault in rows
     }
 
 
-def changes_of(store: NightStore, night: Night) -> dict[str, frozenset[str]]:
+def _told(changes: Mapping[str, Any] | Sequence[str]) -> Changes:
+    """Changes of a row; earlier versions wrote their words alone."""
+    if not isinstance(changes, Mapping):
+        return {word: Change() for word in changes}
+    return {word: Change(one["amounts"], frozenset(one["causes"])) for word, one in changes.items()}
+
+
+def changes_of(store: NightStore, night: Night) -> dict[str, Changes]:
     """What a night changed by cell, without what was told before and has stood since. Raises DatabaseError."""
     sent = notifications_of(store.database)
-    told: dict[str, frozenset[str]] = {}
+    told: dict[str, dict[str, Change]] = {}
     for other in store.nights(night.farm):
         if other.id >= night.id:
             break
         notification = sent.get(other.id)
         for row in store.cells(other):
             name = row.cell.name
-            heard = told.get(name, frozenset())
+            heard = told.get(name, {})
             if notification is not None and not notification.fault:
-                heard |= notification.told.get(name, frozenset())
-            told[name] = _standing(heard, row.verdict)  # a rerun may have taken back what was told
-    found = {}
+                heard |= {word: one.after(heard.get(word)) for word, one in notification.told.get(name, {}).items()}
+            told[name] = _standing(heard, row.verdict, other.limit)  # a rerun may have taken back what was told
+    found: dict[str, Changes] = {}
     for row in store.cells(night):
-        stood = _standing(told.get(row.cell.name, frozenset()), row.verdict)
-        if row.verdict is not None and (new := _changes(row.verdict) - stood):
+        if row.verdict is None:
+            continue
+        stood = _standing(told.get(row.cell.name, {}), row.verdict, night.limit)
+        changes = _changes(row.verdict, night.limit)
+        new = {word: one for word, one in changes.items() if word not in stood or one.is_news(stood[word])}
+        if new:
             found[row.cell.name] = new
     return found
 
@@ -87,7 +137,10 @@ def notify(farm: Farm, store: NightStore, night: Night, headline: str) -> str:
         return ""
     row = {
         "night_id": night.id,
-        "told": json.dumps({cell: sorted(words) for cell, words in changes.items()}, sort_keys=True),
+        "told": json.dumps(
+            {cell: {word: one.to_json() for word, one in found.items()} for cell, found in changes.items()},
+            sort_keys=True,
+        ),
         "fault": _BEGUN,
         "utc": utc_now(),
     }
@@ -143,31 +196,48 @@ def call(farm: Farm, text: str, night_json: str) -> str:
         return f"{command[0]} {ended}" + (f": {said[-1]}" if said else "")
 
 
-def _changes(verdict: Verdict) -> frozenset[str]:
+def _changes(verdict: Verdict, limit: float) -> dict[str, Change]:
     """What a verdict tells, each with the accepted package that it was found against."""
+    facts = verdict.facts
     if verdict.verdict == _NOT_MEASURED:
-        return frozenset({_NOT_MEASURED})
-    against = f"than {verdict.facts.get('accepted', {}).get('package', '')}"
-    found = [f"{str(one).partition(' ')[0]} worse {against}" for one in verdict.facts.get("worse", ())]
-    if verdict.verdict in ("slower", "faster"):
-        found.append(f"{verdict.verdict} {against}")
-    return frozenset(found)
-
-
-def _standing(told: frozenset[str], verdict: Verdict | None) -> frozenset[str]:
-    """What was told and is not gone after a verdict: a night that cannot tell takes nothing back."""
-    if verdict is None:
-        return told
-    if verdict.verdict == _NOT_MEASURED:
-        return told
-    if verdict.verdict == "cannot tell":
-        return frozenset(one for one in told if one != _NOT_MEASURED and " worse " not in one) | (
-            told & _changes(verdict)
+        return {_NOT_MEASURED: Change(causes=frozenset(filter(None, [facts.get("error")])))}
+    against = f"than {facts.get('accepted', {}).get('package', '')}"
+    found = {}
+    for words in facts.get("worse", ()):
+        values = {fact: fact.value(facts.get("exact", {})) for fact in FACTS if str(words).startswith(fact.name)}
+        known = {fact: value for fact, value in values.items() if value is not None}
+        found[f"{str(words).partition(' ')[0]} worse {against}"] = Change(
+            {fact.key: value for fact, value in known.items()}, limits={fact.key: fact.limit for fact in known}
         )
-    return told & _changes(verdict)
+    if verdict.verdict == "faster":
+        found[f"faster {against}"] = Change()
+    if verdict.verdict == "slower":
+        parts = {
+            "": facts,
+            **{layer["name"]: layer for layer in facts.get("layers", ()) if layer.get("word") == "slower"},
+        }
+        amounts = {part: float(one["ratio"]) for part, one in parts.items() if one.get("ratio") is not None}
+        counted = facts.get("unit") == "instructions"
+        limits = {part: COUNT_LIMIT if counted else LAYER_LIMIT if part else limit for part in amounts}
+        found[f"slower {against}"] = Change(amounts, frozenset(facts.get("factors", ())), limits)
+    return found
 
 
-def _lines(rows: Iterable[NightCell], changes: Mapping[str, frozenset[str]]) -> list[str]:
+def _standing(told: Changes, verdict: Verdict | None, limit: float) -> dict[str, Change]:
+    """What was told and is not gone after a verdict: a night that cannot tell takes nothing back."""
+    if verdict is None or verdict.verdict == _NOT_MEASURED:
+        return dict(told)
+    changes = _changes(verdict, limit)
+
+    def stands(word: str) -> bool:
+        if verdict.verdict == "cannot tell" and word != _NOT_MEASURED and " worse " not in word:
+            return True
+        return word in changes
+
+    return {word: one for word, one in told.items() if stands(word)}
+
+
+def _lines(rows: Iterable[NightCell], changes: Mapping[str, Changes]) -> list[str]:
     """One line for people per cell that changed."""
     lines = []
     for row in rows:

@@ -16,10 +16,11 @@ import pytest
 from edgetune.errors import EdgetuneError, PackageInvalid, SelfTestFailed
 from edgetune.farm import archive, comparing, gate
 from edgetune.farm.bench import Bench
-from edgetune.farm.comparing import Versions, exact_facts, verdict_of, worse
+from edgetune.farm.comparing import Versions, exact_facts, verdict_of
 from edgetune.farm.health.tonights_canary import TonightsCanary
 from edgetune.farm.night_store import Accepted
 from edgetune.farm.report import is_alarm
+from edgetune.farm.worse import worse
 from edgetune.verify.starts import Start
 from edgetune.verify.verify import OutputReport, VerifyReport
 

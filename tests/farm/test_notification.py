@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from sqlalchemy import update
 
 from edgetune.cli.nightly import command
 from edgetune.farm import notification
 from edgetune.farm.cells import Cell
 from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.night_store import Night, NightStore, Verdict
+from edgetune.farm.night_tables import notifications
 from edgetune.farm.notification import changes_of, notify
 from edgetune.farm.page.document import html
 from edgetune.farm.report import report
@@ -88,6 +90,62 @@ def test_each_change_is_told_once_until_it_is_gone_or_accepted(store: NightStore
         if told:
             assert heard.read_text().count("Headline.") == 1
         heard.unlink(missing_ok=True)
+
+
+def slower(ratio: float, *factors: str, unit: str = "ns", layer: float | None = None) -> Verdict:
+    layers = [] if layer is None else [{"name": "k", "word": "slower", "ratio": layer}]
+    return judged("slower", ratio=ratio, factors=list(factors), unit=unit, layers=layers)
+
+
+def larger(arena: int) -> Verdict:
+    return judged("same", worse=[f"arena {arena} bytes instead of 4"], exact={"arena_bytes": arena})
+
+
+STORIES = {
+    "it grew by less than the limit": [(slower(1.03), True), (slower(1.045), False), (slower(1.049), False)],
+    "it grew by more": [(slower(1.03), True), (slower(1.06), True), (slower(1.06), False)],
+    "a count grew": [
+        (slower(1.0043, "generator", unit="instructions"), True),
+        (slower(1.0575, "generator", unit="instructions"), True),
+        (slower(1.0575, "generator", unit="instructions"), False),
+    ],
+    "another cause": [
+        (slower(1.03, "search"), True),
+        (slower(1.03, "toolchain"), True),
+        (slower(1.03, "search"), False),
+    ],
+    "a cause is lost": [(slower(1.03, "search"), True), (slower(1.03), False), (slower(1.03, "search"), False)],
+    "a cause is found": [(slower(1.03), True), (slower(1.03, "search"), False)],
+    "a layer became slower": [(slower(1.03), True), (slower(1.03, layer=1.08), True), (slower(1.03, layer=1.1), False)],
+    "a layer grew": [(slower(1.03, layer=1.08), True), (slower(1.03, layer=1.2), True)],
+    "it shrank and came back": [(slower(1.1), True), (slower(1.03), False), (slower(1.1), False)],
+    "the arena grew further": [(larger(9), True), (larger(9), False), (larger(12), True)],
+    "another error": [
+        (Verdict("not measured", "busy", facts={"error": "BoardBusy"}), True),
+        (Verdict("not measured", "busy still", facts={"error": "BoardBusy"}), False),
+        (Verdict("not measured", "no model", facts={"error": "ModelError"}), True),
+    ],
+}
+
+
+@pytest.mark.parametrize("story", sorted(STORIES))
+def test_what_has_grown_or_has_another_cause_is_told_again(tmp_path: Path, story: str) -> None:
+    farm, told = farm_with(tmp_path, "pass"), []
+    with NightStore.open(farm.db, create=True) as store:
+        for number, (verdict, _) in enumerate(STORIES[story], 1):
+            night = a_night(store, number, verdict)
+            told.append(bool(changes_of(store, night)))
+            assert notify(farm, store, night, "") == ""
+    assert told == [expected for _, expected in STORIES[story]]
+
+
+def test_what_an_earlier_version_told_is_known(store: NightStore, tmp_path: Path) -> None:
+    """It wrote words without amounts, so that nobody knows whether they have grown."""
+    farm = farm_with(tmp_path, "pass")
+    assert notify(farm, store, a_night(store, 1, slower(1.03, "search")), "") == ""
+    with store.database.writing() as connection:
+        connection.execute(update(notifications).values(told=json.dumps({CELL.name: ["slower than p"]})))
+    assert not changes_of(store, a_night(store, 2, slower(1.3, "toolchain")))
 
 
 @pytest.mark.parametrize(
