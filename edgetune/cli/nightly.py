@@ -107,6 +107,7 @@ def run(output: Output, /, path: Path, *, now: bool, if_window: bool) -> None:
     from edgetune.errors import Interrupted, NightChanged, NightFault, UsageError
     from edgetune.farm import nights
     from edgetune.farm.cells import cells_of
+    from edgetune.farm.folder import claim_folder
     from edgetune.farm.noise import too_noisy
     from edgetune.farm.notification import notify
     from edgetune.farm.page import page_folder, write_page
@@ -117,6 +118,8 @@ def run(output: Output, /, path: Path, *, now: bool, if_window: bool) -> None:
         raise UsageError("--now runs a night without a window, and --if-window none without one: give one of them")
     check_stack()
     with _opened(path, create=True) as (farm, store):
+        if news := claim_folder(farm):
+            output.note(news)
         shown: set[int] = set()
         told: set[int] = set()
         for said in too_noisy(farm, store, [cell.board for cell in cells_of(farm)]):

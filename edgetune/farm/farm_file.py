@@ -15,13 +15,13 @@ from edgetune.config.boards_file import Tag
 from edgetune.config.database_location import database_location
 from edgetune.config.project import Database, Dimension, Text
 from edgetune.errors import ConfigError
+from edgetune.farm.folder import NAME, owner_of
 from edgetune.target.preferences import Layout
 from edgetune.yaml_reader.checked import Checked, check_document
 from edgetune.yaml_reader.quantities import MOST_THREADS
 from edgetune.yaml_reader.source import Location, YamlDocument, load_yaml
 
 DEFAULT_LIMIT = 0.02
-_CELL_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 _WINDOW = re.compile(r"([01]\d|2[0-3]):([0-5]\d)\s*-\s*([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s*%", re.ASCII)
 _LEAST_LIMIT, _MOST_LIMIT = 0.001, 0.5
@@ -69,7 +69,7 @@ TimesOfDay = Annotated[
     Window, BeforeValidator(_window), WithJsonSchema({"type": "string", "pattern": r"^\d\d:\d\d\s*-\s*\d\d:\d\d$"})
 ]
 Zone = Annotated[str, BeforeValidator(_zone), WithJsonSchema({"type": "string", "minLength": 1})]
-CellPart = Annotated[StrictStr, Field(pattern=f"^{_CELL_NAME}$")]
+CellPart = Annotated[StrictStr, Field(pattern=f"^{NAME}$")]
 
 
 class FarmModel(Checked):
@@ -121,7 +121,9 @@ class FarmFile(Checked):
         default=None, description="When nights run, such as 22:00-06:00; without it, only `--now` starts one."
     )
     timezone: Zone | None = Field(default=None, description="Time zone of 'window' (default: this machine's).")
-    name: CellPart | None = Field(default=None, description="Name of the farm (default: the name of this file).")
+    name: CellPart | None = Field(
+        default=None, description="Name of the farm (default: that of its folder's first farm file, or of this file)."
+    )
     db: Database | None = Field(
         default=None,
         description="Records database: a file, relative to this one, or postgresql://USER@HOST/NAME "
@@ -143,15 +145,20 @@ class FarmFile(Checked):
 
 
 class Farm:
-    """A farm file that was read: its content, and the places that it names as absolute paths."""
+    """A farm file that was read: its content, and the places that it names as absolute paths.
+
+    `name` is that of its nights in the database: what the file says, else what its folder was called by first.
+    """
 
     def __init__(self, content: FarmFile, document: YamlDocument) -> None:
         self.content = content
         self.document = document
         self.path = document.path.resolve()
         base = self.path.parent
-        self.name = content.name or self.path.stem
         self.folder = self._place(content.folder, ("folder",))
+        owner = owner_of(self.folder)
+        going_on = owner if owner and not owner.is_other(self.path) else None
+        self.name = content.name or (going_on.farm if going_on else self.path.stem)
         self.archive = self._place(content.archive, ("archive",)) if content.archive else self.folder / "archive"
         self.db = database_location(content.db, base) if content.db else self.folder / "records.db"
         self.models: Mapping[str, Path] = {

@@ -1,50 +1,84 @@
-"""The folder of a farm belongs to one farm file: two would overwrite each other's pages, logs and packages."""
+"""The folder of a farm belongs to one farm, whose name it keeps: two would overwrite each other's pages and packages.
+
+The name is what the database knows the farm's nights by. It stays when the farm file is renamed.
+"""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+import re
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgetune.config.atomic_update import alone, write_whole
 from edgetune.errors import DiskFull, NightFault
-from edgetune.farm.farm_file import Farm
+
+if TYPE_CHECKING:
+    from edgetune.farm.farm_file import Farm
 
 OWNER = "farm.json"
 """The file that says whose folder it is: the farm's name, and the path of its file, relative to the folder."""
 
+NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+"""Names of farms, models and cells, as a regular expression."""
 
-def claim_folder(farm: Farm) -> None:
-    """Note that a folder is that of a farm file, durably.
+
+@dataclass(frozen=True)
+class FolderOwner:
+    """The farm to which a folder belongs, and its file (absolute), which may have been renamed or deleted since."""
+
+    farm: str
+    file: Path
+
+    def is_other(self, path: Path) -> bool:
+        """Whether the folder is that of another farm file than `path` (absolute), one that still exists."""
+        return self.file != path and self.file.is_file()
+
+
+def owner_of(folder: Path) -> FolderOwner | None:
+    """Whose folder it is; None where nobody has claimed it yet. Raises NightFault where that cannot be read."""
+    try:
+        found = json.loads((folder / OWNER).read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    except OSError as error:
+        raise NightFault(f"{folder / OWNER} cannot be read ({error.strerror}): make it readable for you") from error
+    farm, file = (found.get(key) for key in ("farm", "file")) if isinstance(found, dict) else (None, None)
+    if not isinstance(farm, str) or not isinstance(file, str) or not re.fullmatch(NAME, farm):
+        return None  # it is not one of edgetune's
+    return FolderOwner(farm, (folder.resolve() / file).resolve())
+
+
+def claim_folder(farm: Farm) -> str:
+    """Note that a folder is that of a farm file, durably; return what that changes, "" where it was so before.
 
     The path is a relative one, so that both can be moved or copied together. Raises NightFault where the folder is that
-    of another file that still exists, or cannot be written, and DiskFull.
+    of another file that still exists or of another name, or cannot be written, and DiskFull.
     """
     place = farm.folder / OWNER
-    own = {"farm": farm.name, "file": os.path.relpath(farm.path, farm.folder.resolve())}
+    own = FolderOwner(farm.name, farm.path)
     try:
         farm.folder.mkdir(parents=True, exist_ok=True)
         with alone(farm.folder):
-            if (noted := _noted(place)) == own:
-                return
-            other = (farm.folder.resolve() / noted.get("file", "")).resolve()
-            if other != farm.path and other.is_file():
+            if (known := owner_of(farm.folder)) == own:
+                return ""
+            if known and known.is_other(farm.path):
                 raise NightFault(
-                    f"{farm.folder} is the folder of farm '{noted.get('farm')}' ({other}): give another 'folder' in "
+                    f"{farm.folder} is the folder of farm '{known.farm}' ({known.file}): give another 'folder' in "
                     f"{farm.path}, because the two would overwrite each other's pages, logs and packages"
                 )
-            write_whole(json.dumps(own, indent=1) + "\n", place)
+            if known and known.farm != farm.name:
+                raise NightFault(
+                    f"{farm.folder} is the folder of farm '{known.farm}', and {farm.path} is called '{farm.name}': "
+                    f"write `name: {known.farm}` to go on with its nights, or give another 'folder'"
+                )
+            file = os.path.relpath(farm.path, farm.folder.resolve())
+            write_whole(json.dumps({"farm": farm.name, "file": file}, indent=1) + "\n", place)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(f"no space is left in {farm.folder}: free some and run again") from error
         raise NightFault(f"{farm.folder} cannot be written ({error.strerror}): make it writable") from error
-
-
-def _noted(place: Path) -> dict[str, str]:
-    """What the file says; nothing where there is none yet, or it is not one of edgetune's."""
-    try:
-        found = json.loads(place.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return {key: str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+    return f"{farm.path} goes on with the nights of farm '{farm.name}', which {known.file} had before" if known else ""

@@ -18,7 +18,7 @@ from edgetune.farm.engine import Engine, OnVerdict
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.folder import claim_folder
 from edgetune.farm.night_store import NEVER, Night, NightCell, NightStore
-from edgetune.farm.open_nights import close, end_with, finish, open_nights, window_over
+from edgetune.farm.open_nights import close, end_with, finish, open_nights, others_alone, window_over
 from edgetune.farm.progress import other_version
 from edgetune.yaml_reader.nearest import nearest
 
@@ -134,7 +134,15 @@ def _run_by_day(
 
 
 def _begin(farm: Farm, store: NightStore, engine: Engine, date: str, ends: datetime | None) -> Night:
-    """Begin a night; where another host was faster, join that one."""
+    """Begin a night; where another host was faster, join that one.
+
+    Raises NightFault where the database in the farm's own folder has nights of other farms alone.
+    """
+    if others := others_alone(farm, store):
+        raise NightFault(
+            f"{farm.db} has no night of farm '{farm.name}', but those of {', '.join(others)}: write "
+            f"`name: {others[0]}` in {farm.path} to go on with them, or give another 'folder'"
+        )
     same = [night for night in store.nights(farm.name) if night.night.partition(".")[0] == date]
     facts: dict[str, object] = {
         "farm": farm.name,

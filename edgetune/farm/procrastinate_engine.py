@@ -72,7 +72,8 @@ class ProcrastinateEngine:
 
     def serve(self) -> None:
         """Run cells of each night that is open, see `Engine`; say why none is run."""
-        claim_folder(self._farm)
+        if news := claim_folder(self._farm):
+            self._say(news)
         said = ""
         while True:
             alive()

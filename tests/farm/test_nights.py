@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import threading
@@ -220,9 +219,41 @@ def test_another_farm_file_does_not_write_into_the_folder_of_this_one(
     for path in (farm.path, tmp_path / "m.onnx"):
         shutil.copy(path, moved)
     claim_folder(load_farm(moved / "farm.yaml"))  # a copy of both is a farm of its own
-    farm.path.unlink()
-    claim_folder(other)  # a farm file that was renamed keeps its folder
-    assert json.loads((farm.folder / "farm.json").read_text()) == {"farm": "other", "file": "../other.yaml"}
+
+
+def test_a_farm_file_that_was_renamed_goes_on_with_its_nights_and_says_so(
+    farm: Farm, store: NightStore, tmp_path: Path
+) -> None:
+    first = nights.run(farm, store, JudgingEngine(farm, store), lambda _: None, lambda _: None, by_day=True)
+    renamed = farm.path.rename(tmp_path / "other.yaml")
+    assert [night.id for night in store.nights(load_farm(renamed).name)] == [first.id], "also to reading commands"
+    other = load_farm(renamed)
+    assert claim_folder(other) == f"{renamed} goes on with the nights of farm 'farm', which {farm.path} had before"
+    assert claim_folder(load_farm(renamed)) == ""
+    second = nights.run(other, store, JudgingEngine(other, store), lambda _: None, lambda _: None, by_day=True)
+    assert [night.id for night in store.nights("farm")] == [first.id, second.id]
+    renamed.write_text(renamed.read_text() + "name: mine\n")
+    with pytest.raises(
+        NightFault, match=r"folder of farm 'farm', and .* is called 'mine': write `name: farm` to go"
+    ):
+        claim_folder(load_farm(renamed))
+
+
+def test_a_database_in_the_folder_that_has_nights_of_another_farm_alone_is_not_taken_over(farm: Farm) -> None:
+    with NightStore.open(farm.db, create=True) as own:
+        nights.run(farm, own, JudgingEngine(farm, own), lambda _: None, lambda _: None, by_day=True)
+        (farm.folder / "farm.json").unlink()
+        other = load_farm(farm.path.rename(farm.path.with_name("other.yaml")))
+        assert other.name == "other", "nobody knows whose folder it was"
+        with pytest.raises(NightFault, match=r"has no night of farm 'other', but those of farm: write `name: farm`"):
+            nights.run(other, own, JudgingEngine(other, own), lambda _: None, lambda _: None, by_day=True)
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"farm": "../x", "file": "f"}', '{"farm": 3, "file": "f"}'])
+def test_a_note_of_somebody_else_names_no_farm(farm: Farm, text: str) -> None:
+    farm.folder.mkdir(exist_ok=True)
+    (farm.folder / "farm.json").write_text(text)
+    assert load_farm(farm.path).name == "farm"
 
 
 def test_a_night_is_finished_only_with_all_verdicts(store: NightStore) -> None:
