@@ -27,6 +27,10 @@ LEAST_FREE_BYTES = 1 << 30
 def findings(farm: Farm, now: datetime) -> Iterator[Finding]:
     """Yield what is known of a farm; faults that keep a night from running are required."""
     yield Finding("farm file", True, f"{farm.path}: {len(cells_of(farm))} cells, engine {farm.content.engine}")
+    for model, file in farm.models.items():
+        if not file.is_file():
+            said = f"{farm.place_of_model(model)}: 'models.{model}' names {file}, which is not a file"
+            yield Finding("model", False, said, "put the model there, or correct the path; its cells are not measured")
     yield from findings_of(farm.db)
     try:
         yield from _nights(farm, now)

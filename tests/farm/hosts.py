@@ -22,10 +22,12 @@ import numpy as np
 import onnx
 import psutil
 from onnx import TensorProto, helper, numpy_helper
+from sqlalchemy import select, update
 
 from edgetune.config.database_location import DatabaseLocation, DatabaseUrl
 from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.night_store import NightCell, NightStore
+from edgetune.farm.night_tables import cell_settings
 from edgetune.records import RecordStore
 from edgetune.resources import targets_dir
 
@@ -146,9 +148,14 @@ class TestFarm:
         return cls(folder, engine)
 
     def budget(self, trials: int) -> None:
-        """Change the budget of the farm; attempts that have begun keep theirs."""
+        """Change the budget of the farm, also that of its nights, which keep theirs; attempts that have begun go on."""
         path = self.folder / "farm.yaml"
         path.write_text(re.sub(r"trials: \d+", f"trials: {trials}", path.read_text()))
+        with NightStore.open(self.load().db, create=True) as store, store.database.writing() as connection:
+            for number, text in connection.execute(select(cell_settings.c.id, cell_settings.c.settings)).all():
+                changed = json.dumps(json.loads(text) | {"trials": trials})
+                row = update(cell_settings).where(cell_settings.c.id == number)
+                connection.execute(row.values(settings=changed))
 
     def environment(self, host: str) -> dict[str, str]:
         """The environment of a host."""

@@ -55,6 +55,26 @@ def test_a_night_of_one_host_goes_on_after_a_freeze_a_kill_and_a_drain(make: Cal
 
 
 @pytest.mark.long
+def test_a_missing_model_is_that_of_its_cell_alone_and_no_command_needs_it(make: Callable[..., TestFarm]) -> None:
+    farm = make("local", models=1, trials=1)
+    path = farm.folder / "farm.yaml"
+    path.write_text(path.read_text().replace("boards: [count-a, count-b]", "boards: [count-a]"))
+    (farm.folder / "m0.onnx").rename(farm.folder / "elsewhere.onnx")
+    (cell,) = farm.call("h1", "run", "--now")["cells"]
+    assert cell["verdict"] == "not measured"
+    assert "farm.yaml, line 1: 'models.m0' names" in cell["reason"]
+    assert cell["attempts"] == 1
+    farm.call("h1", "status")
+    farm.call("h1", "report")
+    farm.call("h1", "log", "m0@count-a")
+    farm.call("h1", "plan")
+    found = farm.call("h1", "doctor")
+    assert any("'models.m0' names" in finding["detail"] for finding in found if finding["check"] == "model"), found
+    refused = farm.call("h1", "accept", "m0@count-a", "--because", "it is right", code=2)
+    assert "left no changed package" in refused["error"]["message"]
+
+
+@pytest.mark.long
 def test_a_host_with_another_edgetune_takes_no_cell_and_says_so(postgresql: PostgresqlServer, tmp_path: Path) -> None:
     farm = TestFarm.make(tmp_path, "procrastinate", postgresql.new_database())
     with pytest.MonkeyPatch.context() as patch:

@@ -233,9 +233,7 @@ def test_a_farm_file_that_was_renamed_goes_on_with_its_nights_and_says_so(
     second = nights.run(other, store, JudgingEngine(other, store), lambda _: None, lambda _: None, by_day=True)
     assert [night.id for night in store.nights("farm")] == [first.id, second.id]
     renamed.write_text(renamed.read_text() + "name: mine\n")
-    with pytest.raises(
-        NightFault, match=r"folder of farm 'farm', and .* is called 'mine': write `name: farm` to go"
-    ):
+    with pytest.raises(NightFault, match=r"folder of farm 'farm', and .* is called 'mine': write `name: farm` to go"):
         claim_folder(load_farm(renamed))
 
 
