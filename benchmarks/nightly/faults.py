@@ -2,7 +2,7 @@
 
 A night of two counting boards runs while a host is killed, frozen and woken, drained, or ended, while a worker or its
 emulators are killed, while a board behind SSH is lost for a minute, the database is away or cut off, the archive's disk
-is full, or the clock goes back.
+is full, or the clock goes back. Between two nights, a model vanishes.
 Afterwards every cell must have one verdict, no record may be lost or measured beyond the budget, and no board may have
 had two live attempts. Each fault is a line of JSON in FILE; what
 stands there is not repeated, so the same command goes on after a stop. With --check the exit status is 1 where a night
@@ -160,6 +160,8 @@ def lose_board(night: Night) -> None:
         shelf.bring_back()
 
 
+MODEL_VANISHES = "model vanishes between nights"
+
 KINDS: dict[str, tuple[Callable[[Night], None], tuple[str, ...]]] = {
     "host killed": (kill_host, ("local", "procrastinate")),
     "worker killed": (kill_worker, ("local", "procrastinate")),
@@ -173,6 +175,7 @@ KINDS: dict[str, tuple[Callable[[Night], None], tuple[str, ...]]] = {
     "network cut": (cut_network, ("procrastinate",)),
     "archive full": (fill_disk, ("local", "procrastinate")),
     "clock back": (turn_clock_back, ("local", "procrastinate")),
+    MODEL_VANISHES: (lambda _: None, ("local", "procrastinate")),
 }
 
 
@@ -213,6 +216,48 @@ def befall(kind: str, engine: str, number: int) -> Outcome:
                 means.shelf.close()
             if server:
                 server.remove()
+
+
+def vanish(engine: str, number: int) -> Outcome:
+    """Run a night, another one while one of two models is missing, and a third one with it."""
+    kind, server = MODEL_VANISHES, PostgresqlServer() if engine == "procrastinate" else None
+    with tempfile.TemporaryDirectory(prefix="edgetune-faults-") as name:
+        folder = Path(name)
+        os.environ["XDG_CONFIG_HOME"] = str(folder / "config")
+        place = server.new_database() if server else folder / "records.db"
+        farm = TestFarm.make(folder, engine, place, models=2, trials=TRIALS)
+        try:
+            if server:
+                farm.start("h2", "work")
+            harm = _without_model(farm, f"m{number % 2}")
+            return Outcome(kind, engine, number, harm, None, len(farm.attempts()))
+        except (AssertionError, psutil.Error, OSError) as error:
+            return Outcome(kind, engine, number, f"{type(error).__name__}: {error}"[-600:], None, 0)
+        finally:
+            farm.stop()
+            if server:
+                server.remove()
+
+
+def _without_model(farm: TestFarm, model: str) -> str:
+    """What is wrong in three nights, of which the second one misses a model, "" where nothing is."""
+    file, aside = farm.folder / f"{model}.onnx", farm.folder / "aside.onnx"
+    for night in range(3):
+        if night == 1:
+            file.rename(aside)
+        cells = farm.call("h1", "run", "--now")["cells"]
+        for command in (["status"], ["report"], ["log", cells[0]["cell"]], ["plan"], ["doctor"]):
+            farm.call("h1", *command)
+        if night == 1:
+            aside.rename(file)
+        for cell in cells:
+            missing = night == 1 and cell["model"] == model
+            expected = "not measured" if missing else "same" if night else "first"
+            named = f"'models.{model}' names {file}" in cell["reason"]
+            if cell["verdict"] != expected or named != missing or cell["attempts"] != 1:
+                return f"night {night}: {cell['cell']} is {cell['verdict']} ({cell['reason']})"
+    pages = len([*farm.folder.glob("out/pages/*/index.html")])
+    return "" if pages == 3 else f"{pages} pages of three nights"
 
 
 def _means(kind: str, farm: TestFarm, server: PostgresqlServer | None) -> Means:
@@ -367,7 +412,7 @@ def main() -> None:
             engine = engines[number % len(engines)]
             if (kind, engine, number) in done:
                 continue
-            found.append(befall(kind, engine, number))
+            found.append(vanish(engine, number) if kind == MODEL_VANISHES else befall(kind, engine, number))
             with given.results.open("a") as file:
                 file.write(json.dumps(asdict(found[-1])) + "\n")
             print(found[-1], flush=True)
