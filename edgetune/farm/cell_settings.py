@@ -9,6 +9,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
+from edgetune.config.host import host_name
 from edgetune.config.naming import package_name
 from edgetune.config.settings import CommandLineFlags, Settings
 from edgetune.errors import ModelError
@@ -86,15 +87,16 @@ class CellSettings(BaseModel):
                 return place
         if there:
             raise ModelError(
-                f"{next(reversed(there))} is another model than when the night began: the next night measures it"
+                f"{next(reversed(there))} on host {host_name()} is another model than when the night began: the next "
+                "night measures it"
             )
         if model not in farm.models:
             raise ModelError(
                 f"{self.file} is not a file any more, and {farm.path} has no model '{model}': add it again"
             )
         raise ModelError(
-            f"{farm.place_of_model(model)}: 'models.{model}' names {farm.models[model]}, which is not a file that can "
-            "be read: put the model there, or correct the path"
+            f"{farm.place_of_model(model)}: 'models.{model}' names {farm.models[model]}, which is not a file that host "
+            f"{host_name()} can read: put the model there, or correct the path"
         )
 
 
