@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import getpass
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
+from edgetune.cli import nightly_reading
+from edgetune.cli.nightly_farm import CELL, FARM, FILE, NIGHT, opened
+from edgetune.cli.nightly_reading import row_of
 from edgetune.cli.output import Output, output_options
 from edgetune.cli.stderr import give_back
 
@@ -20,39 +22,14 @@ if TYPE_CHECKING:
     from edgetune.farm.farm_file import Farm
     from edgetune.farm.night_store import Night, NightStore
 
-F = TypeVar("F", bound=Callable[..., Any])
-DEFAULT_FARM = "farm.yaml"
-
 
 @click.group("nightly")
 def command() -> None:
     """Tune, verify and compare every model of a farm file on every board, night after night."""
 
 
-_FARM = click.option(
-    "--farm",
-    "path",
-    type=click.Path(path_type=Path),
-    default=DEFAULT_FARM,
-    help=f"Farm file (default: {DEFAULT_FARM}).",
-)
-_NIGHT = click.option("--night", metavar="DATE", help="Night, by its date (default: the last one).")
-_CELL = click.argument("cell", metavar="CELL")
-_FILE = click.argument("path", metavar="[FARM]", type=click.Path(path_type=Path), default=DEFAULT_FARM)
-
-
-@contextmanager
-def _opened(path: Path, *, create: bool = False) -> Iterator[tuple[Farm, NightStore]]:
-    from edgetune.errors import NightFault
-    from edgetune.farm.farm_file import load_farm
-    from edgetune.farm.night_store import NightStore
-    from edgetune.records.database import database_exists
-
-    farm = load_farm(path)
-    if not create and not database_exists(farm.db):
-        raise NightFault(f"farm '{farm.name}' has had no night yet: `edgetune nightly run --now {path}` runs one")
-    with NightStore.open(farm.db, create=create) as store:
-        yield farm, store
+for _reads in (nightly_reading.status, nightly_reading.log, nightly_reading.report_, nightly_reading.doctor):
+    command.add_command(_reads)
 
 
 def _engine(farm: Farm, store: NightStore, output: Output) -> Engine:
@@ -65,7 +42,7 @@ def _engine(farm: Farm, store: NightStore, output: Output) -> Engine:
 
 
 @command.command("plan")
-@_FILE
+@FILE
 @output_options
 def plan(output: Output, /, path: Path) -> None:
     """Show the cells of the next night in their order, their minutes in earlier nights, and what will not fit."""
@@ -93,7 +70,7 @@ def plan(output: Output, /, path: Path) -> None:
 
 
 @command.command("run")
-@_FILE
+@FILE
 @click.option("--now", is_flag=True, help="Run a night by day as well, without a window.")
 @click.option("--if-window", is_flag=True, help="End without an error where no window is open, as a timer needs it.")
 @output_options
@@ -117,7 +94,7 @@ def run(output: Output, /, path: Path, *, now: bool, if_window: bool) -> None:
     if now and if_window:
         raise UsageError("--now runs a night without a window, and --if-window none without one: give one of them")
     check_stack()
-    with _opened(path, create=True) as (farm, store):
+    with opened(path, create=True) as (farm, store):
         if news := claim_folder(farm):
             output.note(news)
         shown: set[int] = set()
@@ -153,7 +130,7 @@ def run(output: Output, /, path: Path, *, now: bool, if_window: bool) -> None:
             raise Interrupted("interrupted; what was measured is kept, and the same command continues") from None
         fault = notify(farm, store, night, headline(report(farm, store, night)))
         found = report(farm, store, night)
-        rows = [_row(cell.model_dump()) for cell in found.cells]
+        rows = [row_of(cell.model_dump()) for cell in found.cells]
         page = write_page(farm, store, night) if fault else page_folder(farm, night) / "index.html"
         output.result(found.model_dump(mode="json") if output.as_json else rows, title=f"night {night.night}: {page}")
         if found.alarms:
@@ -165,7 +142,7 @@ def run(output: Output, /, path: Path, *, now: bool, if_window: bool) -> None:
 
 
 @command.command("work")
-@_FILE
+@FILE
 @output_options
 def work(output: Output, /, path: Path) -> None:
     """Run cells of the nights that other hosts begin, until this process is ended.
@@ -177,83 +154,18 @@ def work(output: Output, /, path: Path) -> None:
     from edgetune.errors import Interrupted
 
     check_stack()
-    with _opened(path, create=True) as (farm, store):
+    with opened(path, create=True) as (farm, store):
         try:
             _engine(farm, store, output).serve()
         except KeyboardInterrupt:
             raise Interrupted("interrupted; cells without a verdict go on at another host, or here later") from None
 
 
-@command.command("status")
-@_FILE
-@output_options
-def status(output: Output, /, path: Path) -> None:
-    """Show the last night; ends with an error code where it began more than 26 hours ago."""
-    from edgetune.errors import NightFault
-    from edgetune.farm.open_nights import overdue
-    from edgetune.farm.report import report
-
-    with _opened(path) as (farm, store):
-        past = store.nights(farm.name)
-        late = overdue(past, datetime.now(UTC))
-        if past:
-            found = report(farm, store, past[-1])
-            rows = [_row(cell.model_dump()) for cell in found.cells]
-            over = "finished" if past[-1].finished_utc else "not finished"
-            title = f"night {past[-1].night} of {farm.name}, {over}"
-            output.result(found.model_dump(mode="json") if output.as_json else rows, title=title)
-        if late:
-            raise NightFault(f"{late}: see the timer, or run `edgetune nightly run --now {path}`")
-
-
-@command.command("log")
-@_CELL
-@_FARM
-@_NIGHT
-@click.option("-f", "--follow", is_flag=True, help="Go on until the cell has a verdict.")
-@output_options
-def log(output: Output, /, cell: str, path: Path, night: str | None, *, follow: bool) -> None:
-    """Print the log of CELL, such as ds_cnn@host: the events of its search and all that its programs wrote."""
-    from edgetune.farm import nights
-    from edgetune.farm.cell_log import parts_of_log
-
-    with _opened(path) as (farm, store):
-        for text in parts_of_log(farm, store, nights.night_called(farm, store, night), cell, follow=follow):
-            if output.as_json:
-                output.result({"log": text})
-            else:
-                for line in text.splitlines():
-                    output.line(line)
-            sys.stdout.flush()
-
-
-@command.command("report")
-@_FILE
-@_NIGHT
-@click.option("--open", "show", is_flag=True, help="Open the page in a browser.")
-@output_options
-def report_(output: Output, /, path: Path, night: str | None, *, show: bool) -> None:
-    """Write the page of a night again and print where it is."""
-    from edgetune.farm import nights
-    from edgetune.farm.engine import check_libraries
-    from edgetune.farm.page import write_page
-
-    check_libraries()
-    with _opened(path) as (farm, store):
-        page = write_page(farm, store, nights.night_called(farm, store, night))
-    if output.as_json:
-        output.result({"page": page})
-    else:
-        output.line(str(page))
-    if show:
-        click.launch(page.as_uri())
-
-
 @command.command("accept")
-@_CELL
+@CELL
 @click.option("--because", required=True, metavar="TEXT", help="Why this package is right; kept with your name.")
-@_FARM
-@_NIGHT
+@FARM
+@NIGHT
 @output_options
 def accept(output: Output, /, cell: str, because: str, path: Path, night: str | None) -> None:
     """Accept the package that CELL got in a night: from now on nights compare with it."""
@@ -261,7 +173,7 @@ def accept(output: Output, /, cell: str, because: str, path: Path, night: str | 
     from edgetune.farm.engine import check_libraries
     from edgetune.farm.page import page_folder, write_page
 
-    with _opened(path) as (farm, store):
+    with opened(path) as (farm, store):
         chosen = nights.night_called(farm, store, night)
         if page := (page_folder(farm, chosen) / "index.html").exists():
             check_libraries()
@@ -272,31 +184,31 @@ def accept(output: Output, /, cell: str, because: str, path: Path, night: str | 
 
 
 @command.command("rerun")
-@_CELL
-@_FARM
-@_NIGHT
+@CELL
+@FARM
+@NIGHT
 @output_options
 def rerun(output: Output, /, cell: str, path: Path, night: str | None) -> None:
     """Forget the verdict of CELL, so that `run` measures it again in the same night."""
     from edgetune.farm import nights
     from edgetune.farm.engine import engine_of
 
-    with _opened(path) as (farm, store):
+    with opened(path) as (farm, store):
         chosen = nights.night_called(farm, store, night)
         nights.rerun(farm, engine_of(farm, store), chosen, nights.cell_called(store.cells(chosen), cell))
     output.note(f"{cell}: `edgetune nightly run --now {path}` measures it again in night {chosen.night}")
 
 
 @command.command("cancel")
-@_CELL
-@_FARM
+@CELL
+@FARM
 @output_options
 def cancel(output: Output, /, cell: str, path: Path) -> None:
     """Cancel CELL in the last night; where it runs, it ends within seconds."""
     from edgetune.errors import UsageError
     from edgetune.farm import nights
 
-    with _opened(path) as (farm, store):
+    with opened(path) as (farm, store):
         chosen = nights.night_called(farm, store, None)
         row = nights.cell_called(store.cells(chosen), cell)
         if not store.cancel(row.id, f"cancelled by {getpass.getuser()}"):
@@ -306,7 +218,7 @@ def cancel(output: Output, /, cell: str, path: Path) -> None:
 
 @command.command("drain")
 @click.argument("name", metavar="HOST|BOARD")
-@_FARM
+@FARM
 @click.option("--off", is_flag=True, help="Give it back to the nights.")
 @output_options
 def drain(output: Output, /, name: str, path: Path, *, off: bool) -> None:
@@ -316,7 +228,7 @@ def drain(output: Output, /, name: str, path: Path, *, off: bool) -> None:
     from edgetune.farm.nights import drainable
     from edgetune.yaml_reader.nearest import nearest
 
-    with _opened(path, create=True) as (farm, store):
+    with opened(path, create=True) as (farm, store):
         if off:
             if not drains.undrain(store.database, name):
                 known = nearest(name, list(drains.drains(store.database)))
@@ -330,7 +242,7 @@ def drain(output: Output, /, name: str, path: Path, *, off: bool) -> None:
 
 
 @command.command("notify")
-@_FILE
+@FILE
 @output_options
 def notify_(output: Output, /, path: Path) -> None:
     """Run the command of `notify` in FARM with the text on standard input, such as a failed service's last lines."""
@@ -346,21 +258,8 @@ def notify_(output: Output, /, path: Path) -> None:
     output.note("notified")
 
 
-@command.command("doctor")
-@_FILE
-@output_options
-def doctor(output: Output, /, path: Path) -> None:
-    """Check the database of FARM, its archive, locks, drains, and how old the last night is."""
-    from edgetune.cli.findings import show_findings
-    from edgetune.farm.doctor import findings
-    from edgetune.farm.farm_file import load_farm
-
-    found = findings(load_farm(path), datetime.now(UTC))
-    show_findings(output, sorted(found, key=lambda finding: (finding.ok, not finding.required)))
-
-
 @command.command("prune")
-@_FILE
+@FILE
 @click.option("--dry-run", is_flag=True, help="Only count.")
 @output_options
 def prune(output: Output, /, path: Path, *, dry_run: bool) -> None:
@@ -369,7 +268,7 @@ def prune(output: Output, /, path: Path, *, dry_run: bool) -> None:
 
     from edgetune.farm.retention import prune as prune_nights
 
-    with _opened(path) as (farm, store):
+    with opened(path) as (farm, store):
         found = prune_nights(farm, store, datetime.now(UTC), dry_run=dry_run)
     if output.as_json:
         output.result(asdict(found))
@@ -378,18 +277,3 @@ def prune(output: Output, /, path: Path, *, dry_run: bool) -> None:
         output.line(
             f"samples of {found.verdicts} verdicts and logs of {found.folders} nights {words}: {found.bytes} bytes"
         )
-
-
-def _row(cell: dict[str, Any]) -> dict[str, object]:
-    """What stands in a table for people."""
-    ratio = cell["ratio"]
-    change = "-" if ratio is None else f"{100 * (ratio - 1):+.2f} %"
-    return {
-        "cell": cell["cell"],
-        "verdict": cell["verdict"],
-        "nights": cell["nights"],
-        "change": change,
-        "cost": cell["new"],
-        "unit": cell["unit"],
-        "reason": "; ".join(filter(None, (cell["reason"], *cell["worse"], cell["cause"]))),
-    }
