@@ -41,8 +41,12 @@ def diagnose(
 
     With ``board``, only the target of that board is checked, and its tools are required; without, those of this machine
     are. ``rules`` are those of the installed transports, ``start`` is that of the backends. Raises UnknownBoard, and
-    ConfigError where the file of ``board`` is wrong.
+    ConfigError where the file of ``board`` is wrong. Without PATH, nothing is tried of what needs tools.
     """
+    if not os.environ.get("PATH"):
+        fix = "export PATH=/usr/local/bin:/usr/bin:/bin"
+        fault = Finding("PATH", False, "PATH is not set", fix, True, ToolchainMissing.exit_code)
+        return [fault, *_of_python()]
     if board is None:
         found = [finding for name in target_names() for finding in _of_target(name, rules, start)]
     else:
@@ -76,10 +80,14 @@ def _once(findings: Sequence[Finding]) -> list[Finding]:
     return merged
 
 
-def _of_machine() -> Iterator[Finding]:
+def _of_python() -> Iterator[Finding]:
     yield _python()
     yield _stack()
     yield from _packages()
+
+
+def _of_machine() -> Iterator[Finding]:
+    yield from _of_python()
     yield from _tools()
     yield _governor()
     yield _load()

@@ -19,6 +19,7 @@ from edgetune.errors import ConfigError, DiskFull, ToolchainMissing
 from edgetune.registry import Registry
 from edgetune.target.target import STACK_LIMIT_BYTES, Target
 from edgetune.target.tool_process import run_tool, tool_environment
+from edgetune.target.toolchain import lacks_program
 
 STANDARD = "-std=gnu11"
 _STACK_LIMIT = f"-Werror=frame-larger-than={STACK_LIMIT_BYTES}"
@@ -109,7 +110,9 @@ def toolchain_of(target: Target, timeout_s: float = 30.0) -> CompilerCommand:
             if not compiled.reason:
                 return toolchain
             problem = compiled.reason
-    raise ToolchainMissing(f"{compiler.cc} with the flags of board '{target.name}' cannot build a library: {problem}")
+    advice = lacks_program(problem)
+    said = f"{problem}: {advice}" if advice else problem
+    raise ToolchainMissing(f"{compiler.cc} with the flags of board '{target.name}' cannot build a library: {said}")
 
 
 def build_library(

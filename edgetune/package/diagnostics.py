@@ -11,7 +11,7 @@ from pathlib import Path
 
 from edgetune.errors import CompileFailed, DiskFull, EdgetuneError, MemoryLimitExceeded, ToolchainMissing
 from edgetune.target.libc import lacks_libc, libc_package
-from edgetune.target.toolchain import install_command
+from edgetune.target.toolchain import install_command, lacks_program
 
 _NO_SPACE = os.strerror(errno.ENOSPC)
 _NO_ROOM_TO_MAP = "[Bus error]"  # how a linker dies that writes to a mapped file on a full disk
@@ -25,8 +25,9 @@ _NO_ROOM_ON_BOARD = re.compile(
 def compile_failure(cc: str, what: str, output: str, folder: Path, flags: Sequence[str] = ()) -> EdgetuneError:
     """Return the error for a compiler that failed at `what` in `folder` and printed `output`.
 
-    DiskFull where the disk is full, ToolchainMissing where its C library is not installed, MemoryLimitExceeded where
-    the linker finds no room in the memory of the board, else CompileFailed with the first diagnostic.
+    DiskFull where the disk is full, ToolchainMissing where its C library is not installed or a program that it starts
+    is not on PATH, MemoryLimitExceeded where the linker finds no room in the memory of the board, else CompileFailed
+    with the first diagnostic.
     """
     full = _NO_ROOM_TO_MAP in output and shutil.disk_usage(folder).free < _NOTHING_FREE
     if full or _NO_SPACE in output:
@@ -34,6 +35,8 @@ def compile_failure(cc: str, what: str, output: str, folder: Path, flags: Sequen
     if lacks_libc(output):
         install = install_command(libc_package(cc, flags))
         return ToolchainMissing(f"{cc} has no C library ({first_diagnostic(output)}): {install}")
+    if advice := lacks_program(output):
+        return ToolchainMissing(f"{cc} could not build {what} ({first_diagnostic(output)}): {advice}")
     if _NO_ROOM_ON_BOARD.search(output):
         return MemoryLimitExceeded(f"{what} does not fit the memory_map of the board: {first_diagnostic(output)}")
     return CompileFailed(f"{cc} could not build {what}: {first_diagnostic(output)}")

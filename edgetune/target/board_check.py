@@ -17,7 +17,7 @@ from edgetune.target.gpu import GpuTarget
 from edgetune.target.libc import lacks_libc, libc_package
 from edgetune.target.target import Target, with_cpu
 from edgetune.target.tool_process import run_tool
-from edgetune.target.toolchain import install_command
+from edgetune.target.toolchain import install_command, lacks_program
 
 _TIMEOUT_S = 60
 _PROGRAM = """\
@@ -103,7 +103,8 @@ def _compile_and_run(
         lines = done.stderr.strip().splitlines() or ["no message"]
         first = next((line for line in lines if "error" in line or "cannot find" in line), lines[0])
         bare = lacks_libc(done.stderr)
-        fix = install_command(libc_package(compiler.cc, flags) if bare else compiler.package)
+        install = install_command(libc_package(compiler.cc, flags) if bare else compiler.package)
+        fix = lacks_program(done.stderr) or install
         return [Finding(name, False, first, fix, required, CompileFailed.exit_code)]
     findings = [Finding(name, True, " ".join(flags))]
     runs_here = platform.machine().lower() in target.instruction_set.all_machines

@@ -13,6 +13,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from edgetune.errors import ToolchainMissing
+
 _KEPT = frozenset(
     {
         # locations of programs and files
@@ -26,14 +28,28 @@ _KEPT = frozenset(
     }
 )
 _KEPT_PREFIXES = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC_", "NIX_", "OECORE_", "QEMU_")
+NO_PATH = (
+    "PATH is not set, so that compilers and make do not find the programs that they start: set it, such as "
+    "PATH=/usr/local/bin:/usr/bin:/bin"
+)
 _SET = {"LC_ALL": "C", "TERM": "dumb"}
 
 
 def tool_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the part of `environment` (default: this process's) that tools get, with the variables edgetune sets."""
+    """Return the part of `environment` (default: this process's) that tools get, with the variables edgetune sets.
+
+    Raises ToolchainMissing without `PATH`.
+    """
     given = os.environ if environment is None else environment
+    require_path(given)
     kept = {name: value for name, value in given.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
     return kept | _SET
+
+
+def require_path(environment: Mapping[str, str]) -> None:
+    """Raise ToolchainMissing without `PATH`: compilers and make do not find the programs that they start then."""
+    if not environment.get("PATH"):
+        raise ToolchainMissing(NO_PATH)
 
 
 def run_tool(

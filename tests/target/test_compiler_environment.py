@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from edgetune.config.doctor import diagnose
+from edgetune.errors import CompileFailed, ToolchainMissing
+from edgetune.package.diagnostics import compile_failure
 from edgetune.target.tool_process import run_tool, tool_environment
 from tests.cli.test_termination import save_model
 
@@ -86,3 +89,36 @@ def test_no_verb_hands_the_shell_of_its_user_to_a_compiler(tmp_path: Path) -> No
         foreign.pop("MAKEFLAGS", None)  # make's own children have some
         assert not foreign, words
     assert not (tmp_path / "dependencies").exists()
+
+
+@pytest.mark.parametrize("environment", [{}, {"PATH": ""}])
+def test_without_path_no_tool_is_started(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", environment)
+    with pytest.raises(ToolchainMissing, match="PATH is not set, so that compilers and make do not find"):
+        run_tool(["true"], timeout_s=1.0)
+    (fault, *_) = diagnose({}, Path.cwd())
+    assert (fault.check, fault.ok, fault.exit_code) == ("PATH", False, ToolchainMissing.exit_code)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "gcc: fatal error: cannot execute 'as': execvp: No such file or directory\ncompilation terminated.",
+        "collect2: fatal error: cannot find 'ld'",
+        "make: *** [Makefile:75: build/m_selftest.o] Error 127",
+        "make: aarch64-linux-gnu-gcc: No such file or directory",
+        "/bin/sh: 1: mkdir: not found",
+        "bash: line 1: objcopy: command not found",
+    ],
+)
+def test_a_program_that_a_tool_does_not_find_is_said_to_be_missing_on_path(output: str, tmp_path: Path) -> None:
+    error = compile_failure("gcc", "build/m_selftest", output, tmp_path)
+    assert isinstance(error, ToolchainMissing)
+    assert f"a program that it starts is not on PATH ({os.environ['PATH']})" in error.message
+
+
+@pytest.mark.parametrize(
+    "output", ["m.c:1:2: error: 'x' undeclared", "/usr/bin/ld: cannot find -lfoo", "make: Error 2"]
+)
+def test_other_failures_of_a_compiler_say_nothing_of_path(output: str, tmp_path: Path) -> None:
+    assert isinstance(compile_failure("gcc", "m", output, tmp_path), CompileFailed)
