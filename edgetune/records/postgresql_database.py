@@ -203,7 +203,7 @@ def _engine(location: DatabaseUrl) -> Engine:
     try:
         import psycopg  # noqa: F401  SQLAlchemy's own message does not say which extra has it
     except ImportError as error:
-        raise DatabaseError(f"{location} needs psycopg: pip install 'edgetune[farm]'") from error
+        raise DatabaseError(f"{location} needs psycopg: pip install 'edgetune[nightly]'") from error
     try:
         url = make_url(location.text).set(drivername="postgresql+psycopg")
         _check_options(location, url)
