@@ -192,7 +192,7 @@ def load_farm(path: Path) -> Farm:
     """
     if not path.is_file():
         raise ConfigError(f"there is no farm file {path}: write one as docs/nightly.md shows, or name another one")
-    document = load_yaml(path)
+    document = load_yaml(path, {"window": "one time of day: a window is two of them, such as 22:00-06:00"})
     farm = Farm(check_document(FarmFile, document), document)
     if farm.content.boards is None and farm.content.places is None:
         raise document.error(

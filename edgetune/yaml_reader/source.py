@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import yaml
@@ -50,8 +51,12 @@ class YamlDocument:
         return ConfigError(f"{self.path}, line {self.line(location)}: {problem}")
 
 
-def load_yaml(path: Path) -> YamlDocument:
-    """Read ``path``; raise :class:`ConfigError` with file and line for every error in its YAML."""
+def load_yaml(path: Path, times: Mapping[str, str] = MappingProxyType({})) -> YamlDocument:
+    """Read ``path``; raise :class:`ConfigError` with file and line for every error in its YAML.
+
+    ``times`` are keys at the top of the file whose values are times of day, each with what is said of one that YAML
+    takes for a number.
+    """
     try:
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:
@@ -66,16 +71,16 @@ def load_yaml(path: Path) -> YamlDocument:
     except UnicodeDecodeError as error:
         msg = f"{path} is not text in UTF-8 (byte {error.start}): save it as UTF-8"
         raise ConfigError(msg) from None
-    return parse_yaml(text, path)
+    return parse_yaml(text, path, times)
 
 
-def parse_yaml(text: str, path: Path) -> YamlDocument:
+def parse_yaml(text: str, path: Path, times: Mapping[str, str] = MappingProxyType({})) -> YamlDocument:
     """Parse ``text`` as if it were the content of ``path``."""
     try:
         loader = yaml.SafeLoader(text)
         try:
             node = loader.get_single_node()
-            lines = _key_lines(node, path)
+            lines = _key_lines(node, path, times)
             data = loader.construct_document(node) if node is not None else None
         finally:
             loader.dispose()
@@ -117,7 +122,7 @@ def describe(value: object) -> str:
     return f"{shown} ({kind})"
 
 
-def _key_lines(root: yaml.Node | None, path: Path) -> dict[Location, int]:
+def _key_lines(root: yaml.Node | None, path: Path, times: Mapping[str, str]) -> dict[Location, int]:
     lines: dict[Location, int] = {}
     visited = 0
     todo: list[tuple[Location, yaml.Node]] = [((), root)] if root is not None else []
@@ -147,12 +152,15 @@ def _key_lines(root: yaml.Node | None, path: Path) -> dict[Location, int]:
                 lines[(*location, index)] = value.start_mark.line + 1
                 todo.append(((*location, index), value))
         elif isinstance(node, yaml.ScalarNode):
-            _refuse_other_bases(node, path)
+            _refuse_other_bases(node, path, times.get(str(location[0]), "") if location else "")
     return lines
 
 
-def _refuse_other_bases(node: yaml.ScalarNode, path: Path) -> None:
-    """Refuse numbers that YAML reads otherwise than a person does, or YAML 1.1 otherwise than YAML 1.2."""
+def _refuse_other_bases(node: yaml.ScalarNode, path: Path, of_times: str = "") -> None:
+    """Refuse numbers that YAML reads otherwise than a person does, or YAML 1.1 otherwise than YAML 1.2.
+
+    `of_times` is what a time of day is called where one is meant.
+    """
     if node.style is not None:  # in quotes
         return
     where, text = f"{path}, line {node.start_mark.line + 1}: '{node.value}'", str(node.value)
@@ -160,7 +168,8 @@ def _refuse_other_bases(node: yaml.ScalarNode, path: Path) -> None:
         msg = f"{where} is an octal number: write it without the leading zero, or in quotes if it is text"
         raise ConfigError(msg)
     if node.tag in _NUMBERS and ":" in text:
-        msg = f"{where} is a number to the base of 60: write it as one number, or in quotes if it is text"
+        number = "a number to the base of 60: write it as one number, or in quotes if it is text"
+        msg = f"{where} is {of_times or number}"
         raise ConfigError(msg)
 
 

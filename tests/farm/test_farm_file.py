@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.errors import ConfigError
-from edgetune.farm.calendar import local_date, window_at, window_of
+from edgetune.farm.calendar import clock_time, local_date, window_at, window_of
 from edgetune.farm.cells import cells_of
 from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.run_cell import folder_of
@@ -205,3 +205,26 @@ def test_windows_on_days_when_clocks_change(
 def test_the_schemas_are_those_of_the_code() -> None:
     folder = Path(__file__).parents[2] / "schemas"
     assert {name: (folder / name).read_text(encoding="utf-8") for name in schemas()} == schemas()
+
+
+@pytest.mark.parametrize("value", ["22:00", "[22:00, 6:00]"])
+def test_a_window_of_one_time_is_told_that_it_is_two(tmp_path: Path, value: str) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"")
+    text = f"models: {{m: m.onnx}}\nboards: [host]\nbudget: {{trials: 1}}\nwindow: {value}\n"
+    (tmp_path / "farm.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"line 4: .* a window is two of them, such as 22:00-06:00") as fault:
+        load_farm(tmp_path / "farm.yaml")
+    assert "base of 60" not in fault.value.message
+
+
+@pytest.mark.parametrize(
+    ("timezone", "shown"),
+    [
+        ("Europe/Berlin", "2026-07-01 00:00:03 CEST"),
+        ("America/New_York", "2026-06-30 18:00:03 EDT"),
+        ("UTC", "2026-06-30 22:00:03 UTC"),
+    ],
+)
+def test_people_read_times_in_the_farms_zone_without_microseconds(timezone: str, shown: str) -> None:
+    assert clock_time("2026-06-30T22:00:03.999999Z", timezone) == shown
+    assert clock_time(datetime.fromisoformat("2026-06-30T22:00:03+00:00"), timezone) == shown
