@@ -15,7 +15,7 @@ from edgetune.farm.doctor import findings
 from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.gate import MOST_TURNS
 from edgetune.farm.night_store import Night, NightStore, Verdict
-from edgetune.farm.noise import noise_of_boards, too_noisy
+from edgetune.farm.noise import LEAST_NIGHTS, noise_of_boards, too_noisy
 
 SAID = "limit 0.5 % is below 3 times the noise of board host (1.2 %), so that most changes cannot be told"
 
@@ -27,15 +27,19 @@ def farm(tmp_path: Path) -> Farm:
     return load_farm(tmp_path / "farm.yaml")
 
 
-def compared(store: NightStore, farm: Farm, half: float, *, unit: str = "ns", turns: int = MOST_TURNS) -> None:
-    """Another night with one comparison that knew its ratio to `half`."""
+def compared(
+    store: NightStore, farm: Farm, half: float, *, unit: str = "ns", turns: int = MOST_TURNS, cells: int = 1
+) -> None:
+    """Another night with comparisons that knew their ratios to `half`."""
     name = f"2026-01-{len(store.nights(farm.name)) + 1:02}"
     facts = {"farm": farm.name, "night": name, "ends_utc": None, "host": "h", "tool_version": "1", "owner": ""}
-    night = store.begin({**facts, "limit": 0.005}, [Cell("m", "host", "k", searches=True, settings="s")])
+    night = store.begin({**facts, "limit": 0.005}, [
+        Cell(f"m{number}", "host", "k", searches=True, settings="s") for number in range(cells)
+    ])  # fmt: skip
     assert night is not None
-    (row,) = store.cells(night)
     found = {"unit": unit, "turns": turns, "low": math.exp(-half), "high": math.exp(half), "ratio": 1.0}
-    assert store.judge(row.id, store.start_attempt(row.id, "h"), Verdict("cannot tell", facts=found))
+    for row in store.cells(night):
+        assert store.judge(row.id, store.start_attempt(row.id, "h"), Verdict("cannot tell", facts=found))
     assert store.finish(night)
 
 
@@ -55,6 +59,18 @@ def test_a_limit_below_the_noise_is_told_by_doctor_and_by_run_with_one_that_suit
     monkeypatch.setattr(nights, "run", begins)
     run(["nightly", "run", "--now", str(farm.path)])
     assert f"edgetune: {SAID}: write at least 3.6 %\n" in capsys.readouterr().err
+
+
+def test_one_bad_night_is_no_noise_however_many_comparisons_it_has(farm: Farm) -> None:
+    with NightStore.open(farm.db, create=True) as store:
+        for number in range(LEAST_NIGHTS):
+            assert list(too_noisy(farm, store, ["host"])) == [], f"after {number} nights"
+            compared(store, farm, 0.012)
+        assert len(list(too_noisy(farm, store, ["host"]))) == 1
+        for _ in range(LEAST_NIGHTS + 2):
+            compared(store, farm, 0.001)
+        compared(store, farm, 0.1, cells=20)
+        assert list(too_noisy(farm, store, ["host"])) == []
 
 
 def test_counts_and_a_limit_above_the_noise_need_no_word(farm: Farm) -> None:
