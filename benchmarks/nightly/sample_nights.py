@@ -78,7 +78,7 @@ def sample(name: str, path: Path) -> Iterator[tuple[Any, NightStore]]:
             _night(store, size, cells, index, random)
         if size.red:
             _accept(store, cells[0])
-        yield SimpleNamespace(name="shelf"), store
+        yield SimpleNamespace(name="shelf", content=SimpleNamespace(timezone="Europe/Berlin")), store
 
 
 def _night(store: NightStore, size: SampleNight, cells: list[Cell], index: int, random: np.random.Generator) -> None:

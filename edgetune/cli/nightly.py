@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import sys
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -90,10 +91,12 @@ def run(output: Output, /, path: Path, *, now: bool, if_window: bool) -> None:
     from edgetune.farm.page import page_folder, write_page
     from edgetune.farm.page.document import headline
     from edgetune.farm.report import report
+    from edgetune.target.tool_process import require_path
 
     if now and if_window:
         raise UsageError("--now runs a night without a window, and --if-window none without one: give one of them")
     check_stack()
+    require_path(os.environ)
     with opened(path, create=True) as (farm, store):
         if news := claim_folder(farm):
             output.note(news)
@@ -130,7 +133,7 @@ def run(output: Output, /, path: Path, *, now: bool, if_window: bool) -> None:
             raise Interrupted("interrupted; what was measured is kept, and the same command continues") from None
         fault = notify(farm, store, night, headline(report(farm, store, night)))
         found = report(farm, store, night)
-        rows = [row_of(cell.model_dump()) for cell in found.cells]
+        rows = [row_of(cell, found.timezone) for cell in found.cells]
         page = write_page(farm, store, night) if fault else page_folder(farm, night) / "index.html"
         output.result(found.model_dump(mode="json") if output.as_json else rows, title=f"night {night.night}: {page}")
         if found.alarms:
@@ -152,8 +155,10 @@ def work(output: Output, /, path: Path) -> None:
     """
     from edgetune.config.stack import check_stack
     from edgetune.errors import Interrupted
+    from edgetune.target.tool_process import require_path
 
     check_stack()
+    require_path(os.environ)
     with opened(path, create=True) as (farm, store):
         try:
             _engine(farm, store, output).serve()

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from edgetune.cli.nightly_farm import CELL, FARM, FILE, NIGHT, opened
 from edgetune.cli.output import Output, output_options
 
+if TYPE_CHECKING:
+    from edgetune.farm.report import CellReport
 
-def row_of(cell: dict[str, Any]) -> dict[str, object]:
-    """What stands in a table for people."""
-    ratio = cell["ratio"]
-    change = "-" if ratio is None else f"{100 * (ratio - 1):+.2f} %"
+_UNITS = {"time": "us", "instructions": "k instructions"}
+"""Unit of the times in a log, by what the board's clock counts."""
+
+
+def row_of(cell: CellReport, timezone: str | None) -> dict[str, object]:
+    """What stands in a table for people, with times in the farm's time zone."""
+    from edgetune.farm.calendar import clock_time
+
+    change = "-" if cell.ratio is None else f"{100 * (cell.ratio - 1):+.2f} %"
+    since = cell.running_since_utc
+    runs = f"on host {cell.host} since {clock_time(since, timezone)}" if since else ""
     return {
-        "cell": cell["cell"],
-        "verdict": cell["verdict"],
-        "nights": cell["nights"],
+        "cell": cell.cell,
+        "verdict": cell.verdict,
+        "nights": cell.nights,
         "change": change,
-        "cost": cell["new"],
-        "unit": cell["unit"],
-        "reason": "; ".join(filter(None, (cell["reason"], *cell["worse"], cell["cause"]))),
+        "cost": cell.new,
+        "unit": cell.unit,
+        "reason": "; ".join(filter(None, (runs, cell.reason, *cell.worse, cell.cause))),
     }
 
 
@@ -34,17 +44,19 @@ def row_of(cell: dict[str, Any]) -> dict[str, object]:
 def status(output: Output, /, path: Path) -> None:
     """Show the last night; ends with an error code where it began more than 26 hours ago."""
     from edgetune.errors import NightFault
+    from edgetune.farm.calendar import clock_time
     from edgetune.farm.open_nights import overdue
     from edgetune.farm.report import report
 
     with opened(path) as (farm, store):
         past = store.nights(farm.name)
-        late = overdue(past, datetime.now(UTC))
+        late = overdue(past, datetime.now(UTC), farm.content.timezone)
         if past:
             found = report(farm, store, past[-1])
-            rows = [row_of(cell.model_dump()) for cell in found.cells]
-            over = "finished" if past[-1].finished_utc else "not finished"
-            title = f"night {past[-1].night} of {farm.name}, {over}"
+            rows = [row_of(cell, found.timezone) for cell in found.cells]
+            begun, ended = found.begun_utc, found.finished_utc
+            over = f"finished {clock_time(ended, found.timezone)}" if ended else "not finished"
+            title = f"night {found.night} of {farm.name}, begun {clock_time(begun, found.timezone)}, {over}"
             output.result(found.model_dump(mode="json") if output.as_json else rows, title=title)
         if late:
             raise NightFault(f"{late}: see the timer, or run `edgetune nightly run --now {path}`")
@@ -57,18 +69,52 @@ def status(output: Output, /, path: Path) -> None:
 @click.option("-f", "--follow", is_flag=True, help="Go on until the cell has a verdict.")
 @output_options
 def log(output: Output, /, cell: str, path: Path, night: str | None, *, follow: bool) -> None:
-    """Print the log of CELL, such as ds_cnn@host: the events of its search and all that its programs wrote."""
+    """Print the log of CELL, such as ds_cnn@host: the events of its search and all that its programs wrote.
+
+    Each event is a line with its time in the farm's time zone; --json gives each as it is, as one JSON value a line.
+    """
     from edgetune.farm import nights
-    from edgetune.farm.cell_log import parts_of_log
+    from edgetune.farm.cell_log import lines_of_log
 
     with opened(path) as (farm, store):
-        for text in parts_of_log(farm, store, nights.night_called(farm, store, night), cell, follow=follow):
+        chosen = nights.night_called(farm, store, night)
+        unit = "us"
+        for line in lines_of_log(farm, store, chosen, cell, follow=follow):
+            event = event_of(line)
             if output.as_json:
-                output.result({"log": text})
+                output.result(event or {"event": "stderr", "message": line})
+            elif event is None:
+                output.line(line)
             else:
-                for line in text.splitlines():
-                    output.line(line)
+                unit = _UNITS.get(str(event.get("clock")), unit)
+                output.line(line_of(event, farm.content.timezone, unit))
             sys.stdout.flush()
+
+
+def event_of(line: str) -> dict[str, Any] | None:
+    """The event that a line of a log holds, None where a program wrote the line."""
+    from edgetune.events import EventKind
+
+    try:
+        found = json.loads(line)
+        if not isinstance(found, dict) or found.get("event") not in get_args(EventKind):
+            return None
+        datetime.fromisoformat(found.get("utc", "1970-01-01"))
+    except (ValueError, TypeError):
+        return None
+    return found
+
+
+def line_of(event: dict[str, Any], timezone: str | None, unit: str) -> str:
+    """An event as a line for people: its time, where the log has it, and what `tune` shows of it."""
+    from edgetune.cli.failure import one_line
+    from edgetune.cli.progress import plain_line
+    from edgetune.events import Event
+    from edgetune.farm.calendar import clock_time
+
+    data = {key: value for key, value in event.items() if key not in ("event", "utc")}
+    said = one_line(plain_line(Event(event["event"], data), unit))
+    return f"{clock_time(event['utc'], timezone)}  {said}" if "utc" in event else said
 
 
 @click.command("report")

@@ -76,7 +76,7 @@ def plain_line(event: Event, unit: str = "us") -> str:
         return f"{data.get('name', '')} {'...' if took is None else f'took {format_seconds(took)}'}"
     words: list[str] = [event.kind]
     for key, value in data.items():
-        if value is not None and not isinstance(value, dict | list):
+        if value not in (None, "") and not isinstance(value, dict | list):
             words.append(f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}")
     return " ".join(words)
 

@@ -20,7 +20,7 @@ class Acceptance(BaseModel):
     night: str
     by: str = Field(description="A user, or edgetune where nothing had to be decided.")
     utc: str
-    because: str
+    because: str = Field(description="What a user wrote; of edgetune a clause such as: it was faster.")
     package: str = Field(description="Its SHA-256 in the archive.")
 
     @property
@@ -30,6 +30,23 @@ class Acceptance(BaseModel):
 
 
 BY_ITSELF = "edgetune"
+
+
+NO_PACKAGE = "nothing to compare with"
+_FIRST = "it was the first one of this cell with these settings"
+
+
+def because_of(reason: str) -> str:
+    """Why edgetune accepted a package by itself, as a clause after `because`, from the reason of its verdict.
+
+    What is such a clause already stays as it is.
+    """
+    if reason == f"{NO_PACKAGE} yet":
+        return _FIRST
+    lost = reason.removeprefix(f"{NO_PACKAGE}: ")
+    if lost != reason:
+        return f"there was {NO_PACKAGE} any more: {lost}"
+    return "it was faster" if reason in ("", "it is faster") else reason
 
 
 class Acceptances:
@@ -42,6 +59,8 @@ class Acceptances:
             rows = connection.execute(select(*columns).where(accepted.c.farm == farm).order_by(accepted.c.id))
             for row in rows.mappings():
                 one = Acceptance(**{name: row[name] for name in Acceptance.model_fields})
+                if not one.by_hand:  # earlier versions wrote the reason of the verdict
+                    one = one.model_copy(update={"because": because_of(one.because)})
                 self._by_cell.setdefault(row["cell"], []).append(one)
 
     def compared_with(self, row: NightCell) -> Acceptance | None:

@@ -74,6 +74,14 @@ def restore(archive: Path, digest: str, folder: Path) -> str:
     return ""
 
 
+def has(archive: Path, digest: str) -> bool:
+    """Whether a package is in the archive, undamaged. Raises NightFault where the archive cannot be read."""
+    try:
+        return _intact(_place(archive, digest), digest)
+    except OSError as error:
+        raise NightFault(f"the archive {archive} cannot be read ({error.strerror}): correct its permissions") from error
+
+
 def _restore_file(place: Path, content: bytes, mode: int) -> None:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The log of a cell, which lies on the host that ran it: its parts as they come, or where it is."""
+"""The log of a cell, which lies on the host that ran it: its lines as they come, or where it is."""
 
 from __future__ import annotations
 
@@ -25,12 +25,21 @@ def last_host(store: NightStore, row: NightCell) -> str:
         return str(connection.scalar(last) or "")
 
 
-def parts_of_log(farm: Farm, store: NightStore, night: Night, cell: str, *, follow: bool) -> Iterator[str]:
-    """Yield the log of a cell in a night; with `follow`, wait for more of it until the cell has a verdict.
+def lines_of_log(farm: Farm, store: NightStore, night: Night, cell: str, *, follow: bool) -> Iterator[str]:
+    """Yield the lines of the log of a cell in a night; with `follow`, wait for more until the cell has a verdict.
 
     Raises UsageError for an unknown cell, NightFault where this host has no log of it, or only that of an earlier
     attempt.
     """
+    begun = b""
+    for part in _parts_of_log(farm, store, night, cell, follow=follow):
+        *whole, begun = (begun + part).split(b"\n")
+        yield from (line.decode(errors="replace") for line in whole)
+    if begun:
+        yield begun.decode(errors="replace")
+
+
+def _parts_of_log(farm: Farm, store: NightStore, night: Night, cell: str, *, follow: bool) -> Iterator[bytes]:
     position = 0
     while True:
         row = cell_called(store.cells(night), cell)
@@ -39,7 +48,7 @@ def parts_of_log(farm: Farm, store: NightStore, night: Night, cell: str, *, foll
         text = file.read_bytes()[position:] if there else b""
         position += len(text)
         if text:
-            yield text.decode(errors="replace")
+            yield text
         judged, host = row.verdict is not None, last_host(store, row)
         if host and host != host_name():
             words = "this host has the log of an earlier attempt alone" if there else "this host has no log of it"

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from edgetune.errors import DatabaseError, DiskFull, NightFault
+from edgetune.farm.archive import has
 from edgetune.farm.cells import cells_of
 from edgetune.farm.drains import drains
 from edgetune.farm.farm_file import Farm
@@ -31,12 +32,12 @@ def findings(farm: Farm, now: datetime) -> Iterator[Finding]:
         if not file.is_file():
             said = f"{farm.place_of_model(model)}: 'models.{model}' names {file}, which is not a file"
             yield Finding("model", False, said, "put the model there, or correct the path; its cells are not measured")
-    yield from findings_of(farm.db)
+    yield from findings_of(farm.db, written=True)
     try:
         yield from _nights(farm, now)
-    except (DatabaseError, DiskFull) as error:
+        yield from _archive(farm)
+    except (DatabaseError, DiskFull, NightFault) as error:
         yield Finding("nights", False, error.message, "", True, error.exit_code)
-    yield _archive(farm)
     yield _lock(farm)
 
 
@@ -47,7 +48,7 @@ def _nights(farm: Farm, now: datetime) -> Iterator[Finding]:
         return
     with NightStore.open(farm.db, create=False) as store:
         past = store.nights(farm.name)
-        late = overdue(past, now)
+        late = overdue(past, now, farm.content.timezone)
         ended = "finished" if past and past[-1].finished_utc else "not finished"
         found = late or f"{len(past)} nights, the last one is {past[-1].night}, {ended}"
         yield Finding("last night", not late, found, run if late else "", True, NightFault.exit_code)
@@ -55,21 +56,46 @@ def _nights(farm: Farm, now: datetime) -> Iterator[Finding]:
             what, _, fix = said.partition(": ")
             yield Finding("limit", False, what, f"{fix} as 'limit' in {farm.path}")
         for name, found_drain in drains(store.database).items():
-            yield Finding("drain", False, found_drain.sentence, f"edgetune nightly drain --off {name}")
+            yield Finding(
+                "drain", False, found_drain.sentence(farm.content.timezone), f"edgetune nightly drain --off {name}"
+            )
 
 
-def _archive(farm: Farm) -> Finding:
-    """Size of the archive and the space left on its disk."""
+def _archive(farm: Farm) -> Iterator[Finding]:
+    """What of the accepted packages is lost, the size of the archive and the space left on its disk."""
+    accepted = _accepted(farm)
     if not farm.archive.is_dir():
-        return Finding("archive", True, f"{farm.archive} is not there yet: the first night makes it")
+        if not accepted:
+            yield Finding("archive", True, f"{farm.archive} is not there yet: the first night makes it")
+            return
+        said = f"{farm.archive} is not there, nor the accepted package of {', '.join(accepted)}"
+        fix = f"mount it, restore a copy, or correct 'archive' in {farm.path}: until then nothing is compared"
+        yield Finding("archive", False, said, fix, True, NightFault.exit_code)
+        return
+    if lost := [cell for cell, package in accepted.items() if not has(farm.archive, package)]:
+        said = f"{farm.archive} has lost the accepted package of {', '.join(lost)}, or it is damaged"
+        fix = "restore a copy; without it the next package of such a cell is *first*, however slow it is"
+        yield Finding("accepted packages", False, said, fix, True, NightFault.exit_code)
     if not os.access(farm.archive, os.W_OK | os.X_OK):
         fix = f"make {farm.archive} writable, or give another 'archive' in the farm file"
-        return Finding("archive", False, f"{farm.archive} cannot be written", fix, True, NightFault.exit_code)
+        yield Finding("archive", False, f"{farm.archive} cannot be written", fix, True, NightFault.exit_code)
+        return
     sizes = [path.stat().st_size for path in farm.archive.rglob("*.tar")]
     free = shutil.disk_usage(farm.archive).free
     enough = free >= max(LEAST_FREE_BYTES, sum(sizes) // 10)
     words = f"{len(sizes)} packages, {sum(sizes) / _MIB:.1f} MiB, {free / _MIB:.0f} MiB free in {farm.archive}"
-    return Finding("archive", enough, words, "" if enough else "edgetune nightly prune, or a larger disk")
+    fix = f"free some on its disk, or move it to a larger one and name that as 'archive' in {farm.path}"
+    yield Finding("archive", enough, words, "" if enough else f"{fix}: every package in it is kept for ever")
+
+
+def _accepted(farm: Farm) -> dict[str, str]:
+    """The package that the next night compares each cell with, by its name."""
+    if not database_exists(farm.db):
+        return {}
+    with NightStore.open(farm.db, create=False) as store:
+        cells = cells_of(farm) if store.nights(farm.name) else []
+        found = {cell.name: store.accepted(farm.name, cell) for cell in cells}
+    return {cell: one.package for cell, one in found.items() if one is not None}
 
 
 def _lock(farm: Farm) -> Finding:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import delete, inspect, select
 
+from edgetune.farm.calendar import clock_time
 from edgetune.farm.night_tables import attempts, drained, night_cells, nights
 from edgetune.records.database import Database
 from edgetune.records.record import utc_now
@@ -22,10 +23,9 @@ class Drain:
     by: str
     utc: str
 
-    @property
-    def sentence(self) -> str:
-        """Who drained what, and since when."""
-        return f"{self.name} was drained by {self.by} at {self.utc[:16].replace('T', ' ')} UTC"
+    def sentence(self, timezone: str | None) -> str:
+        """Who drained what, and since when, in the farm's time zone."""
+        return f"{self.name} was drained by {self.by} at {clock_time(self.utc, timezone)}"
 
 
 def drains(database: Database) -> Mapping[str, Drain]:

@@ -12,7 +12,7 @@ from edgetune.farm.farm_file import Farm
 from edgetune.farm.night_store import Night, NightCell, NightStore
 
 OnVerdict = Callable[[Night], None]
-"""Called after each verdict of a night; it writes the page."""
+"""Called after each verdict of a night, and each begin of a cell; it writes the page."""
 
 
 class Engine(Protocol):
@@ -61,7 +61,8 @@ def _procrastinate(farm: Farm, store: NightStore, say: Callable[[str], None]) ->
     try:
         from edgetune.farm.procrastinate_engine import ProcrastinateEngine
     except ImportError as error:
-        raise NightFault(f"the engine 'procrastinate' needs {error.name}: pip install 'edgetune[farm]'") from error
+        name = error.name or "psycopg[binary]"  # psycopg finds no libpq, and names no module
+        raise NightFault(f"the engine 'procrastinate' needs {name}: pip install 'edgetune[nightly]'") from error
     return ProcrastinateEngine(farm, store, say)
 
 

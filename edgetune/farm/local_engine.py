@@ -37,7 +37,6 @@ class LocalEngine:
         self._farm = farm
         self._store = store
         self._stop = threading.Event()
-        self._telling = threading.Lock()
 
     def begin(self, facts: Mapping[str, Any], cells: Sequence[Cell]) -> Night | None:
         """Write a new night, see `Engine`."""
@@ -64,31 +63,33 @@ class LocalEngine:
         check_version(night)
         self._stop = threading.Event()
         with _only_one(self._farm):
-            progress = NightProgress(self._store, night)
+            progress = NightProgress(self._store, night, self._farm.content.timezone)
+            told = progress.standings()
             with ThreadPoolExecutor(len(progress.boards), "edgetune-board") as pool:
-                jobs: set[Future[None]] = {
-                    pool.submit(self._board, progress, board, on_verdict) for board in progress.boards
-                }
+                jobs: set[Future[None]] = {pool.submit(self._board, progress, board) for board in progress.boards}
                 try:
                     while any(not job.done() for job in jobs):
                         done, _ = wait(jobs, timeout=_READ_S)
                         if any(job.exception() for job in done):
                             break
                         progress.read()
+                        if progress.standings() != told:  # a verdict, or a cell that runs now
+                            told = progress.standings()
+                            on_verdict(night)
                 finally:
                     self._stop.set()
             for job in jobs:
                 job.result()
+            on_verdict(night)
         if why := progress.host_drained():
             raise NightFault(f"{why}: `edgetune nightly drain --off {host_name()}` gives it back, then run again")
 
-    def _board(self, progress: NightProgress, board: str, on_verdict: OnVerdict) -> None:
+    def _board(self, progress: NightProgress, board: str) -> None:
         """Run the cells of one board until the night is done. Runs in the thread that cell processes die with."""
         lost: dict[int, int] = {}
         while not self._stop.is_set() and not progress.done and not progress.host_drained():
             if progress.over or progress.drained(board):
                 progress.close()
-                self._tell(progress.night, on_verdict)
             row = progress.runnable(board)
             if row is None:
                 self._stop.wait(POLL_S)
@@ -98,18 +99,12 @@ class LocalEngine:
                 lost[row.id] = lost.get(row.id, 0) + 1
                 give_up(self._store, row, lost[row.id])
             progress.read()
-            if not why:
-                self._tell(progress.night, on_verdict)
 
     def _ends(self, progress: NightProgress, row: NightCell) -> Any:
         def ends(attempt: int) -> str:
             return "stopped" if self._stop.is_set() else progress.ends(row, attempt)
 
         return ends
-
-    def _tell(self, night: Night, on_verdict: OnVerdict) -> None:
-        with self._telling:
-            on_verdict(night)
 
 
 @contextmanager

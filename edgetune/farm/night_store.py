@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -221,7 +222,7 @@ class NightStore:
         with self._database.writing() as connection:
             row = update(night_cells).where(night_cells.c.id == number).values(attempt=night_cells.c.attempt + 1)
             attempt = connection.execute(row.returning(night_cells.c.attempt)).scalar_one()
-            values = {"night_cell_id": number, "number": attempt, "host": host, "pid": 0, "outcome": ""}
+            values = {"night_cell_id": number, "number": attempt, "host": host, "pid": os.getpid(), "outcome": ""}
             connection.execute(insert(attempts).values({**values, "begun_utc": utc_now()}))
             return int(attempt)
 

@@ -18,7 +18,15 @@ from edgetune.farm.engine import Engine, OnVerdict
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.folder import claim_folder
 from edgetune.farm.night_store import NEVER, Night, NightCell, NightStore
-from edgetune.farm.open_nights import close, end_with, finish, open_nights, others_alone, window_over
+from edgetune.farm.open_nights import (
+    close,
+    end_with,
+    finish,
+    open_nights,
+    others_alone,
+    window_over,
+    window_over_words,
+)
 from edgetune.farm.progress import other_version
 from edgetune.yaml_reader.nearest import nearest
 
@@ -53,7 +61,7 @@ def plan(farm: Farm, store: NightStore | None, now: datetime) -> list[PlannedCel
 
     waiting = {(cell.model, cell.kind) for cell in cells if missed(cell)}
     ordered = sorted(cells, key=lambda cell: (cell.model, cell.kind) not in waiting)
-    left = dict.fromkeys({cell.board for cell in cells}, _minutes_left(farm, now))
+    left = dict.fromkeys({cell.board for cell in cells}, _minutes_left(farm, past, now))
     for cell in cells:
         left[cell.board] -= minutes.get(cell.name, NEVER).gate
     planned = []
@@ -66,11 +74,12 @@ def plan(farm: Farm, store: NightStore | None, now: datetime) -> list[PlannedCel
     return sorted(planned, key=lambda planned_cell: not planned_cell.fits)
 
 
-def _minutes_left(farm: Farm, now: datetime) -> float:
-    if farm.content.window is None:
-        return float("inf")
-    today = calendar.local_date(farm.content, now)
-    window = calendar.window_at(farm.content, now) or calendar.window_of(farm.content, today)
+def _minutes_left(farm: Farm, past: Sequence[Night], now: datetime) -> float:
+    """Minutes of the window of the next night, as far as it is not over: that after tonight, once tonight is over."""
+    window = calendar.window_at(farm.content, now)
+    tonight = [night for night in past if window and datetime.fromisoformat(night.begun_utc) >= window.begins]
+    over = bool(tonight) and all(night.finished_utc for night in past)
+    window = calendar.next_window(farm.content, now, window.date if window and over else None)
     if window is None:
         return float("inf")
     return (window.ends - max(now, window.begins)) / timedelta(minutes=1)
@@ -95,7 +104,7 @@ def run(
     window = calendar.window_at(farm.content, now)
     for night in open_nights(store, farm.name):
         if window_over(night, now):
-            on_end(close(store, night, f"the window was over ({night.ends_utc})"))
+            on_end(close(store, night, window_over_words(night, farm.content.timezone)))
     if by_day:
         date = window.date if window else calendar.local_date(farm.content, now)
         return _run_by_day(farm, store, engine, on_verdict, on_end, str(date))
@@ -210,10 +219,12 @@ def rerun(farm: Farm, engine: Engine, night: Night, row: NightCell) -> None:
 
 
 def accept(farm: Farm, store: NightStore, night: Night, row: NightCell, because: str) -> None:
-    """Accept the package that a cell got in `night`; raises UsageError where it left none that differs."""
+    """Accept the package that a cell got in `night`; raises UsageError without a reason, and where there is none."""
+    if not because.strip():
+        raise UsageError("--because is empty: say why this package is right, which the page shows beside your name")
     if row.verdict is None or not row.verdict.package:
         raise UsageError(f"night {night.night} left no changed package of {row.cell.name}: there is nothing to accept")
-    store.accept(run_cell.acceptance(farm, night.night, row.cell, row.verdict, because, getpass.getuser()))
+    store.accept(run_cell.acceptance(farm, night.night, row.cell, row.verdict, because.strip(), getpass.getuser()))
 
 
 def drainable(farm: Farm, store: NightStore) -> list[str]:

@@ -1,17 +1,21 @@
-"""Open nights: those that have not finished, such as one whose host died or that was reopened, and missing ones."""
+"""Open nights: those that have not finished, such as one whose host died, what runs in them, and missing ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psutil
 from sqlalchemy import select, update
 
+from edgetune.config.host import host_name
+from edgetune.farm.calendar import clock_time
 from edgetune.farm.engine import Engine, OnVerdict
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.night_store import Night, NightStore
-from edgetune.farm.night_tables import nights
+from edgetune.farm.night_tables import attempts, night_cells, nights, verdicts
 
 OVERDUE_HOURS = 26
 
@@ -33,6 +37,50 @@ def others_alone(farm: Farm, store: NightStore) -> list[str]:
 def window_over(night: Night, now: datetime) -> bool:
     """Whether the window of a night is over, finished or not; a night by day has none."""
     return night.ends_utc is not None and datetime.fromisoformat(night.ends_utc) <= now
+
+
+@dataclass(frozen=True)
+class RunningCell:
+    """The host that runs a cell now, and since when (UTC)."""
+
+    host: str
+    since_utc: str
+
+
+def running_cells(store: NightStore, night: Night) -> dict[int, RunningCell]:
+    """The cells of a night that run now, by their ids: those whose last attempt has not ended.
+
+    Where the process of this host that began an attempt is gone, the attempt is over as well, though nobody noted it.
+    What became of another host's, that host or the next one notes within seconds.
+    """
+    present = (attempts.c.night_cell_id == night_cells.c.id) & (attempts.c.number == night_cells.c.attempt)
+    chosen = (
+        select(night_cells.c.id, attempts.c.host, attempts.c.begun_utc, attempts.c.pid)
+        .join(attempts, present)
+        .where(night_cells.c.night_id == night.id, attempts.c.ended_utc.is_(None))
+        .where(night_cells.c.id.not_in(select(verdicts.c.night_cell_id)))
+    )
+    with store.database.reading() as connection:
+        rows = connection.execute(chosen).all()
+    return {
+        number: RunningCell(host, begun)
+        for number, host, begun, pid in rows
+        if host != host_name() or _lives(pid, datetime.fromisoformat(begun))
+    }
+
+
+def _lives(pid: int, since: datetime) -> bool:
+    """Whether the process of that number lives, and is not one that got the number later."""
+    try:
+        return pid > 0 and psutil.Process(pid).create_time() <= since.timestamp()
+    except psutil.NoSuchProcess:
+        return False
+
+
+def window_over_words(night: Night, timezone: str | None) -> str:
+    """That the window of a night was over, and when, for the reason of its cells."""
+    ends = f" ({clock_time(night.ends_utc, timezone)})" if night.ends_utc else ""
+    return f"the window was over{ends}"
 
 
 def close(store: NightStore, night: Night, reason: str) -> Night:
@@ -64,12 +112,15 @@ def finish(store: NightStore, engine: Engine, night: Night, on_verdict: OnVerdic
     return store.night(night.id)
 
 
-def overdue(past: Sequence[Night], now: datetime) -> str:
-    """Return why a night is missing, "" where the last one began less than 26 hours ago and none died."""
+def overdue(past: Sequence[Night], now: datetime, timezone: str | None = None) -> str:
+    """Return why a night is missing, "" where the last one began less than 26 hours ago and none died.
+
+    `timezone` is that of the farm.
+    """
     if not past:
         return "no night has run yet"
     for night in reversed(past):
         if night.finished_utc is None and window_over(night, now):
-            return f"night {night.night} has not finished, and its window was over at {night.ends_utc}"
+            return f"night {night.night} has not finished, and {window_over_words(night, timezone)}"
     hours = (now - datetime.fromisoformat(past[-1].begun_utc)) / timedelta(hours=1)
     return f"the last night began {hours:.0f} hours ago" if hours > OVERDUE_HOURS else ""

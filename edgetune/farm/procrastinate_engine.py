@@ -64,7 +64,7 @@ class ProcrastinateEngine:
 
     def work(self, night: Night, on_verdict: OnVerdict) -> None:
         """Run cells of `night` until all have a verdict, here or on other hosts, see `Engine`."""
-        progress = NightProgress(self._store, night)
+        progress = self._progress(night)
         while not progress.done:
             if why := progress.refusal():
                 raise NightFault(why)
@@ -79,7 +79,7 @@ class ProcrastinateEngine:
             alive()
             try:
                 open_nights = [night for night in self._store.nights(self._farm.name) if night.finished_utc is None]
-                progress = NightProgress(self._store, open_nights[-1]) if open_nights else None
+                progress = self._progress(open_nights[-1]) if open_nights else None
                 if progress is None or progress.done or progress.over:
                     why = "no night is open: this host waits for one"
                 elif not (why := progress.refusal()):
@@ -90,6 +90,9 @@ class ProcrastinateEngine:
             if why not in ("", said):
                 self._say(said := why)
             time.sleep(_IDLE_S)
+
+    def _progress(self, night: Night) -> NightProgress:
+        return NightProgress(self._store, night, self._farm.content.timezone)
 
     def _deferring(self, host: str, places: Mapping[int, int] | None = None, *, first: bool = False) -> Also:
         """What defers a job per cell, except for twins at `first`; `places`: positions of some cells in the plan."""
@@ -141,7 +144,7 @@ class ProcrastinateEngine:
                     fetch_job_polling_interval=1.0, shutdown_graceful_timeout=GRACE_S, install_signal_handlers=False,
                     update_heartbeat_interval=HEARTBEAT_S, stalled_worker_timeout=STALLED_S, delete_jobs="always",
                 ))  # fmt: skip
-                told, looked = progress.judged(), 0.0
+                told, looked = progress.standings(), 0.0
                 try:
                     while not (came or worker.done() or progress.done or progress.refusal()):
                         pulse.beat()
@@ -152,8 +155,8 @@ class ProcrastinateEngine:
                             looked = time.monotonic()
                         await asyncio.wait({worker}, timeout=_READ_S)
                         await asyncio.to_thread(progress.read)
-                        if progress.judged() - told:
-                            told = progress.judged()
+                        if progress.standings() != told:  # a verdict, or a cell that runs now
+                            told = progress.standings()
                             await asyncio.to_thread(tell)
                 finally:
                     self._stop.set()

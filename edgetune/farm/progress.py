@@ -12,16 +12,18 @@ from edgetune.errors import NightFault
 from edgetune.farm.attempt import TAKEN
 from edgetune.farm.drains import Drain, drains
 from edgetune.farm.night_store import CellStanding, Night, NightCell, NightStore
+from edgetune.farm.open_nights import window_over_words
 
 
 class NightProgress:
     """The cells of a night with the number of their present attempt and whether they are judged, and what is drained.
 
-    One thread calls `read` from time to time; the answers of the other methods are those of the last time.
+    One thread calls `read` from time to time; the answers of the other methods are those of the last time. What they
+    say has its times in `timezone` (None: that of this machine).
     """
 
-    def __init__(self, store: NightStore, night: Night) -> None:
-        self._store = store
+    def __init__(self, store: NightStore, night: Night, timezone: str | None = None) -> None:
+        self._store, self._timezone = store, timezone
         self.night = night
         self.rows = store.cells(night)
         self._reading = threading.Lock()
@@ -50,6 +52,10 @@ class NightProgress:
         """Whether the window of the night is over."""
         return self.night.ends_utc is not None and datetime.now(UTC) >= datetime.fromisoformat(self.night.ends_utc)
 
+    def standings(self) -> Mapping[int, CellStanding]:
+        """How far each cell is: another mapping, where an attempt or a verdict has come."""
+        return dict(self._standings)
+
     def judged(self) -> set[int]:
         """Ids of the cells that have a verdict."""
         return {number for number, standing in self._standings.items() if standing.judged}
@@ -57,7 +63,7 @@ class NightProgress:
     def drained(self, name: str) -> str:
         """Who drained a board or host and since when, "" where nobody did."""
         found = self._drains.get(name)
-        return found.sentence if found else ""
+        return found.sentence(self._timezone) if found else ""
 
     def host_drained(self) -> str:
         """Who drained this host, as `drained` says."""
@@ -89,7 +95,7 @@ class NightProgress:
         if standing.judged or standing.attempt > attempt:
             return TAKEN
         if self.over:
-            return f"the window was over ({self.night.ends_utc})"
+            return window_over_words(self.night, self._timezone)
         return self.drained(row.cell.board) or self.host_drained()
 
     def close(self) -> None:
@@ -97,8 +103,8 @@ class NightProgress:
         for row in self.rows:
             board = self.drained(row.cell.board)
             if not self._standings[row.id].judged and (self.over or board):
-                why = f"the window was over ({self.night.ends_utc})" if self.over else f"{board}: `nightly rerun` later"
-                self._store.cancel(row.id, why)
+                over = window_over_words(self.night, self._timezone)
+                self._store.cancel(row.id, over if self.over else f"{board}: `nightly rerun` later")
         self.read()
 
 

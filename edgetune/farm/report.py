@@ -13,11 +13,12 @@ from edgetune.farm.farm_file import Farm
 from edgetune.farm.health.history import BoardHistory, unconfirmed
 from edgetune.farm.night_store import VERDICTS, Night, NightCell, NightStore, Verdict, VerdictWord
 from edgetune.farm.notification import notifications_of
+from edgetune.farm.open_nights import RunningCell, running_cells
 
 _HISTORY = 365
 
-Word = Literal["first", "same", "faster", "slower", "cannot tell", "not measured", "waiting"]
-UNJUDGED: tuple[Word, ...] = ("waiting", "not measured")
+Word = Literal["first", "same", "faster", "slower", "cannot tell", "not measured", "waiting", "running"]
+UNJUDGED: tuple[Word, ...] = ("running", "waiting", "not measured")
 ORDER: tuple[Word, ...] = (*UNJUDGED, "slower", "cannot tell", "faster", "first", "same")
 
 
@@ -49,6 +50,8 @@ class CellReport(_Part):
     since: str = Field(description="The first of these nights.")
     alarm: bool = Field(description="Whether the cell is slower, or something exact is worse.")
     reason: str = ""
+    host: str = Field(default="", description="The host that runs it now; empty where it does not run.")
+    running_since_utc: str | None = Field(default=None, description="Since when it runs.")
     cause: str = ""
     factors: tuple[str, ...] = Field(default=(), description="Factors that the cause names.")
     note: str = Field(default="", description="What the accepted package says of the board: no alarm.")
@@ -101,6 +104,9 @@ class NightReport(_Part):
     night: str
     begun_utc: str
     finished_utc: str | None
+    timezone: str | None = Field(
+        default=None, description="Time zone of the times on the page: the farm's; null is that of the machine."
+    )
     host: str
     edgetune: str
     limit: float
@@ -124,11 +130,11 @@ def report(farm: Farm, store: NightStore, night: Night) -> NightReport:
     for other, cells_then in [*before, (night, rows)]:
         for row in cells_then:
             history.setdefault(row.cell.name, []).append((other.night, row))
-    minutes = store.spent(night)
+    minutes, running = store.spent(night), running_cells(store, night)
     seen = BoardHistory([*((other.night, cells) for other, cells in before), (night.night, rows)])
     winners, acceptances = unconfirmed(rows), Acceptances(store, farm.name)
     cells = [
-        _cell(row, history[row.cell.name], minutes.get(row.id)).model_copy(
+        _cell(row, history[row.cell.name], minutes.get(row.id), running.get(row.id)).model_copy(
             update={
                 "drift": seen.drift_of(row.cell),
                 "unconfirmed": row.id in winners,
@@ -139,7 +145,7 @@ def report(farm: Farm, store: NightStore, night: Night) -> NightReport:
         for row in rows
     ]
     ordered = sorted(cells, key=lambda cell: (cell.verdict not in UNJUDGED, not cell.alarm, ORDER.index(cell.verdict)))
-    counts = {word: sum(cell.verdict == word for cell in cells) for word in (*VERDICTS, "waiting")}
+    counts = {word: sum(cell.verdict == word for cell in cells) for word in (*VERDICTS, "waiting", "running")}
     notification = notifications_of(store.database).get(night.id)
     return NightReport(
         farm=farm.name,
@@ -147,6 +153,7 @@ def report(farm: Farm, store: NightStore, night: Night) -> NightReport:
         night=night.night,
         begun_utc=night.begun_utc,
         finished_utc=night.finished_utc,
+        timezone=farm.content.timezone,
         host=night.host,
         edgetune=night.tool_version,
         limit=night.limit,
@@ -173,9 +180,12 @@ def _board(board: str, cells: Sequence[CellReport], seen: BoardHistory) -> Board
     )
 
 
-def _cell(row: NightCell, past: Sequence[tuple[str, NightCell]], minutes: float | None) -> CellReport:
+def _cell(
+    row: NightCell, past: Sequence[tuple[str, NightCell]], minutes: float | None, runs: RunningCell | None
+) -> CellReport:
     cell = row.cell
     same = _same_nights(row, past)
+    unjudged: Word = "running" if runs else "waiting"
     common: dict[str, Any] = {
         "cell": cell.name,
         "model": cell.model,
@@ -184,7 +194,11 @@ def _cell(row: NightCell, past: Sequence[tuple[str, NightCell]], minutes: float 
         "attempts": row.attempt,
         "minutes": minutes,
         "history": tuple(
-            (night, other.verdict.facts.get("new") if other.verdict else None, _word(other) or "waiting")
+            (
+                night,
+                other.verdict.facts.get("new") if other.verdict else None,
+                _word(other) or (unjudged if other is row else "waiting"),
+            )
             for night, other in past
         ),
         "nights": len(same),
@@ -192,7 +206,8 @@ def _cell(row: NightCell, past: Sequence[tuple[str, NightCell]], minutes: float 
     }
     verdict = row.verdict
     if verdict is None:
-        return CellReport(**common, verdict="waiting", alarm=False)
+        place = {"host": runs.host, "running_since_utc": runs.since_utc} if runs else {}
+        return CellReport(**common, **place, verdict=unjudged, alarm=False)
     facts = verdict.facts
     worse = tuple(facts.get("worse", ()))
     numbers = {

@@ -37,6 +37,7 @@ from edgetune.errors import (
 )
 from edgetune.events import Event
 from edgetune.farm import archive, comparing
+from edgetune.farm.acceptances import NO_PACKAGE, because_of
 from edgetune.farm.bench import Bench
 from edgetune.farm.causes.rebuilding import Rebuilding
 from edgetune.farm.cell_settings import CellSettings
@@ -53,6 +54,7 @@ from edgetune.ipc.child_process import die_with_parent
 from edgetune.package.manifest import read_manifest
 from edgetune.pipeline.boards import accesses, elsewhere, load_board
 from edgetune.pipeline.on_board import at_board
+from edgetune.records.record import utc_now
 from edgetune.target.target import with_cpu
 from edgetune.verify import starts
 from edgetune.verify.place import Here
@@ -90,6 +92,7 @@ def measure(
     folder.mkdir(parents=True, exist_ok=True)
     old, lost = _accepted(farm, store, cell, folder.with_name(_OLD))
     settings = replace(_settings(farm, cell, old, folder), branch=branch_of(night, cell))
+    _print(Event("phase", {"name": f"attempt {row.attempt} on host {host_name()}", "clock": settings.target.clock}))
     with _within(search_seconds(farm, store, night, row), lambda: _out_of_time(store, row)):
         _write_package(cell, settings)
     package = folder / archive.PACKAGE
@@ -113,8 +116,7 @@ def measure(
     archive.keep_model(farm.archive, Path(str(settings.model)), exact["model"])  # `accept` may come by day
     if not accept:
         return verdict, None
-    because = verdict.reason or f"it is {verdict.verdict}"
-    return verdict, acceptance(farm, night.night, cell, verdict, because)
+    return verdict, acceptance(farm, night.night, cell, verdict, because_of(verdict.reason))
 
 
 def _settings(farm: Farm, cell: Cell, old: tuple[Path, Accepted] | None, folder: Path) -> Settings:
@@ -218,10 +220,10 @@ def _accepted(farm: Farm, store: NightStore, cell: Cell, folder: Path) -> tuple[
     """The accepted package, unpacked in `folder`; None and the reason where there is none any more."""
     found = store.accepted(farm.name, cell)
     if found is None:
-        return None, "nothing to compare with yet"
+        return None, f"{NO_PACKAGE} yet"
     shutil.rmtree(folder, ignore_errors=True)
     if lost := archive.restore(farm.archive, found.package, folder):
-        return None, f"nothing to compare with: {lost}"
+        return None, f"{NO_PACKAGE}: {lost}"
     return (folder, found), ""
 
 
@@ -255,7 +257,7 @@ def _turns() -> Iterator[Callable[[], None]]:
 
 
 def _print(event: Event) -> None:
-    sys.stderr.write(json.dumps(event.to_json(), default=str) + "\n")
+    sys.stderr.write(json.dumps({"utc": utc_now(), **event.to_json()}, default=str) + "\n")
     sys.stderr.flush()
 
 

@@ -29,9 +29,33 @@ def database_findings(environment: Mapping[str, str], folder: Path) -> Iterator[
     yield from findings_of(location)
 
 
-def findings_of(location: DatabaseLocation) -> Iterator[Finding]:
-    """Yield for a file its size and whether it is whole; for a server, whether it answers, its size and its safety."""
-    yield from _of_server(location) if isinstance(location, DatabaseUrl) else _of_file(location)
+def findings_of(location: DatabaseLocation, *, written: bool = False) -> Iterator[Finding]:
+    """Yield for a file its size and whether it is whole; for a server, whether it answers, its size and its safety.
+
+    A database that cannot be written is a warning, where it must be `written` a fault.
+    """
+    found = list(_of_server(location) if isinstance(location, DatabaseUrl) else _of_file(location))
+    yield from found
+    if found and not any(finding.required and not finding.ok for finding in found):
+        yield from _unwritten(location, required=written)
+
+
+def _unwritten(location: DatabaseLocation, *, required: bool) -> Iterator[Finding]:
+    """Say that a database cannot be written, by a statement that changes no row."""
+    from sqlalchemy import false, update
+
+    from edgetune.records.database import open_database
+    from edgetune.records.tables import records
+
+    try:
+        database = open_database(location, create=False)
+        try:
+            with database.writing() as connection:
+                connection.execute(update(records).where(false()).values(reason=""))
+        finally:
+            database.close()
+    except (DatabaseError, DiskFull) as error:
+        yield Finding("records database", False, error.message, "", required, error.exit_code)
 
 
 def _of_file(path: Path) -> Iterator[Finding]:

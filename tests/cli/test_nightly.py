@@ -21,6 +21,7 @@ import onnx
 import pytest
 from onnx import helper
 
+from edgetune.farm.calendar import clock_time
 from edgetune.farm.report import NightReport
 from edgetune.resources import targets_dir
 from tests.cli.test_termination import save_model
@@ -160,14 +161,17 @@ def test_a_slower_flag_is_found_and_stays_until_it_is_accepted(second: Path) -> 
     (accepted,) = nightly(farm, "status")["cells"]
     assert {key: accepted["acceptance"][key] for key in told} == told
     written = (page / "index.html").read_text(encoding="utf-8")
-    assert f"Accepted by {told['by']} at {accepted['acceptance']['utc']}: the flag is meant." in written
+    at = clock_time(accepted["acceptance"]["utc"], None)
+    assert f'accepted by {told["by"]} at <span class="date">{at}</span>: the flag is meant.' in written
     assert NightReport.model_validate_json((page / "night.json").read_text()).cells[0].acceptance is not None
     green = nightly(farm, "run", "--now")
     assert green["cells"][0]["verdict"] == "same"
     assert green["cells"][0]["compared_with"] == accepted["acceptance"]
     later = (page.with_name(green["night"]) / "index.html").read_text(encoding="utf-8")
     assert re.search(rf"<td>{told['by']}</td><td>[^<]+</td><td class=\"reason\">the flag is meant</td>", later)
-    assert "round" in nightly(farm, "log", f"m@{BOARD}", "--night", first["night"])["log"]
+    command = [sys.executable, "-m", "edgetune", "nightly", "log", f"m@{BOARD}", "--night", first["night"], "--json"]
+    lines = subprocess.run(command, cwd=farm, check=True, capture_output=True, text=True, timeout=SECONDS).stdout
+    assert "round" in [json.loads(line)["event"] for line in lines.splitlines()]
 
 
 @pytest.mark.long

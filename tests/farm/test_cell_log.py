@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -64,6 +65,36 @@ def test_a_cell_that_ran_on_another_host_is_told_with_that_host(farm: Farm, stor
     code, out, told = log()
     assert (code, out) == (28, "first attempt\n")
     assert "ran on host h2 in night 2026-01-01, this host has the log of an earlier attempt alone" in told
+
+
+EVENTS = (
+    '{"event": "phase", "name": "search"}\n'
+    '{"utc": "2026-01-01T12:00:00.25Z", "event": "phase", "name": "attempt 1 on host h1", "clock": "instructions"}\n'
+    "gcc: warning: a program wrote this\n"
+    '{"utc": "2026-01-01T12:00:01.5Z", "event": "round", "task": "conv", "best_us": 2.5, "trials": 1}\n'
+    '{"utc": "yesterday", "event": "phase"}\n[1]'
+)
+
+
+def test_events_are_lines_with_their_times_in_the_farms_zone_and_json_gives_them_as_they_are(
+    farm: Farm, store: NightStore, log: Log
+) -> None:
+    farm.path.write_text(farm.path.read_text() + "timezone: America/New_York\n")
+    row = the_cell(farm, store)
+    store.judge(row.id, store.start_attempt(row.id, "h1"), Verdict("first"))
+    write(farm, store, EVENTS)
+    assert log()[1].splitlines() == [
+        "search ...",  # of an earlier version
+        "2026-01-01 07:00:00 EST  attempt 1 on host h1 ...",
+        "gcc: warning: a program wrote this",
+        "2026-01-01 07:00:01 EST  1 trials, conv 2.50 k instructions",
+        '{"utc": "yesterday", "event": "phase"}',
+        "[1]",
+    ]
+    raw = [json.loads(line) for line in log("--json")[1].splitlines()]
+    assert raw[1] == json.loads(EVENTS.splitlines()[1])
+    assert raw[2] == {"event": "stderr", "message": "gcc: warning: a program wrote this"}
+    assert len(raw) == 6
 
 
 def test_a_cell_without_a_log_says_why(farm: Farm, store: NightStore, log: Log) -> None:

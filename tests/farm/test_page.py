@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import html5lib
@@ -14,6 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 from benchmarks.nightly.sample_nights import NIGHTS, sample
+from edgetune.farm.comparing import EMULATED
 from edgetune.farm.page.document import headline, html
 from edgetune.farm.page.files import write_report
 from edgetune.farm.page.plots import Change, sparkline, waterfall
@@ -224,6 +225,84 @@ def test_a_counted_cell_is_marked_so_and_a_timed_one_is_not() -> None:
     assert "2.0 µs" in real
     matrix = text.partition('class="matrix"')[2].partition("</table>")[0]
     assert (matrix.count("instructions"), matrix.count("µs")) == (1, 1)
+
+
+EMPTY_ROWS = """() => [...document.querySelectorAll('tr')].filter(row => row.offsetHeight).map(row => {
+  const width = document.documentElement.clientWidth, box = row.getBoundingClientRect();
+  const seen = [...row.querySelectorAll('svg')].map(plot => plot.getBoundingClientRect());
+  const texts = document.createTreeWalker(row, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const range = document.createRange();
+    range.selectNodeContents(texts.currentNode);
+    if (texts.currentNode.textContent.trim()) seen.push(...range.getClientRects());
+  }
+  const lowest = Math.max(box.top, ...seen.filter(one => one.left < width - 20).map(one => one.bottom));
+  return [Math.round(box.bottom - lowest), row.innerText];
+}).filter(([empty]) => empty > 24)"""
+"""Rows with more than a line's height of nothing below what a narrow screen shows of them."""
+
+
+@pytest.mark.parametrize("name", ["red", "without-boards"])
+def test_a_narrow_page_has_no_tall_row_without_anything_in_it(
+    pages: dict[str, Path], browser: Browser, name: str
+) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(pages[name].as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach(element => { element.open = true })")
+    assert page.evaluate(EMPTY_ROWS) == []
+    page.close()
+
+
+def test_the_footer_has_the_limits_of_the_boards_that_are_shown() -> None:
+    common = {"model": "m", "kind": "k", "nights": 1, "since": "n", "alarm": False}
+    cells = [
+        CellReport(cell=f"m@{board}", board=board, verdict="cannot tell", unit=unit, new=1.0, reason=reason, **common)
+        for board, unit, reason in (("b", "ns", ""), ("a", "ns", ""), ("c", "instructions", ""), ("e", "ns", EMULATED))
+    ]
+    times = (
+        "Times (a, b): changes of 2 % and more are reported, in layers that take 10 % or more those of 5 % and more."
+    )
+    counts = "Counted instructions (c): changes of 0.1 % and more are reported, also in layers that take 10 % or more."
+    emulated = "Times under emulation (e) are not compared."
+    for shown, limits in ((cells, [times, counts, emulated]), (cells[2:3], [counts]), (cells[:2], [times]), ([], [])):
+        footer = html(small_night(shown)).partition("<footer>")[2]
+        assert [one for one in (times, counts, emulated) if one in footer] == limits
+        assert "Changes of 2 %" not in footer
+
+
+@pytest.mark.parametrize(
+    ("by", "because", "words"),
+    [
+        ("edgetune", "nothing to compare with yet", "because it was the first one of this cell with these settings"),
+        ("edgetune", "it is faster", "because it was faster"),
+        (
+            "edgetune",
+            "nothing to compare with: the accepted package 0123 is not in the archive any more",
+            "because there was nothing to compare with any more: the accepted package 0123 is not in the archive",
+        ),
+        ("kim", "nothing to compare with yet", "CET: nothing to compare with yet"),  # a user's words stay
+    ],
+)
+def test_a_card_says_when_and_why_the_package_was_accepted_that_tonights_was_compared_with(
+    tmp_path: Path, by: str, because: str, words: str
+) -> None:
+    with sample("red", tmp_path / "r.db") as (farm, store):
+        columns = {"night": "2025-11-24", "package": "0" * 64, "facts": {}, "by": by, "because": because}
+        cell = "person_detector@shelf-2"
+        store.accept({**columns, "farm": farm.name, "cell": cell, "settings": "s"})
+        text = html(report(farm, store, store.nights(farm.name)[-1]))
+    card = text.partition(f">{cell}</h3>")[2].partition("</article>")[0]
+    said = re.sub(r"<[^>]+>", "", card)
+    found = re.search(r"Compared with the package of the night of 2025-11-24, accepted by (\w+) at (.{19}) CET", said)
+    assert found is not None
+    assert found[1] == by
+    assert words in said
+
+
+def small_night(cells: Sequence[CellReport]) -> NightReport:
+    """A night of the farm f with those cells."""
+    common = {"farm": "f", "owner": "", "night": "n", "begun_utc": "", "finished_utc": None, "host": "h"}
+    return NightReport(**common, edgetune="1", limit=0.02, counts={}, cells=tuple(cells))
 
 
 def test_names_from_models_cannot_break_a_plot() -> None:

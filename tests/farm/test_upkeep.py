@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import re
+import shutil
+import sys
+import tomllib
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from sqlalchemy import update
 
 from edgetune.cli.nightly import command
-from edgetune.errors import NightFault, UsageError
+from edgetune.config.host import host_name
+from edgetune.errors import DatabaseError, NightFault, UsageError
 from edgetune.farm import nights
+from edgetune.farm.archive import PACKAGE, keep
+from edgetune.farm.calendar import clock_time
 from edgetune.farm.cells import cells_of
 from edgetune.farm.doctor import findings
 from edgetune.farm.drains import drain
 from edgetune.farm.engine import engine_of
 from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.local_engine import lock_path
-from edgetune.farm.night_store import Night, NightCell, NightStore, Verdict
+from edgetune.farm.night_store import Minutes, Night, NightCell, NightStore, Verdict
+from edgetune.farm.night_tables import attempts
+from edgetune.farm.page import write_page
 from edgetune.farm.report import report
 from edgetune.farm.retention import prune
 from edgetune.farm.run_cell import log_of
+from edgetune.records.database import database_exists
 
 BOARD = "qemu-aarch64"
 
@@ -77,7 +90,7 @@ def test_a_night_that_died_does_not_look_quiet(farm: Farm) -> None:
     facts = {"farm": farm.name, "night": "2026-01-01", "ends_utc": ends, "host": "h1", "tool_version": "1"}
     with NightStore.open(farm.db, create=True) as store:
         store.begin({**facts, "owner": "", "limit": 0.02}, cells_of(farm))
-    said = f"night 2026-01-01 has not finished, and its window was over at {ends}"
+    said = f"night 2026-01-01 has not finished, and the window was over ({clock_time(ends, 'UTC')})"
     assert found_of(farm)["last night"] == (False, said)
     status = CliRunner().invoke(command, ["status", str(farm.path)])
     assert isinstance(status.exception, NightFault)
@@ -134,8 +147,6 @@ def test_the_plan_sets_the_minutes_of_the_gate_aside_before_any_search(
 ) -> None:
     with NightStore.open(farm.db, create=True) as store:
         a_night(farm, store)
-        from edgetune.farm.night_store import Minutes
-
         took = {f"a@{BOARD}": Minutes(40.0, 25.0), f"b@{BOARD}": Minutes(45.0, 20.0)}
         monkeypatch.setattr(store, "minutes", lambda _: took)
         at = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -170,6 +181,23 @@ def test_a_missing_library_is_named_before_a_night_begins(
         engine_of(farm, store)
 
 
+@pytest.mark.parametrize("gone", ["scipy", "matplotlib", "ruptures", "psycopg", "procrastinate"])
+def test_the_extra_that_a_sentence_names_has_the_library(
+    farm: Farm, gone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, gone, None)
+    monkeypatch.delitem(sys.modules, "edgetune.farm.procrastinate_engine", raising=False)
+    monkeypatch.setattr("edgetune.farm.engine.find_spec", lambda name: None if name == gone else object())
+    farm.path.write_text(f"{farm.path.read_text()}engine: procrastinate\ndb: postgresql://nobody@localhost:1/none\n")
+    changed = load_farm(farm.path)
+    with NightStore.open(farm.db, create=True) as store, pytest.raises((NightFault, DatabaseError)) as fault:
+        database_exists(changed.db) if gone == "psycopg" else engine_of(changed, store)
+    said = re.search(rf"needs? {gone}: pip install 'edgetune\[(\w+)\]'", fault.value.message)
+    assert said is not None, fault.value.message
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert any(re.match(rf"{gone}\b", one) for one in project["optional-dependencies"][said[1]])
+
+
 def test_a_verdict_that_comes_while_the_report_is_read_waits_for_the_next_one(
     farm: Farm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,3 +216,122 @@ def test_a_verdict_that_comes_while_the_report_is_read_waits_for_the_next_one(
         monkeypatch.setattr(store, "cells", cells)
         assert {cell.verdict for cell in report(farm, store, night).cells} == {"waiting"}
         assert {cell.verdict for cell in report(farm, store, night).cells} == {"first"}
+
+
+def accepted_package(farm: Farm, store: NightStore, model: str) -> Path:
+    """A package of a cell that somebody accepted; its file in the archive."""
+    cell = next(cell for cell in cells_of(farm) if cell.model == model)
+    folder = farm.path.parent / model
+    (folder / PACKAGE).mkdir(parents=True)
+    (folder / PACKAGE / "m.c").write_text(model)
+    package = keep(farm.archive, folder)
+    values = {"farm": farm.name, "cell": cell.name, "settings": cell.settings, "night": "2026-01-01", "facts": {}}
+    store.accept({**values, "package": package, "by": "kim", "because": "it is meant"})
+    return farm.archive / package[:2] / f"{package}.tar"
+
+
+def test_doctor_names_accepted_packages_that_are_lost_or_damaged_and_an_archive_that_is_gone(farm: Farm) -> None:
+    with NightStore.open(farm.db, create=True) as store:
+        a_night(farm, store)
+        files = [accepted_package(farm, store, model) for model in "ab"]
+    assert "accepted packages" not in found_of(farm)
+    files[0].unlink()
+    said = f"{farm.archive} has lost the accepted package of a@{BOARD}, or it is damaged"
+    assert found_of(farm)["accepted packages"] == (False, said)
+    files[1].write_bytes(b"damaged")
+    assert f"a@{BOARD}, b@{BOARD}" in found_of(farm)["accepted packages"][1]
+    shutil.rmtree(farm.archive)
+    gone = next(one for one in findings(farm, datetime.now(UTC)) if one.check == "archive")
+    assert (gone.ok, gone.required, gone.exit_code) == (False, True, NightFault.exit_code)
+    assert gone.detail == f"{farm.archive} is not there, nor the accepted package of a@{BOARD}, b@{BOARD}"
+
+
+def test_doctor_advises_no_prune_for_a_full_archive(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
+    farm.archive.mkdir(parents=True)
+    monkeypatch.setattr("edgetune.farm.doctor.LEAST_FREE_BYTES", 1 << 60)
+    (full,) = (one for one in findings(farm, datetime.now(UTC)) if one.check == "archive")
+    assert not full.ok
+    assert "nightly prune" not in full.fix
+    assert f"'archive' in {farm.path}" in full.fix
+
+
+def test_doctor_names_a_database_that_cannot_be_written(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
+    with NightStore.open(farm.db, create=True) as store:
+        a_night(farm, store)
+    assert "records database" not in found_of(farm)
+    writable = os.access
+
+    def access(path: Path, mode: int, **rest: bool) -> bool:
+        """As for a user who may not write the file: root may write each."""
+        return writable(path, mode, **rest) and not (Path(path) == farm.db and mode & os.W_OK)
+
+    monkeypatch.setattr(os, "access", access)
+    fault = next(one for one in findings(farm, datetime.now(UTC)) if one.check == "records database")
+    assert (fault.ok, fault.required, fault.exit_code) == (False, True, DatabaseError.exit_code)
+    assert f"{farm.db} cannot be written: make the file and its folder writable" in fault.detail
+
+
+def test_a_plan_by_day_counts_the_window_that_comes_and_after_tonight_the_next_one(
+    farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    farm.path.write_text(farm.path.read_text().replace("22:00-23:00", "01:00-02:00"))
+    farm = load_farm(farm.path)
+    took = {f"{name}@{BOARD}": Minutes(25.0, 5.0) for name in "ab"}
+
+    def fits(now: datetime) -> list[bool]:
+        return [item.fits for item in nights.plan(farm, store, now)]
+
+    with NightStore.open(farm.db, create=True) as store:
+        monkeypatch.setattr(store, "minutes", lambda _: took)
+        noon = datetime.now(UTC).replace(hour=12)
+        assert fits(noon) == [True, True], "tomorrow's window, as today's is over"
+        late = noon.replace(hour=1, minute=50) + timedelta(days=1)
+        assert fits(late) == [False, False], "ten minutes of tonight's are left"
+        monkeypatch.setattr("edgetune.farm.night_store.utc_now", late.isoformat)
+        a_night(farm, store)
+        assert fits(late) == [True, True], "tonight is over"
+
+
+def test_nothing_is_accepted_without_a_reason(farm: Farm) -> None:
+    with NightStore.open(farm.db, create=True) as store:
+        a_night(farm, store)
+        (night,) = store.nights(farm.name)
+        row = replace(store.cells(night)[0], verdict=Verdict("slower", package="0" * 64))
+        for because in ("", " \t "):
+            with pytest.raises(UsageError, match="--because is empty: say why this package is right"):
+                nights.accept(farm, store, night, row, because)
+        nights.accept(farm, store, night, row, " it is meant ")
+        found = store.accepted(farm.name, row.cell)
+        assert found is not None
+        assert found.because == "it is meant"
+
+
+def test_status_says_what_runs_where_since_when_and_times_of_the_farms_zone(
+    farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    farm.path.write_text(farm.path.read_text().replace("timezone: UTC", "timezone: Asia/Tokyo"))
+    farm = load_farm(farm.path)
+    facts = {"farm": farm.name, "night": "2026-01-01", "host": "h1", "tool_version": "1", "owner": "", "limit": 0.02}
+    monkeypatch.setattr("edgetune.farm.night_store.utc_now", lambda: "2026-01-01T13:00:05.123456Z")
+    with NightStore.open(farm.db, create=True) as store:
+        night = store.begin({**facts, "ends_utc": None}, cells_of(farm))
+        assert night is not None
+        a, b = store.cells(night)
+        store.start_attempt(a.id, "h2")
+        store.start_attempt(b.id, host_name())
+        with store.database.writing() as connection:  # the process that began it is gone
+            connection.execute(update(attempts).where(attempts.c.night_cell_id == b.id).values(pid=2**22 + 1))
+        found = {cell.cell: cell for cell in report(farm, store, night).cells}
+        running, waiting = found[f"a@{BOARD}"], found[f"b@{BOARD}"]
+        assert (running.verdict, running.host) == ("running", "h2")
+        assert (running.running_since_utc, waiting.verdict) == ("2026-01-01T13:00:05.123456Z", "waiting")
+        assert report(farm, store, night).counts["running"] == 1
+        said = CliRunner().invoke(command, ["status", str(farm.path)], env={"COLUMNS": "200"}).output
+        assert "on host h2 since 2026-01-01 22:00:05 JST" in said
+        assert "begun 2026-01-01 22:00:05 JST, not finished" in said
+        page = write_page(farm, store, night).read_text()
+        assert 'on host h2 since <span class="date">2026-01-01 22:00:05 JST</span>' in page
+        assert "1 cell runs now and 1 cell waits for a result." in page
+        assert "123456" not in page
+        store.end_attempt(a.id, 1, "exit code 0")
+        assert {cell.verdict for cell in report(farm, store, night).cells} == {"waiting"}

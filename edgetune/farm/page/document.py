@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from edgetune.farm.acceptances import Acceptance
+from edgetune.farm.calendar import clock_time
+from edgetune.farm.comparing import EMULATED
+from edgetune.farm.gate import COUNT_LIMIT, LAYER_LIMIT, LAYER_SHARE
 from edgetune.farm.page.plots import Change, sparkline, waterfall
 from edgetune.farm.report import ORDER, UNJUDGED, CellReport, NightReport
 from edgetune.resources import templates_dir
@@ -36,6 +40,7 @@ def html(found: NightReport) -> str:
     )
     environment.trim_blocks = environment.lstrip_blocks = True
     environment.filters |= {"cost": cost, "percent": percent, "minutes": minutes, "diff": diff_lines}
+    environment.filters["clock"] = partial(clock_time, timezone=found.timezone)
     models = sorted({cell.model for cell in found.cells})
     boards = sorted({cell.board for cell in found.cells})
     ids = {cell.cell: f"cell-{index}" for index, cell in enumerate(found.cells)}
@@ -45,6 +50,7 @@ def html(found: NightReport) -> str:
     return environment.get_template("page.html.j2").render(
         night=found,
         headline=headline(found),
+        limits=limits(found),
         tally=[(word, found.counts[word]) for word in ORDER if found.counts.get(word)],
         unjudged=[cell for cell in found.cells if cell.verdict in UNJUDGED],
         changed=[cell for cell in found.cells if cell.alarm or cell.note or cell.verdict in _CHANGED],
@@ -65,6 +71,22 @@ def _by_hand(cell: CellReport) -> list[Acceptance]:
     return [one for one in (cell.compared_with, cell.acceptance) if one is not None and one.by_hand]
 
 
+def limits(found: NightReport) -> list[str]:
+    """The smallest changes that this night reports: a sentence for each way in which its boards measure."""
+    emulated = {cell.board for cell in found.cells if cell.reason == EMULATED}
+    counting = {cell.board for cell in found.cells if cell.unit == "instructions"}
+    timing = {cell.board for cell in found.cells if cell.unit == "ns"} - emulated
+    layers = f"in layers that take {100 * LAYER_SHARE:g} % or more"
+    times = f"{100 * found.limit:g} % and more are reported, {layers} those of {100 * LAYER_LIMIT:g} % and more."
+    counts = f"{100 * COUNT_LIMIT:g} % and more are reported, also {layers}."
+    said = (
+        (timing, f"Times (%s): changes of {times}"),
+        (counting, f"Counted instructions (%s): changes of {counts}"),
+        (emulated, "Times under emulation (%s) are not compared."),
+    )
+    return [sentence.replace("%s", ", ".join(sorted(boards))) for boards, sentence in said if boards]
+
+
 def headline(found: NightReport) -> str:
     """The night in one sentence."""
     alarms, waiting, missing = (
@@ -77,6 +99,8 @@ def headline(found: NightReport) -> str:
         said.append(f"{_cells(alarms)} became slower or worse")
     if missing:
         said.append(f"{_cells(missing)} could not be measured")
+    if running := found.counts.get("running", 0):
+        said.append(f"{_cells(running)} {'runs' if running == 1 else 'run'} now")
     if waiting:
         said.append(f"{_cells(waiting)} {'waits' if waiting == 1 else 'wait'} for a result")
     if not found.cells:
