@@ -119,6 +119,19 @@ class ToolchainMissing(EdgetuneError):
     exit_code = 9
 
 
+class ToolHung(EdgetuneError):
+    """A compiler, make or another tool did not end in its time: names the tool, the file and the time.
+
+    `printed` is what it had written to its standard output.
+    """
+
+    exit_code = 32
+
+    def __init__(self, message: str, printed: str = "") -> None:
+        super().__init__(message)
+        self.printed = printed
+
+
 class CompileFailed(EdgetuneError):
     """The C compiler refused emitted code: names the file and the first diagnostic."""
 

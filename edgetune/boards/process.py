@@ -20,6 +20,7 @@ from edgetune.boards.agent.frames import printable
 from edgetune.boards.reach import BoardFacts, CommandResult
 from edgetune.errors import BoardLost, ToolchainMissing
 from edgetune.ipc.child_process import pipes_of
+from edgetune.ipc.process_group import program
 from edgetune.target.target import Target
 
 _LAST_WORDS = 1000
@@ -187,22 +188,12 @@ class ProcessReach:
 
     def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> CommandResult:
         """Run a shell command of this machine, in the folder of the board."""
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self._place(),
-            start_new_session=True,
-        )
-        try:
-            out, errors = process.communicate(stdin, timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            raise BoardLost(f"board '{self.name}': `{command[:80]}` had not ended after {timeout_s:g} s") from None
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        with program(["/bin/sh", "-c", command], cwd=self._place(), **pipes) as process:
+            try:
+                out, errors = process.communicate(stdin, timeout=timeout_s)
+            except subprocess.TimeoutExpired:
+                raise BoardLost(f"board '{self.name}': `{command[:80]}` had not ended after {timeout_s:g} s") from None
         status = process.returncode if process.returncode >= 0 else 128 - process.returncode
         return CommandResult(status, out.decode(errors="replace"), errors.decode(errors="replace"))
 

@@ -21,10 +21,12 @@ from edgetune.bundle.manifest import (
 )
 from edgetune.errors import BoardBusy, BoardUnavailable, BoardUnfit, BundleInvalid, EdgetuneError, ToolchainMissing
 from edgetune.resources import templates_dir
+from edgetune.target.tool_process import run_tool
 
 BY_STATUS: dict[int, type[EdgetuneError]] = {3: BoardUnavailable, 4: BoardUnfit, 5: BundleInvalid, 6: BoardBusy}
 _MOST_FILE_BYTES = 4 << 30
 _NOT_STARTED, _KILLED = 126, 128
+_COMPILE_S = 120.0
 
 
 def run_bundle(folder: Path) -> dict[str, object]:
@@ -41,15 +43,10 @@ def run_bundle(folder: Path) -> dict[str, object]:
         runner = Path(place) / "runner"
         files = [shutil.copy(path, place) for path in runner_files(manifest)]
         sources = [str(file) for file in files if str(file).endswith(".c")]
-        built = subprocess.run(
-            [compiler, "-O2", *sources, "-o", str(runner), "-ldl", "-lm"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        built = run_tool([compiler, "-O2", *sources, "-o", str(runner), "-ldl", "-lm"], timeout_s=_COMPILE_S)
         if built.returncode:
             raise ToolchainMissing(f"{compiler} cannot compile the runner of the bundle: {built.stderr.strip()[:200]}")
-        try:
+        try:  # without a deadline: it ends each candidate that hangs by itself, and people see how far it is
             done = subprocess.run([str(runner), str(folder.absolute())], stderr=subprocess.PIPE, text=True, check=False)
         except PermissionError as error:
             raise BoardUnavailable(

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +21,7 @@ from edgetune.farm.gate import COUNT_LIMIT, LAYER_LIMIT
 from edgetune.farm.night_store import Night, NightCell, NightStore, Verdict
 from edgetune.farm.night_tables import notifications
 from edgetune.farm.worse import FACTS
+from edgetune.ipc.process_group import program
 from edgetune.records.database import Database
 from edgetune.records.record import utc_now
 from edgetune.records.schema import insert_unless_known
@@ -168,26 +167,14 @@ def call(farm: Farm, text: str, night_json: str) -> str:
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as output:
         given.write(text.encode())
         given.seek(0)
+        options = {"stdin": given, "stdout": output, "stderr": subprocess.STDOUT}
         try:
-            process = subprocess.Popen(
-                command,
-                stdin=given,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=farm.path.parent,
-                env=environment,
-                start_new_session=True,
-            )
+            with program(command, cwd=farm.path.parent, env=environment, **options) as process:
+                code = process.wait(LIMIT_S)
         except OSError as error:
             return f"{command[0]} cannot be started ({error.strerror})"
-        try:
-            code = process.wait(LIMIT_S)
         except subprocess.TimeoutExpired:
             return f"{command[0]} did not end within {LIMIT_S:.0f} s"
-        finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
         if code == 0:
             return ""
         output.seek(max(0, output.seek(0, os.SEEK_END) - _MOST_OUTPUT))

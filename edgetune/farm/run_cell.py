@@ -34,6 +34,7 @@ from edgetune.errors import (
     Interrupted,
     NightFault,
     ToolchainMissing,
+    ToolHung,
 )
 from edgetune.events import Event
 from edgetune.farm import archive, comparing
@@ -295,7 +296,10 @@ def main() -> None:
         except BoardLost as error:
             sys.stderr.write(f"{error.message}\n")
             sys.exit(BoardLost.exit_code)  # the engine tries again, behind the others
-        except ToolchainMissing as error:  # nothing is said of the board, which another host may reach as well
+        except (
+            ToolchainMissing,
+            ToolHung,
+        ) as error:  # of this host: another one may reach the board
             _again_if_frozen(freezes, error.message)
             heir = pass_search(store, row) if store.is_present(row.id, int(attempt)) else ""
             said = f"{INFRASTRUCTURE}host {host_name()}: {error.message}{heir}"

@@ -14,8 +14,9 @@ from pathlib import Path
 from edgetune.errors import DiskFull, EdgetuneError
 from edgetune.events import Event
 from edgetune.ipc.child_process import ChildProcess
+from edgetune.ipc.process_group import kill_group
 from edgetune.measure.build_worker import BuildPolicy, Known, OutOfSpace, Progress, Ready, WorkerSetup, spec_path
-from edgetune.measure.compiler import CompilerCommand, kill_group
+from edgetune.measure.compiler import CompilerCommand
 from edgetune.measure.jobs import BuildJob, BuildStatus, CandidateBuild, ReferenceJob, ReferenceResult
 from edgetune.schedule.kernel_spec import KernelSpec
 from edgetune.target.target import Target

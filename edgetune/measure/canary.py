@@ -16,7 +16,8 @@ import numpy as np
 from edgetune.boards.protocol import RunRequest
 from edgetune.boards.sampling import TimingPolicy
 from edgetune.errors import DiskFull
-from edgetune.measure.compiler import CandidateBuilder, CompilerCommand, kill_group
+from edgetune.ipc.process_group import kill_group
+from edgetune.measure.compiler import CandidateBuilder, CompilerCommand
 from edgetune.measure.peaks import PeakProgram, can_be_timed, write_program
 from edgetune.target.target import Target
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -15,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from edgetune.errors import ConfigError, DiskFull, ToolchainMissing
+from edgetune.errors import ConfigError, DiskFull, ToolchainMissing, ToolHung
 from edgetune.registry import Registry
 from edgetune.target.target import STACK_LIMIT_BYTES, Target
-from edgetune.target.tool_process import run_tool, tool_environment
+from edgetune.target.tool_process import hung, run_tool
 from edgetune.target.toolchain import lacks_program
 
 STANDARD = "-std=gnu11"
@@ -86,7 +84,7 @@ def builder_of(target: Target) -> CandidateBuilder:
 
 
 def toolchain_of(target: Target, timeout_s: float = 30.0) -> CompilerCommand:
-    """Return the command line of `target`, after trying it; raises ToolchainMissing if there is no such compiler."""
+    """Return the command line of `target`, after trying it; raises ToolchainMissing without one, and ToolHung."""
     compiler = target.compiler
     if shutil.which(compiler.cc) is None:
         install = f": sudo apt-get install {compiler.package}" if compiler.package else ": put it on PATH"
@@ -109,6 +107,8 @@ def toolchain_of(target: Target, timeout_s: float = 30.0) -> CompilerCommand:
             compiled = build_library(toolchain, unit, shim, Path(folder, "probe.so"))
             if not compiled.reason:
                 return toolchain
+            if compiled.timed_out:
+                raise ToolHung(hung([toolchain.cc, "-c", str(unit)], timeout_s))
             problem = compiled.reason
     advice = lacks_program(problem)
     said = f"{problem}: {advice}" if advice else problem
@@ -168,38 +168,17 @@ def build_library(
 
 
 def _run_limited(
-    command: list[str], deadline: float, toolchain: CompilerCommand, on_start: Callable[[int], None] | None
+    command: list[str], deadline: float, toolchain: CompilerCommand, on_start: OnStart | None
 ) -> tuple[int | None, str]:
     """Run with limits on address space and CPU time that hold even if this process is killed; code None: too late."""
     seconds, kilobytes = int(toolchain.timeout_s) + 1, toolchain.memory_bytes >> 10
     limits = f'ulimit -v {kilobytes}; ulimit -t {seconds}; ulimit -c 0; exec "$@"'
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", limits, "sh", *command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        env=tool_environment(),
-    )
-    if on_start is not None:
-        on_start(process.pid)
+    limited, left = ["/bin/sh", "-c", limits, "sh", *command], max(0.01, deadline - time.monotonic())
     try:
-        _, output = process.communicate(timeout=max(0.01, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        kill_group(process.pid)
-        process.communicate()
+        done = run_tool(limited, timeout_s=left, on_start=on_start)
+    except ToolHung:
         return None, ""
-    except BaseException:
-        kill_group(process.pid)
-        process.wait()
-        raise
-    return process.returncode, output.decode(errors="replace")
-
-
-def kill_group(group: int) -> None:
-    """Kill a process group if it is still there."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
+    return done.returncode, done.stderr
 
 
 def _first_diagnostic(text: str) -> str:
@@ -215,5 +194,5 @@ def _code_bytes(toolchain: CompilerCommand, kernel: Path, deadline: float) -> in
         command = [toolchain.size, str(kernel)]
         done = run_tool(command, timeout_s=timeout, check=True)
         return int(done.stdout.splitlines()[1].split()[0])
-    except (OSError, subprocess.SubprocessError, IndexError, ValueError):
+    except (OSError, ToolHung, subprocess.SubprocessError, IndexError, ValueError):
         return 0

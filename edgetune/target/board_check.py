@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from edgetune.errors import BoardUnavailable, CompileFailed, ToolchainMissing
+from edgetune.errors import BoardUnavailable, CompileFailed, ToolchainMissing, ToolHung
 from edgetune.findings import Finding
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.cuda_toolkit import WHEELS, find_nvcc
@@ -20,6 +20,7 @@ from edgetune.target.tool_process import run_tool
 from edgetune.target.toolchain import install_command, lacks_program
 
 _TIMEOUT_S = 60
+_HUNG = 124
 _PROGRAM = """\
 #include <math.h>
 #include <stdio.h>
@@ -84,7 +85,10 @@ def _check_cpu(target: Target, *, emulated: bool, required: bool, start: StartWo
     if path is None:
         fix = install_command(compiler.package)
         return [Finding(name, False, f"{compiler.cc} is not on PATH", fix, required, ToolchainMissing.exit_code)]
-    findings = [Finding(name, True, f"{compiler.cc}: {_first_line([path, '--version'])}")]
+    version = _run([path, "--version"])
+    if version.returncode == _HUNG:
+        return [Finding(name, False, version.stderr, "", required, ToolHung.exit_code)]
+    findings = [Finding(name, True, f"{compiler.cc}: {(version.stdout.splitlines() or [''])[0]}")]
     with tempfile.TemporaryDirectory(prefix="edgetune-check-") as folder:
         findings += _compile_and_run(target, path, Path(folder), start, required=required, emulated=emulated)
     return findings
@@ -99,6 +103,8 @@ def _compile_and_run(
     flags = ["-std=gnu11", *compiler.kernel_line]
     done = _run([cc, *flags, str(source), *start(target, folder), "-o", str(program), *compiler.ldflags], folder)
     name = f"compiles for {target.name}"
+    if done.returncode == _HUNG:
+        return [Finding(name, False, done.stderr, "", required, ToolHung.exit_code)]
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["no message"]
         first = next((line for line in lines if "error" in line or "cannot find" in line), lines[0])
@@ -119,6 +125,8 @@ def _compile_and_run(
     where = " ".join(target.emulator) if target.emulator else "natively"
     if done.stdout.strip() == _EXPECTED:
         return [*findings, Finding(name, True, where)]
+    if done.returncode == _HUNG:
+        return [*findings, Finding(name, False, done.stderr, "", required, ToolHung.exit_code)]
     detail = f"{where}: exit status {done.returncode}, {(done.stderr.strip().splitlines() or ['wrong result'])[-1]}"
     fix = f"set TMPDIR to a folder that allows programs (now {folder.parent}), or correct the flags of the target file"
     return [*findings, Finding(name, False, detail, fix, required, BoardUnavailable.exit_code)]
@@ -127,8 +135,8 @@ def _compile_and_run(
 def _run(command: list[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     try:
         return run_tool(command, timeout_s=_TIMEOUT_S, folder=folder)
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 124, "", f"no answer within {_TIMEOUT_S} s")
+    except ToolHung as error:
+        return subprocess.CompletedProcess(command, _HUNG, "", error.message)
     except PermissionError as error:
         return subprocess.CompletedProcess(command, 126, "", str(error))
 

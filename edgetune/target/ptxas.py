@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from edgetune.errors import ToolchainMissing
+from edgetune.errors import ToolchainMissing, ToolHung
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.tool_process import run_tool
 
@@ -70,7 +70,7 @@ def compile_text(text: str, target: GpuTarget, nvcc: Path) -> Cubin | str:
         cubin = Path(folder) / "kernel.cubin"
         try:
             found = compile_cubin(nvcc, words, Path(folder), cubin)
-        except subprocess.TimeoutExpired:
+        except ToolHung:
             return f"nvcc needs more than {_NVCC_S} s"
         except (OSError, subprocess.SubprocessError) as error:
             raise ToolchainMissing(f"{nvcc} does not run ({error}): install CUDA again") from None
@@ -83,7 +83,7 @@ def compile_text(text: str, target: GpuTarget, nvcc: Path) -> Cubin | str:
 def compile_cubin(nvcc: Path, words: Sequence[str], folder: Path, cubin: Path) -> Cubin | str:
     """Run nvcc with the `words` of a compilation in `folder`; all that it said where it fails.
 
-    Raises OSError and subprocess.SubprocessError where it does not run.
+    Raises OSError and subprocess.SubprocessError where it does not run, and ToolHung.
     """
     command = [str(nvcc), "-cubin", *words, "-Xptxas", "-v", "-o", str(cubin)]
     done = run_tool(command, timeout_s=_NVCC_S, folder=folder)

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
+from edgetune.errors import ToolHung
 from edgetune.target.tool_process import run_tool
 
 _PATIENCE_S = 20.0
@@ -93,7 +94,7 @@ def _answer(command: tuple[str, ...]) -> subprocess.CompletedProcess[str] | None
         return None
     try:
         return run_tool(command, timeout_s=_PATIENCE_S)
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, ToolHung):
         return None
 
 

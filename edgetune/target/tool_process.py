@@ -9,11 +9,14 @@ all others are removed.
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
-from edgetune.errors import ToolchainMissing
+from edgetune.errors import ToolchainMissing, ToolHung
+from edgetune.ipc.process_group import end_family, program
 
 _KEPT = frozenset(
     {
@@ -33,6 +36,9 @@ NO_PATH = (
     "PATH=/usr/local/bin:/usr/bin:/bin"
 )
 _SET = {"LC_ALL": "C", "TERM": "dumb"}
+_WRITES = frozenset({"-o"})
+_LONGEST = 120
+_REST_S = 1.0
 
 
 def tool_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -53,21 +59,63 @@ def require_path(environment: Mapping[str, str]) -> None:
 
 
 def run_tool(
-    command: Sequence[str], *, timeout_s: float, folder: Path | None = None, check: bool = False
+    command: Sequence[str],
+    *,
+    timeout_s: float,
+    folder: Path | None = None,
+    check: bool = False,
+    on_start: Callable[[int], None] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a tool to its end in `folder`, without input; its output is text, with bytes that are not UTF-8 replaced.
 
-    Raises OSError where it cannot start, subprocess.TimeoutExpired after `timeout_s` seconds, and, with `check`,
-    subprocess.CalledProcessError where its exit status is not 0.
+    It has the variables of `environment`, by default those of `tool_environment`, and a process group of its own, which
+    `on_start` gets. After `timeout_s` seconds, and where an exception comes
+    here, the whole group is ended, and all that it started. Raises OSError where it cannot start, ToolHung where its
+    time was over, and, with `check`, subprocess.CalledProcessError where its exit status is not 0.
     """
-    return subprocess.run(
-        list(command),
+    with program(
+        command,
         cwd=folder,
-        env=tool_environment(),
+        env=tool_environment() if environment is None else environment,
         stdin=subprocess.DEVNULL,  # GCC reads the terminal width from stdin
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        check=check,
-        timeout=timeout_s,
+    ) as process:
+        if on_start is not None:
+            on_start(process.pid)
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            end_family(process.pid)
+            raise ToolHung(hung(command, timeout_s, folder), _rest(process)) from None
+    if check and process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, list(command), stdout, stderr)
+    return subprocess.CompletedProcess(list(command), process.returncode, stdout, stderr)
+
+
+def hung(command: Sequence[str], timeout_s: float, folder: Path | None = None) -> str:
+    """The sentence on a tool that did not end in time: which one, on which file of its command line, for how long."""
+    place = folder or Path()
+    read = (
+        word
+        for before, word in pairwise(command)
+        if before not in _WRITES and not word.startswith("-") and (place / word).is_file()
     )
+    what = Path(next(read, "")).name
+    where = f"on {what}" if what else f"in `{shlex.join([Path(command[0]).name, *command[1:]])[:_LONGEST]}`"
+    return (
+        f"{Path(command[0]).name} hung {where}: it did not end within {timeout_s:g} s, and was ended with all that it "
+        "had started; run it by hand to see what it waits for"
+    )
+
+
+def _rest(process: subprocess.Popen[str]) -> str:
+    """What a tool had printed that was ended; "" where a process that it left behind still holds the pipe."""
+    try:
+        printed: str = process.communicate(timeout=_REST_S)[0]
+    except subprocess.TimeoutExpired:
+        return ""
+    return printed

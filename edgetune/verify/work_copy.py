@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgetune.errors import PackageInvalid, SelfTestFailed
+from edgetune.errors import PackageInvalid, SelfTestFailed, ToolHung
 from edgetune.package.diagnostics import compile_failure
 from edgetune.package.manifest import check_files, read_manifest
-from edgetune.target.tool_process import tool_environment
+from edgetune.target.tool_process import hung, run_tool
 from edgetune.verify.toolchain import PackageToolchain
 
 _BUILT = "build"
@@ -51,17 +48,22 @@ def work_copy(package: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 def make(copy: Path, goal: str, tools: PackageToolchain, timeout_s: float, variables: Sequence[str] = ()) -> None:
     """Build `goal` with the package's own Makefile.
 
-    Raises PackageInvalid where the Makefile, perhaps of another version, has no rule for it, and the error of
+    Raises PackageInvalid where the Makefile, perhaps of another version, has no rule for it, ToolHung, and the error of
     `compile_failure`.
     """
     # -r: make's built-in rules would link any program with none of the package's files.
-    done = run(["make", "-s", "-r", goal, f"CC={tools.cc}", *tools.make_words, *variables], copy, timeout_s)
+    command = ["make", "-r", goal, f"CC={tools.cc}", *tools.make_words, *variables]
+    try:
+        done = run_tool(command, timeout_s=timeout_s, folder=copy)
+    except ToolHung as error:
+        last = (error.printed.splitlines() or [""])[-1].split()  # make prints each command before it runs
+        raise ToolHung(hung(last or command, timeout_s, copy)) from None
     if f"No rule to make target '{goal}'." in done.stderr:
         raise PackageInvalid(
             f"the package's Makefile has no rule for {goal}: another version of edgetune wrote it, or somebody changed "
             "it; build the package again with `edgetune build`"
         )
-    if done.status:
+    if done.returncode:
         raise compile_failure(tools.cc, goal, done.stderr or done.stdout, copy, tools.cflags)
 
 
@@ -76,24 +78,9 @@ def reuse(copy: Path, objects: Path, tools: PackageToolchain, timeout_s: float) 
 
 
 def run(command: Sequence[str], folder: Path, timeout_s: float) -> ProgramResult:
-    """Run a program to its end, killing it with its children after `timeout_s` seconds (SelfTestFailed)."""
-    with subprocess.Popen(
-        list(command),
-        cwd=folder,
-        env=tool_environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as process:
-        try:
-            stdout, stderr = process.communicate(timeout=timeout_s)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise SelfTestFailed(f"{Path(command[0]).name} did not end within {timeout_s:g} s") from None
-            raise
-    return ProgramResult(process.returncode, stdout, stderr)
+    """Run a program to its end; where that has not come after `timeout_s` seconds, end it (SelfTestFailed)."""
+    try:
+        done = run_tool(command, timeout_s=timeout_s, folder=folder)
+    except ToolHung as error:
+        raise SelfTestFailed(error.message) from None
+    return ProgramResult(done.returncode, done.stdout, done.stderr)

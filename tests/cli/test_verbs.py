@@ -48,7 +48,7 @@ def test_every_error_class_has_a_code_of_its_own() -> None:
         item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, errors.EdgetuneError)
     ]
     codes = [item.exit_code for item in classes]
-    assert len(set(codes)) == len(codes) == 33
+    assert len(set(codes)) == len(codes) == 34
     assert all(item.__doc__ for item in classes)
 
 

@@ -8,13 +8,16 @@ import re
 import stat
 import subprocess
 import tarfile
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from edgetune.boards.machine.recipe import Recipe
-from edgetune.errors import BoardUnavailable
+from edgetune.errors import BoardUnavailable, ToolHung
+from edgetune.ipc.process_group import kill_group, program
+from edgetune.target.tool_process import hung
 
 _MERGED = ("bin", "sbin", "lib")  # symbolic links to the folders of these names in usr/
 _MODULES = "usr/lib/modules/start"
@@ -24,6 +27,7 @@ _PROGRAM = stat.S_IFREG | 0o755
 _SECRET = stat.S_IFREG | 0o600
 _LINK = stat.S_IFLNK | 0o777
 _COMPRESSED = (".ko", ".ko.xz")
+_UNPACK_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -103,9 +107,11 @@ class FileSystem:
 
 
 def _members(package: Path) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
-    """Yield every member with its content; raises BoardUnavailable when the package is damaged."""
+    """Yield every member with its content; raises BoardUnavailable when it is damaged, ToolHung."""
     command = ["dpkg-deb", "--fsys-tarfile", str(package)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as unpack:
+    with program(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as unpack:
+        deadline = threading.Timer(_UNPACK_S, kill_group, [unpack.pid])
+        deadline.start()
         try:
             with tarfile.open(fileobj=unpack.stdout, mode="r|") as archive:
                 for member in archive:
@@ -116,7 +122,10 @@ def _members(package: Path) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
         except tarfile.TarError:
             damaged = True
         finally:
-            unpack.kill()
+            late = deadline.finished.is_set()
+            deadline.cancel()
+    if late:
+        raise ToolHung(hung(command, _UNPACK_S))
     if damaged:
         raise BoardUnavailable(f"package {package} is damaged: remove the file and run this again")
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
 from edgetune.boards.machine.recipe import Recipe
-from edgetune.errors import BoardUnavailable, DiskFull, ToolchainMissing
+from edgetune.errors import BoardUnavailable, DiskFull, ToolchainMissing, ToolHung
+from edgetune.target.tool_process import run_tool
 
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _MIRRORS = (("http://deb.debian.org/debian", ""), ("http://deb.debian.org/debian-security", "-security"))
@@ -193,18 +193,8 @@ def _run(command: tuple[str, ...] | list[str], *, folder: Path | None = None, co
     if configuration is not None:
         environment["APT_CONFIG"] = str(configuration)
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_PATIENCE_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+        done = run_tool(command, timeout_s=_PATIENCE_S, folder=folder, environment=environment)
+    except ToolHung:
         raise BoardUnavailable(
             f"`{' '.join(command[:2])}` has not ended after {_PATIENCE_S} s: look at the network, then run this again"
         ) from None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import signal
 import subprocess
 import tempfile
 import threading
@@ -26,6 +24,7 @@ from edgetune.boards.ssh.tunnel import Tunnel
 from edgetune.config.boards_file import BoardAddress
 from edgetune.errors import BoardLost, BoardUnavailable, BoardUnfit, HostUnknown
 from edgetune.events import Event
+from edgetune.ipc.process_group import program
 from edgetune.target.target import Target
 
 _FACTS_S = 30.0
@@ -268,21 +267,13 @@ class SshReach:
         what = f"board '{self.name}': its `power` command"
         with tempfile.TemporaryFile() as errors:
             try:
-                process = subprocess.Popen(
-                    words, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, start_new_session=True
-                )
+                with program(words, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors) as process:
+                    while (status := process.poll()) is None and not deadline.over:
+                        self._stay()
+                        with suppress(subprocess.TimeoutExpired):
+                            process.wait(min(_RETRY_S, deadline.left))
             except OSError as error:
                 raise BoardLost(f"{what} cannot be started here: {error.strerror}") from error
-            try:
-                while (status := process.poll()) is None and not deadline.over:
-                    self._stay()
-                    with suppress(subprocess.TimeoutExpired):
-                        process.wait(min(_RETRY_S, deadline.left))
-            finally:
-                with suppress(ProcessLookupError, PermissionError):
-                    if process.poll() is None:
-                        os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
             errors.seek(0)
             said = printable(errors.read())[-200:]
         if status is None:

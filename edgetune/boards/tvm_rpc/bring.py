@@ -14,6 +14,7 @@ from edgetune.boards.reach import Reach
 from edgetune.boards.tvm_rpc.server_tree import server_tree
 from edgetune.errors import BoardFull, BoardUnfit
 from edgetune.events import Event
+from edgetune.target.tool_process import run_tool
 
 _ASK_S = 20.0
 _PUT_S = 300.0
@@ -94,7 +95,7 @@ def _cxx_libraries(board: str, cc: str) -> list[Path]:
     for name in _CXX:
         command = [cc, f"-print-file-name={name}"]
         with suppress(OSError, subprocess.SubprocessError):
-            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_ASK_S)
+            done = run_tool(command, timeout_s=_ASK_S, check=True)
             path = Path(done.stdout.strip())
             found += [path] if path.is_absolute() and path.exists() else []
     if len(found) < len(_CXX):

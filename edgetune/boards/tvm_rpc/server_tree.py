@@ -25,10 +25,11 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from edgetune.boards.tvm_rpc.launched import LAUNCH
-from edgetune.errors import BoardUnavailable, BoardUnfit
+from edgetune.errors import BoardUnavailable, BoardUnfit, ToolHung
 from edgetune.events import Event
 from edgetune.resources import cache_dir
 from edgetune.target.isa import INSTRUCTION_SETS
+from edgetune.target.tool_process import run_tool
 
 _NUMPY = Path(__file__).with_name("numpy_stub.py")
 _PACKAGES = ("apache-tvm", "apache-tvm-ffi", "typing-extensions", "cloudpickle")
@@ -121,8 +122,8 @@ def _download(machine: str, python: tuple[int, int], folder: Path) -> None:
     command += [word for minor in _GLIBCS for word in ("--platform", f"manylinux_2_{minor}_{machine}")]
     command += ["--platform", f"manylinux2014_{machine}", *wanted]
     try:
-        subprocess.run(command, capture_output=True, text=True, check=True, timeout=_DOWNLOAD_S)
-    except (OSError, subprocess.SubprocessError) as error:
+        run_tool(command, timeout_s=_DOWNLOAD_S, check=True, environment=os.environ)  # pip has settings of its own
+    except (OSError, ToolHung, subprocess.SubprocessError) as error:
         words = str(getattr(error, "stderr", None) or error).strip().splitlines()
         reason = next((line for line in words if line.startswith("ERROR")), words[-1] if words else "no reason given")
         raise BoardUnavailable(

@@ -23,6 +23,7 @@ from edgetune.errors import (
     PackageInvalid,
     SelfTestFailed,
     ToolchainMissing,
+    ToolHung,
 )
 from edgetune.events import Event
 from edgetune.farm.acceptances import accepted_on
@@ -97,8 +98,8 @@ def health_of(farm: Farm, store: NightStore, night: Night, row: NightCell, at: A
     """Return the health of a cell's board in a night, as an earlier cell found it, or by checking the board now.
 
     Raises BoardBusy where somebody holds it, BoardLost where it stays lost after the whole ladder: then the engine
-    tries the cell again, behind the others. Raises ToolchainMissing where this host cannot build for it, which says
-    nothing of the board, and what the database and the archive raise.
+    tries the cell again, behind the others. Raises ToolchainMissing and ToolHung where this host cannot build for it,
+    which says nothing of the board, and what the database and the archive raise.
     """
     board = row.cell.board
     found = latest(store.cells(night), board)
@@ -117,9 +118,11 @@ def health_of(farm: Farm, store: NightStore, night: Night, row: NightCell, at: A
 def fitness(boards: Sequence[BoardAccess], findings: Callable[[], Iterator[Finding]], events: Events) -> str:
     """Why a board cannot be measured, "" where it can: what `boards check` demands. A lost board goes up the ladder.
 
-    Raises BoardLost where that does not help, ToolchainMissing where this host cannot build for it.
+    Raises BoardLost where that does not help, ToolchainMissing and ToolHung where this host cannot build for it.
     """
     faults = _demanded(findings())
+    if hung := [fault for fault in faults if fault.exit_code == ToolHung.exit_code]:
+        raise ToolHung(_said(hung))
     if hosts := [fault for fault in faults if fault.exit_code in _HOSTS]:
         raise ToolchainMissing(_said(hosts))
     if any(fault.exit_code in _LOST for fault in faults) and elsewhere(boards):
