@@ -143,9 +143,13 @@ def forwarded() -> list[str]:
 
 
 def give_back() -> None:
-    """Restore the original descriptor 2 for good: another program is about to take the place of this process."""
+    """Restore the original descriptor 2 for good: another program is about to take the place of this process.
+
+    It has the same number, so its end would be taken for a death of this one: the reader ends now.
+    """
     if _State.link is not None:
         os.dup2(_State.link.stream.fileno(), 2)
+        _State.link.order("replaced")
 
 
 @contextmanager

@@ -129,6 +129,7 @@ class _Reader:
         self._kept: deque[str] = deque(maxlen=_KEPT_LINES)
         self._partial = b""
         self._ending = False
+        self._replaced = False
         self._fatal = ""
 
     @property
@@ -147,6 +148,9 @@ class _Reader:
             ready = dict(polled.poll())
             if self._ordered in ready and not self._obey():  # first: a command applies to the lines written after it
                 polled.unregister(self._ordered)
+            if self._replaced:
+                self._drain()
+                return
             if self._read in ready and not self._take():
                 polled.unregister(self._read)
             if process in ready:
@@ -189,6 +193,8 @@ class _Reader:
                     os.write(self._answered, b".")
             elif word == "bye":
                 self._ending = True
+            elif word == "replaced":
+                self._replaced = True
             else:
                 self._mode = word
         return bool(words)

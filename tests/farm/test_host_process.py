@@ -89,6 +89,8 @@ def test_a_process_that_starts_anew_still_writes_to_its_stderr() -> None:
     done = subprocess.run([sys.executable, "-c", ANEW], capture_output=True, text=True, check=True, timeout=60)
     first, second = done.stdout.split()
     assert first == second, "not into the pipe of the reader that the first process had"
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("this process was frozen"), "the reader of the first process takes no end for its death"
 
 
 def test_an_address_off_loopback_is_found_in_the_processes_of_a_host(tmp_path: Path) -> None:
