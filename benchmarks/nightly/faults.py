@@ -2,7 +2,7 @@
 
 A night of two counting boards runs while a host is killed, frozen and woken, drained, or ended, while a worker or its
 emulators are killed, while a board behind SSH is lost for a minute, the database is away or cut off, the archive's disk
-is full, or the clock goes back. Between two nights, a model vanishes.
+is full, the compiler hangs, or the clock goes back. Between two nights, a model vanishes.
 Afterwards every cell must have one verdict, no record may be lost or measured beyond the budget, and no board may have
 had two live attempts. Each fault is a line of JSON in FILE; what
 stands there is not repeated, so the same command goes on after a stop. With --check the exit status is 1 where a night
@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import sys
 import tempfile
@@ -29,6 +30,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.nightly.full_disk import FullDisk
+from benchmarks.nightly.hanging_tool import TOOL, HangingTool
 from benchmarks.nightly.proxy import Proxy
 from benchmarks.nightly.shelf import Shelf
 from tests.boards.clock_shift import Clock
@@ -46,12 +48,13 @@ LATEST_S = {"host killed": 45.0, "worker killed": 45.0, "host drained": 15.0, "h
 
 @dataclass
 class Means:
-    """What some faults need: the clock of both hosts, the network of the victim, the archive's disk, a board."""
+    """What faults need: the clock of both hosts, the network of the victim, the archive's disk, a board, a tool."""
 
     clock: Clock | None = None
     proxy: Proxy | None = None
     disk: FullDisk | None = None
     shelf: Shelf | None = None
+    tool: HangingTool | None = None
 
 
 @dataclass
@@ -62,6 +65,7 @@ class Night:
     server: PostgresqlServer | None
     victim: Host
     means: Means
+    number: int = 0
     measured: int = 0
 
 
@@ -150,6 +154,12 @@ def fill_disk(night: Night) -> None:
         night.means.disk.fill()
 
 
+def hang_tool(night: Night) -> None:
+    """The compiler hangs, wherever it is asked or where a candidate is compiled, until the night is over."""
+    if night.means.tool is not None:
+        night.means.tool.hang(("*", "*unit.c*")[night.number // 2 % 2])
+
+
 def lose_board(night: Night) -> None:
     """A board behind SSH, which is measuring, is reached no more for 60 s."""
     shelf = night.means.shelf
@@ -174,14 +184,15 @@ KINDS: dict[str, tuple[Callable[[Night], None], tuple[str, ...]]] = {
     "database away 180 s": (cut_database(180.0), ("procrastinate",)),
     "network cut": (cut_network, ("procrastinate",)),
     "archive full": (fill_disk, ("local", "procrastinate")),
+    "tool hangs": (hang_tool, ("local", "procrastinate")),
     "clock back": (turn_clock_back, ("local", "procrastinate")),
     MODEL_VANISHES: (lambda _: None, ("local", "procrastinate")),
 }
 
 
 ENDLESS_STILL = {
-    "local": {"board lost", "emulators killed", "host frozen and woken", "archive full", "clock back"},
-    "procrastinate": {"board lost", "emulators killed", "archive full", "clock back"},
+    "local": {"board lost", "emulators killed", "host frozen and woken", "archive full", "tool hangs", "clock back"},
+    "procrastinate": {"board lost", "emulators killed", "archive full", "tool hangs", "clock back"},
 }
 """Faults after which the same attempts go on; they are ended, because they would measure for ever."""
 
@@ -196,7 +207,7 @@ def befall(kind: str, engine: str, number: int) -> Outcome:
         farm = TestFarm.make(folder, engine, server.new_database() if server else folder / "records.db", trials=ENDLESS)
         try:
             means = _means(kind, farm, server)
-            night = Night(farm, server, _begin(farm), means)
+            night = Night(farm, server, _begin(farm), means, number)
             with _watch(farm) as doubled:
                 time.sleep(rng.uniform(0.0, 12.0))
                 farm.budget(TRIALS)
@@ -282,6 +293,10 @@ def _means(kind: str, farm: TestFarm, server: PostgresqlServer | None) -> Means:
         disk = FullDisk(farm.folder / "disk", farm.folder / "out" / "archive")
         farm.variables = dict.fromkeys(("h1", "h2"), disk.environment)
         return Means(disk=disk)
+    if kind == "tool hangs":
+        tool = HangingTool(farm.folder / "tool")
+        farm.variables = dict.fromkeys(("h1", "h2"), tool.environment)
+        return Means(tool=tool)
     return Means()
 
 
@@ -327,6 +342,7 @@ def _finish(night: Night, kind: str) -> None:
         night.victim.send(signal.SIGTERM)
         night.victim.process.wait(60)
     night.measured = farm.measured()
+    tried = len(farm.attempts())
     if farm.engine == "local":
         farm.call("h1", "run", "--now")
     else:
@@ -337,9 +353,22 @@ def _finish(night: Night, kind: str) -> None:
         reasons = {row.verdict.reason for row in farm.rows() if row.verdict}
         assert all("no space is left for the archive" in reason for reason in reasons), reasons  # noqa: S101  harm
         night.means.disk.free()
+    if night.means.tool is not None:
+        _hung(night, night.means.tool, tried)
+        night.means.tool.mend()
+    if night.means.disk is not None or night.means.tool is not None:
         for row in farm.rows():
             farm.call("h1", "rerun", row.cell.name)
         farm.call("h1", "run", "--now")
+
+
+def _hung(night: Night, tool: HangingTool, tried: int) -> None:
+    """Each cell says which tool hung on what, after one attempt, and nothing of it lives on."""
+    reasons = [row.verdict.reason if row.verdict else "" for row in night.farm.rows()]
+    assert all(re.search(rf"{TOOL} hung (on|in) .*: it did not end within \d+ s", one) for one in reasons), reasons  # noqa: S101  harm
+    further = night.farm.attempts()[tried:]
+    assert len(further) <= len(reasons), further  # noqa: S101  harm
+    assert not tool.left(), tool.left()  # noqa: S101  harm
 
 
 @contextmanager

@@ -5,21 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from edgetune.boards.holder import stamp
 from edgetune.config.host import RUN, RUN_ENDS, host_name
-from edgetune.errors import BoardLost
+from edgetune.errors import BoardLost, DatabaseError, DiskFull
+from edgetune.farm.attempt_outcomes import FROZEN
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.night_store import Night, NightCell, NightStore, Verdict
-from edgetune.farm.run_cell import folder_of, log_of
+from edgetune.farm.run_cell import FROZEN_S, folder_of, log_of
 from edgetune.ipc.child_process import describe_exit
+from edgetune.ipc.process_group import kill_group, program
 
 MOST_CRASHES = 3
 POLL_S = 0.2
@@ -33,15 +35,39 @@ TAKEN = "cancelled"
 """What `Ends` answers for an attempt that is not the present one any more, or whose cell has a verdict."""
 
 
-_groups: set[int] = set()
-"""Process groups of all attempts that run in this process."""
+@dataclass
+class _Running:
+    """An attempt that runs in this process: when it was looked at last, and its longest time without a look."""
+
+    cell: int
+    attempt: int
+    seen: float
+    frozen_s: float = 0.0
+
+    def look(self) -> None:
+        """Notice how long this process did not run since the last look."""
+        self.seen, gap = _clock(), _clock() - self.seen
+        self.frozen_s = max(self.frozen_s, gap)
+
+    @property
+    def frozen(self) -> str:
+        """The outcome of the attempt where this process was frozen."""
+        return f"{FROZEN}{self.frozen_s:.0f} s"
 
 
-def kill_attempts() -> None:
-    """Kill the processes of all attempts, for a process that is about to be replaced."""
-    for group in tuple(_groups):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(group, signal.SIGKILL)
+_running: dict[int, _Running] = {}
+"""All attempts that run in this process, by their process groups."""
+
+
+def end_frozen_attempts(store: NightStore) -> None:
+    """Kill the processes of all attempts, for a process that was frozen and is about to start anew, and note why."""
+    left = dict(_running)
+    for group in left:
+        kill_group(group)
+    with contextlib.suppress(DatabaseError, DiskFull):  # it is only noted
+        for one in left.values():
+            one.look()
+            store.end_attempt(one.cell, one.attempt, one.frozen)
 
 
 def to_verdict(farm: Farm, store: NightStore, night: Night, row: NightCell, ends: Ends) -> str:
@@ -53,8 +79,9 @@ def to_verdict(farm: Farm, store: NightStore, night: Night, row: NightCell, ends
     """
     for crashes in range(1, MOST_CRASHES + 1):
         attempt = store.start_attempt(row.id, host_name())
-        code, why = _run(farm, night, row, attempt, run_of(farm, store, night, row), ends)
-        outcome = why or describe_exit(code or 0)
+        code, why, frozen = _run(farm, night, row, attempt, run_of(farm, store, night, row), ends)
+        words = _last_words(log_of(farm, night.night, row.cell)) if code else ""
+        outcome = why or frozen or f"{describe_exit(code or 0)}{words}"
         store.end_attempt(row.id, attempt, outcome)
         if why and why != TAKEN:
             return why
@@ -63,8 +90,7 @@ def to_verdict(farm: Farm, store: NightStore, night: Night, row: NightCell, ends
         if code == BoardLost.exit_code:
             return LOST
         if crashes == MOST_CRASHES:
-            words = _last_words(log_of(farm, night.night, row.cell))
-            reason = f"the cell's process ended {MOST_CRASHES} times without a verdict ({outcome}{words})"
+            reason = f"the cell's process ended {MOST_CRASHES} times without a verdict ({outcome})"
             store.judge(row.id, attempt, Verdict("not measured", reason))
     return ""
 
@@ -78,8 +104,11 @@ def run_of(farm: Farm, store: NightStore, night: Night, row: NightCell) -> dict[
 
 def _run(
     farm: Farm, night: Night, row: NightCell, attempt: int, run: dict[str, str], ends: Ends
-) -> tuple[int | None, str]:
-    """Run the process of one attempt; return its exit code, and why it was ended ("" where it ended by itself)."""
+) -> tuple[int | None, str, str]:
+    """Run the process of one attempt; return its exit code, why it was ended, and how long this process was frozen.
+
+    The words are "" where it ended by itself, and where this process was not frozen.
+    """
     folder = folder_of(farm, night.night, row.cell)
     temporary = folder / "tmp"
     shutil.rmtree(temporary, ignore_errors=True)  # of an attempt that was killed
@@ -87,33 +116,41 @@ def _run(
     environment = dict(os.environ) | {"TMPDIR": str(temporary)} | run
     environment["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
     words = [str(os.getpid()), str(farm.path), night.night, str(row.id), str(attempt)]
-    with log_of(farm, night.night, row.cell).open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", "from edgetune.farm.run_cell import main; main()", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=environment,
-            start_new_session=True,
-        )
-    _groups.add(process.pid)
+    command = [sys.executable, "-P", "-c", "from edgetune.farm.run_cell import main; main()", *words]
     try:
-        while process.poll() is None:
-            why = ends(attempt)
-            if why == TAKEN:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(1.0)  # it has just written its verdict
-            if why:
-                return process.returncode, "" if process.returncode is not None else why
-            time.sleep(POLL_S)
-        return process.returncode, ""
+        with (
+            log_of(farm, night.night, row.cell).open("ab") as log,
+            program(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment) as process,
+        ):
+            one = _running[process.pid] = _Running(row.id, attempt, _clock())
+            try:
+                return *_ended(process, one, ends), one.frozen if one.frozen_s > FROZEN_S else ""
+            finally:
+                del _running[process.pid]
     finally:
-        if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # cells go on where they were, so nobody waits for them
-        process.wait()
-        _groups.discard(process.pid)
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _ended(process: subprocess.Popen[bytes], one: _Running, ends: Ends) -> tuple[int | None, str]:
+    """Wait for the end of an attempt; return its exit code, and why it is to end now, where it has not ended.
+
+    Cells go on where they were, so nobody waits for one that is ended.
+    """
+    while True:
+        ended = process.poll() is not None
+        why = ends(one.attempt)  # also where it has ended: this process may have been frozen, and nothing is its own
+        if why == TAKEN:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(1.0)  # it has just written its verdict
+        if ended or why:
+            return process.returncode, "" if process.returncode is not None else why
+        time.sleep(POLL_S)
+        one.look()
+
+
+def _clock() -> float:
+    """Seconds, those in which the machine was suspended included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _last_words(log: Path) -> str:

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, RowMapping, Table, delete, insert, inspect, s
 
 from edgetune.config.database_location import DatabaseLocation
 from edgetune.errors import NightFault
+from edgetune.farm.attempt_outcomes import leave_open_ones, outcome_of, superseded
 from edgetune.farm.cell_settings import CellSettings
 from edgetune.farm.cells import Cell
 from edgetune.farm.night_snapshots import begin_snapshot, need_snapshot, snapshot_name
@@ -223,13 +224,15 @@ class NightStore:
             row = update(night_cells).where(night_cells.c.id == number).values(attempt=night_cells.c.attempt + 1)
             attempt = connection.execute(row.returning(night_cells.c.attempt)).scalar_one()
             values = {"night_cell_id": number, "number": attempt, "host": host, "pid": os.getpid(), "outcome": ""}
+            leave_open_ones(connection, number, superseded(attempt, host))
             connection.execute(insert(attempts).values({**values, "begun_utc": utc_now()}))
             return int(attempt)
 
-    def end_attempt(self, number: int, attempt: int, outcome: str) -> None:
-        """Note how an attempt ended."""
+    def end_attempt(self, number: int, attempt: int, seen: str) -> None:
+        """Note how an attempt ended; `seen` is what its host saw, see `outcome_of`."""
         with self._database.writing() as connection:
             row = update(attempts).where(attempts.c.night_cell_id == number, attempts.c.number == attempt)
+            outcome = outcome_of(connection, number, attempt, seen)
             connection.execute(row.values(ended_utc=utc_now(), outcome=outcome))
 
     def judge(self, number: int, attempt: int, verdict: Verdict, accept: Mapping[str, Any] | None = None) -> bool:
@@ -283,6 +286,7 @@ class NightStore:
             if _judged(connection, number):
                 return False
             attempt = connection.execute(row.returning(night_cells.c.attempt)).scalar_one()
+            leave_open_ones(connection, number, reason)
             return _judge(connection, number, attempt, Verdict("not measured", reason))
 
     def accept(self, values: Mapping[str, Any]) -> None:

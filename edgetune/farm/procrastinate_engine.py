@@ -25,7 +25,7 @@ from sqlalchemy import Connection
 from edgetune.config.database_location import DatabaseUrl
 from edgetune.config.host import host_name
 from edgetune.errors import DatabaseError, NightFault
-from edgetune.farm.attempt import LOST, kill_attempts, to_verdict
+from edgetune.farm.attempt import LOST, end_frozen_attempts, to_verdict
 from edgetune.farm.cell_jobs import AT_ONCE, BEHIND, Behind, CellLeft, driver, prepare
 from edgetune.farm.cells import Cell
 from edgetune.farm.engine import OnVerdict
@@ -201,4 +201,4 @@ class ProcrastinateEngine:
             raise CellLeft(why)
 
     def _pulse(self) -> Pulse:
-        return Pulse(STALLED_S - 2 * HEARTBEAT_S, self._say, kill_attempts)
+        return Pulse(STALLED_S - 2 * HEARTBEAT_S, self._say, lambda: end_frozen_attempts(self._store))

@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from edgetune.errors import DiskFull, NightFault
 from edgetune.farm import archive
 from edgetune.farm.cells import Cell
 from edgetune.farm.night_store import Night, NightStore, Verdict
+from edgetune.farm.night_tables import attempts
 from edgetune.records import RecordStore
 from tests.postgresql_server import Place
 
@@ -70,6 +72,34 @@ def test_a_cancelled_cell_is_taken_from_its_attempt(store: NightStore) -> None:
     assert not store.cancel(row.id, "again")
     store.rerun(night, row.id)
     assert store.cells(night)[0].verdict is None
+
+
+def test_an_attempt_is_stored_as_what_became_of_it(store: NightStore) -> None:
+    """Its host sees the same each time: the cell is not the attempt's any more."""
+    night = begin(store)
+    (row,) = store.cells(night)
+
+    def outcomes() -> list[str]:
+        with store.database.reading() as connection:
+            return list(connection.scalars(select(attempts.c.outcome).order_by(attempts.c.number)))
+
+    for host in ("killed", "frozen", "slow", "cancelled"):
+        store.start_attempt(row.id, host)
+    superseded = [f"superseded by attempt {number} of host {host}" for number, host in ((2, "frozen"), (3, "slow"))]
+    superseded += ["superseded by attempt 4 of host cancelled"]
+    assert outcomes() == [*superseded, ""]
+    store.end_attempt(row.id, 2, "frozen for 64 s")
+    store.end_attempt(row.id, 3, "cancelled")
+    store.cancel(row.id, "cancelled by me")
+    expected = [superseded[0], f"frozen for 64 s; {superseded[1]}", superseded[2], "cancelled by me"]
+    assert outcomes() == expected
+    store.end_attempt(row.id, 4, "cancelled")
+    assert outcomes() == expected
+    store.rerun(night, row.id)
+    attempt = store.start_attempt(row.id, "last")
+    assert store.judge(row.id, attempt, Verdict("faster"))
+    store.end_attempt(row.id, attempt, "cancelled")
+    assert outcomes() == [*expected, "finished: faster"]
 
 
 def test_a_night_whose_records_are_not_kept_any_more_keeps_its_verdicts(store: NightStore) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -49,5 +50,12 @@ def test_a_night_of_two_hosts_goes_on_at_the_other_after_a_freeze_a_kill_and_a_d
     assert time.monotonic() - begun < 45.0
     assert first.process.wait(SECONDS) == 0, first.said()
     judged_once(farm, before)
+    ends = {(cell, number): outcome for cell, number, _, outcome in farm.attempts()}
+    for key in frozen.items():  # the killed host's are superseded as well
+        assert re.fullmatch(r"frozen for \d+ s(; superseded by attempt \d of host h1)?", ends[key]), ends
+    assert any(re.fullmatch(r"superseded by attempt \d of host h\d", outcome) for outcome in ends.values()), ends
+    assert all(ends[row.id, row.attempt] == "finished: first" for row in farm.rows())
+    assert all(outcome for outcome in ends.values())
+    assert "memory" not in second.said(), "nobody killed it: it started anew"
     assert second.process.poll() is None, "it waits for the next night"
     ended_by_sigterm(second)
