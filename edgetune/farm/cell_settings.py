@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict
+from sqlalchemy import Connection, insert, inspect, select
 
 from edgetune.config.host import host_name
 from edgetune.config.naming import package_name
 from edgetune.config.settings import CommandLineFlags, Settings
 from edgetune.errors import ModelError
 from edgetune.farm.farm_file import Farm
+from edgetune.farm.night_tables import cell_settings
 from edgetune.pipeline.boards import resolve_settings
 from edgetune.target.preferences import Layout
 
@@ -98,6 +101,22 @@ class CellSettings(BaseModel):
             f"{farm.place_of_model(model)}: 'models.{model}' names {farm.models[model]}, which is not a file that host "
             f"{host_name()} can read: put the model there, or correct the path"
         )
+
+
+def note_settings(connection: Connection, settings: Mapping[int, CellSettings]) -> None:
+    """Write what a night begins with, by the ids of its cells."""
+    rows = [{"night_cell_id": number, "settings": one.model_dump_json()} for number, one in settings.items()]
+    if rows:
+        connection.execute(insert(cell_settings), rows)
+
+
+def noted_settings(connection: Connection, numbers: Sequence[int]) -> dict[int, CellSettings]:
+    """What the nights of these cells began with, by their ids; nights of earlier versions did not note it."""
+    if not inspect(connection).has_table(cell_settings.name):
+        return {}
+    columns = cell_settings.c
+    rows = select(columns.night_cell_id, columns.settings).where(columns.night_cell_id.in_(numbers))
+    return {number: CellSettings.model_validate_json(text) for number, text in connection.execute(rows)}
 
 
 def _sha256(file: Path) -> str:

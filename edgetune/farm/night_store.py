@@ -14,10 +14,10 @@ from sqlalchemy import Connection, RowMapping, Table, delete, insert, inspect, s
 from edgetune.config.database_location import DatabaseLocation
 from edgetune.errors import NightFault
 from edgetune.farm.attempt_outcomes import leave_open_ones, outcome_of, superseded
-from edgetune.farm.cell_settings import CellSettings
+from edgetune.farm.cell_settings import CellSettings, note_settings, noted_settings
 from edgetune.farm.cells import Cell
 from edgetune.farm.night_snapshots import begin_snapshot, need_snapshot, snapshot_name
-from edgetune.farm.night_tables import accepted, attempts, cell_settings, night_cells, night_metadata, nights, verdicts
+from edgetune.farm.night_tables import accepted, attempts, night_cells, night_metadata, nights, verdicts
 from edgetune.records.database import Database, open_database
 from edgetune.records.record import utc_now
 from edgetune.records.schema import insert_unless_known
@@ -163,13 +163,8 @@ class NightStore:
             rows = [_columns(number, position, cell) for position, cell in enumerate(chosen)]
             all_rows = insert(night_cells).returning(night_cells.c.id, sort_by_parameter_order=True)
             written = connection.scalars(all_rows, rows).all() if rows else []
-            begun_with = [
-                {"night_cell_id": row, "settings": cell.begun_with.model_dump_json()}
-                for row, cell in zip(written, chosen, strict=True)
-                if cell.begun_with
-            ]
-            if begun_with:
-                connection.execute(insert(cell_settings), begun_with)
+            begun_with = zip(written, [cell.begun_with for cell in chosen], strict=True)
+            note_settings(connection, {row: settings for row, settings in begun_with if settings})
             also(connection, list(zip(written, chosen, strict=True)))
             return night
 
@@ -204,7 +199,7 @@ class NightStore:
             rows = connection.execute(chosen).mappings().all()
             found = select(verdicts).where(verdicts.c.night_cell_id.in_([row["id"] for row in rows]))
             judged = {row["night_cell_id"]: row for row in connection.execute(found).mappings()}
-            begun_with = _begun_with(connection, [row["id"] for row in rows])
+            begun_with = noted_settings(connection, [row["id"] for row in rows])
             return [_night_cell(row, judged.get(row["id"]), begun_with.get(row["id"])) for row in rows]
 
     def standings(self, night: Night) -> dict[int, CellStanding]:
@@ -356,15 +351,6 @@ def _night(connection: Connection, number: int) -> Night:
     if row is None:
         raise NightFault(f"night {number} was deleted from the database in the meantime: start another")
     return Night(**row)
-
-
-def _begun_with(connection: Connection, numbers: Sequence[int]) -> dict[int, CellSettings]:
-    """What the nights of these cells began with, by their ids; nights of earlier versions did not note it."""
-    if not _has(connection, cell_settings):
-        return {}
-    columns = cell_settings.c
-    rows = select(columns.night_cell_id, columns.settings).where(columns.night_cell_id.in_(numbers))
-    return {number: CellSettings.model_validate_json(text) for number, text in connection.execute(rows)}
 
 
 def _night_cell(row: RowMapping, judged: RowMapping | None, begun_with: CellSettings | None) -> NightCell:
