@@ -409,6 +409,10 @@ def _harm(night: Night, kind: str, seconds: float | None, doubled: Counter[str])
         return f"{farm.measured()} records after {night.measured}"
     if (most := farm.most_measured()) > 1:
         return f"a candidate has {most} records"
+    if untold := [one for one in farm.attempts() if not one[3]]:
+        return f"attempts without an outcome: {untold}"
+    if kind == "host frozen and woken" and "memory" in night.victim.said():
+        return f"a host that was woken says: {night.victim.said()[-300:]}"
     if doubled:
         return f"two processes at once on {dict(doubled)}"
     pages = [
