@@ -36,7 +36,7 @@ _NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True)
-class Change:
+class CellChange:
     """A change of a cell: its causes (factors, or the class of an error), and how large each part of it is.
 
     A part is the whole, a layer or a fact that is exact. `amounts` are ratios to the accepted package, bytes or errors,
@@ -47,26 +47,26 @@ class Change:
     causes: frozenset[str] = frozenset()
     limits: Mapping[str, float] = field(default_factory=dict)
 
-    def is_news(self, told: Change) -> bool:
+    def is_news(self, told: CellChange) -> bool:
         """Whether it has grown since it was told, or has another cause. What was told without amounts does not grow."""
         grown = (
             amount > told.amounts.get(part, 1.0) * (1 + self.limits[part]) for part, amount in self.amounts.items()
         )
         return (bool(told.amounts) and any(grown)) or (bool(told.causes) and not self.causes <= told.causes)
 
-    def after(self, told: Change | None) -> Change:
+    def after(self, told: CellChange | None) -> CellChange:
         """What is known to whoever was told of both."""
         if told is None:
             return self
         amounts = {part: max(amount, told.amounts.get(part, amount)) for part, amount in self.amounts.items()}
-        return Change({**told.amounts, **amounts}, self.causes | told.causes, self.limits)
+        return CellChange({**told.amounts, **amounts}, self.causes | told.causes, self.limits)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {"amounts": dict(self.amounts), "causes": sorted(self.causes)}
 
 
-Changes = Mapping[str, Change]
+CellChanges = Mapping[str, CellChange]
 """Changes of a cell, each by a word and the accepted package that it was found against."""
 
 
@@ -74,7 +74,7 @@ Changes = Mapping[str, Change]
 class Notification:
     """The notification of one night: what it tells by cell, and why it was not delivered ("" where it was)."""
 
-    told: Mapping[str, Changes]
+    told: Mapping[str, CellChanges]
     fault: str
 
 
@@ -91,17 +91,17 @@ def notifications_of(database: Database) -> Mapping[int, Notification]:
     }
 
 
-def _told(changes: Mapping[str, Any] | Sequence[str]) -> Changes:
+def _told(changes: Mapping[str, Any] | Sequence[str]) -> CellChanges:
     """Changes of a row; earlier versions wrote their words alone."""
     if not isinstance(changes, Mapping):
-        return {word: Change() for word in changes}
-    return {word: Change(one["amounts"], frozenset(one["causes"])) for word, one in changes.items()}
+        return {word: CellChange() for word in changes}
+    return {word: CellChange(one["amounts"], frozenset(one["causes"])) for word, one in changes.items()}
 
 
-def changes_of(store: NightStore, night: Night) -> dict[str, Changes]:
+def changes_of(store: NightStore, night: Night) -> dict[str, CellChanges]:
     """What a night changed by cell, without what was told before and has stood since. Raises DatabaseError."""
     sent = notifications_of(store.database)
-    told: dict[str, dict[str, Change]] = {}
+    told: dict[str, dict[str, CellChange]] = {}
     for other in store.nights(night.farm):
         if other.id >= night.id:
             break
@@ -112,7 +112,7 @@ def changes_of(store: NightStore, night: Night) -> dict[str, Changes]:
             if notification is not None and not notification.fault:
                 heard |= {word: one.after(heard.get(word)) for word, one in notification.told.get(name, {}).items()}
             told[name] = _standing(heard, row.verdict, other.limit)  # a rerun may have taken back what was told
-    found: dict[str, Changes] = {}
+    found: dict[str, CellChanges] = {}
     for row in store.cells(night):
         if row.verdict is None:
             continue
@@ -183,21 +183,21 @@ def call(farm: Farm, text: str, night_json: str) -> str:
         return f"{command[0]} {ended}" + (f": {said[-1]}" if said else "")
 
 
-def _changes(verdict: Verdict, limit: float) -> dict[str, Change]:
+def _changes(verdict: Verdict, limit: float) -> dict[str, CellChange]:
     """What a verdict tells, each with the accepted package that it was found against."""
     facts = verdict.facts
     if verdict.verdict == _NOT_MEASURED:
-        return {_NOT_MEASURED: Change(causes=frozenset(filter(None, [facts.get("error")])))}
+        return {_NOT_MEASURED: CellChange(causes=frozenset(filter(None, [facts.get("error")])))}
     against = f"than {facts.get('accepted', {}).get('package', '')}"
     found = {}
     for words in facts.get("worse", ()):
         values = {fact: fact.value(facts.get("exact", {})) for fact in FACTS if str(words).startswith(fact.name)}
         known = {fact: value for fact, value in values.items() if value is not None}
-        found[f"{str(words).partition(' ')[0]} worse {against}"] = Change(
+        found[f"{str(words).partition(' ')[0]} worse {against}"] = CellChange(
             {fact.key: value for fact, value in known.items()}, limits={fact.key: fact.limit for fact in known}
         )
     if verdict.verdict == "faster":
-        found[f"faster {against}"] = Change()
+        found[f"faster {against}"] = CellChange()
     if verdict.verdict == "slower":
         parts = {
             "": facts,
@@ -206,11 +206,11 @@ def _changes(verdict: Verdict, limit: float) -> dict[str, Change]:
         amounts = {part: float(one["ratio"]) for part, one in parts.items() if one.get("ratio") is not None}
         counted = facts.get("unit") == "instructions"
         limits = {part: COUNT_LIMIT if counted else LAYER_LIMIT if part else limit for part in amounts}
-        found[f"slower {against}"] = Change(amounts, frozenset(facts.get("factors", ())), limits)
+        found[f"slower {against}"] = CellChange(amounts, frozenset(facts.get("factors", ())), limits)
     return found
 
 
-def _standing(told: Changes, verdict: Verdict | None, limit: float) -> dict[str, Change]:
+def _standing(told: CellChanges, verdict: Verdict | None, limit: float) -> dict[str, CellChange]:
     """What was told and is not gone after a verdict: a night that cannot tell takes nothing back."""
     if verdict is None or verdict.verdict == _NOT_MEASURED:
         return dict(told)
@@ -224,7 +224,7 @@ def _standing(told: Changes, verdict: Verdict | None, limit: float) -> dict[str,
     return {word: one for word, one in told.items() if stands(word)}
 
 
-def _lines(rows: Iterable[NightCell], changes: Mapping[str, Changes]) -> list[str]:
+def _lines(rows: Iterable[NightCell], changes: Mapping[str, CellChanges]) -> list[str]:
     """One line for people per cell that changed."""
     lines = []
     for row in rows:

@@ -60,8 +60,8 @@ def make(copy: Path, goal: str, tools: PackageToolchain, timeout_s: float, varia
         raise ToolHung(hung(last or command, timeout_s, copy)) from None
     if f"No rule to make target '{goal}'." in done.stderr:
         raise PackageInvalid(
-            f"the package's Makefile has no rule for {goal}: another version of edgetune wrote it, or somebody changed "
-            "it; build the package again with `edgetune build`"
+            f"the package's Makefile has no rule for {goal}: another version of edgetune wrote it, or it was changed; "
+            "build the package again with `edgetune build`"
         )
     if done.returncode:
         raise compile_failure(tools.cc, goal, done.stderr or done.stdout, copy, tools.cflags)
