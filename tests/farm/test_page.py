@@ -312,6 +312,14 @@ def test_names_from_models_cannot_break_a_plot() -> None:
     assert "#0102" not in text
 
 
+def test_the_longest_number_of_a_plot_has_room_at_its_right() -> None:
+    """It is that of a layer, which has a sign."""
+    text = waterfall((Change("k", 52_833.0, 1_144_053.0),), (52_833.0, 1_144_053.0), 1.0, "l", "k")
+    root = ET.fromstring(text)  # noqa: S314  ours
+    (number,) = (element for element in root.iter("text") if element.text == "+1,091,220")
+    assert float(number.attrib["x"]) + 7.0 * len("+1,091,220") <= float(root.attrib["width"])
+
+
 def test_a_line_has_a_gap_where_nothing_was_measured_and_is_the_same_each_time() -> None:
     text = sparkline((1.0, None, 3.0, 2.0), (False, False, False, True), "cost of a")
     sparkline.cache_clear()

@@ -21,7 +21,7 @@ _COLOURS = {_INK: "currentColor", _MORE: "var(--slower)", _LESS: "var(--faster)"
 _MOST_BARS = 10
 _LEAST_SHARE = 0.002
 _LABEL = 34
-_BARS, _CHARACTER, _GAP = 180.0, 6.6, 7.0  # pixels
+_BARS, _CHARACTER, _GAP = 180.0, 7.2, 7.0  # pixels
 _SVG, _LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 _LEFT_OUT = {f"{_SVG}metadata", f"{_SVG}style"}
 _POINTS = 72.0
@@ -75,7 +75,9 @@ def waterfall(changes: tuple[Change, ...], totals: tuple[float, float], scale: f
     floor = max(0.0, low - 0.6 * ((high - low) or high * 0.01))
 
     left = _CHARACTER * min(_LABEL, max(len(layer) for layer in ("accepted", *(layer for layer, _ in bars)))) + 2 * _GAP
-    right = _CHARACTER * max(len(f"{max(old, new) * scale:,.{digits}f}"), 8) + 2 * _GAP
+    costs = [f"{old * scale:,.{digits}f}", *(f"{delta * scale:+,.{digits}f}" for _, delta in bars)]
+    costs.append(f"{new * scale:,.{digits}f}")
+    right = _CHARACTER * max(8, *map(len, costs)) + 2 * _GAP
     width = left + _BARS + right
 
     def draw(figure: Any) -> None:
@@ -92,12 +94,12 @@ def waterfall(changes: tuple[Change, ...], totals: tuple[float, float], scale: f
             axes.text(-_GAP / _BARS, place, printable(shown), ha="right", va="center", transform=at, color=_INK)
             axes.text(1 + _GAP / _BARS, place, words[1], ha="left", va="center", transform=at, color=_INK)
 
-        row(0, ("accepted", f"{old * scale:,.{digits}f}"), (floor, old), _TOTAL)
+        row(0, ("accepted", costs[0]), (floor, old), _TOTAL)
         for place, ((layer, delta), start) in enumerate(zip(bars, ends, strict=False), start=1):
             span = (min(start, start + delta), max(start, start + delta))
-            row(place, (layer, f"{delta * scale:+,.{digits}f}"), span, _MORE if delta > 0 else _LESS)
+            row(place, (layer, costs[place]), span, _MORE if delta > 0 else _LESS)
             axes.plot([start, start], [place - 0.69, place - 0.31], color=_INK, lw=0.6)
-        row(height - 1, ("tonight", f"{new * scale:,.{digits}f}"), (floor, new), _TOTAL)
+        row(height - 1, ("tonight", costs[-1]), (floor, new), _TOTAL)
 
     return _drawn(draw, (width, 26.0 * (len(bars) + 2)), label, key)
 
