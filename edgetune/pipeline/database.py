@@ -32,22 +32,24 @@ def database_findings(environment: Mapping[str, str], folder: Path) -> Iterator[
 def findings_of(location: DatabaseLocation, *, written: bool = False) -> Iterator[Finding]:
     """Yield for a file its size and whether it is whole; for a server, whether it answers, its size and its safety.
 
-    A database that cannot be written is a warning, where it must be `written` a fault.
+    Where it is to be `written`, it is a fault that it cannot be.
     """
     found = list(_of_server(location) if isinstance(location, DatabaseUrl) else _of_file(location))
     yield from found
-    if found and not any(finding.required and not finding.ok for finding in found):
-        yield from _unwritten(location, required=written)
+    if written and not any(finding.required and not finding.ok for finding in found):
+        yield from _unwritten(location)
 
 
-def _unwritten(location: DatabaseLocation, *, required: bool) -> Iterator[Finding]:
+def _unwritten(location: DatabaseLocation) -> Iterator[Finding]:
     """Say that a database cannot be written, by a statement that changes no row."""
     from sqlalchemy import false, update
 
-    from edgetune.records.database import open_database
+    from edgetune.records.database import database_exists, open_database
     from edgetune.records.tables import records
 
     try:
+        if not database_exists(location):
+            return
         database = open_database(location, create=False)
         try:
             with database.writing() as connection:
@@ -55,7 +57,7 @@ def _unwritten(location: DatabaseLocation, *, required: bool) -> Iterator[Findin
         finally:
             database.close()
     except (DatabaseError, DiskFull) as error:
-        yield Finding("records database", False, error.message, "", required, error.exit_code)
+        yield Finding("records database", False, error.message, "", True, error.exit_code)
 
 
 def _of_file(path: Path) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from edgetune._version import __version__
+from edgetune.farm.calendar import clock_time
 from edgetune.farm.cells import cells_of
 from edgetune.farm.engine import engine_of
 from edgetune.farm.night_store import NightStore
@@ -66,5 +67,5 @@ def test_the_end_of_the_window_ends_cells_and_night_within_seconds(make: Callabl
     assert ends <= datetime.now(UTC) <= ends + timedelta(seconds=10)
     assert gone(below)
     reasons = [row.verdict.reason for row in farm.rows() if row.verdict]
-    assert reasons == [f"the window was over ({ends.isoformat()})"] * len(BOARDS)
+    assert reasons == [f"the window was over ({clock_time(ends, 'UTC')})"] * len(BOARDS)
     assert reasons[0] in (farm.folder / "out" / "pages" / night.night / "index.html").read_text()

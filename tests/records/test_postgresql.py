@@ -11,6 +11,7 @@ import pytest
 
 from edgetune.config.database_location import DatabaseUrl, database_location
 from edgetune.errors import DatabaseError
+from edgetune.pipeline.database import findings_of
 from edgetune.records import RecordStore
 from edgetune.records.database import database_exists
 from edgetune.records.exchange import copy
@@ -120,6 +121,24 @@ def test_a_user_without_rights_is_refused(postgresql: PostgresqlServer, limited:
     own = DatabaseUrl(url.text.replace("postgres@", f"{limited}@"))
     with pytest.raises(DatabaseError, match=r"permission denied.*grant the user the rights"):
         RecordStore.open(own)
+
+
+def test_what_must_be_written_and_is_readable_alone_is_a_fault(postgresql: PostgresqlServer, limited: str) -> None:
+    url = postgresql.new_database()
+    RecordStore.open(url).close()
+    name = url.text.rpartition("/records")[2].partition("?")[0]
+    postgresql.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {limited}", f"records{name}")
+    own = DatabaseUrl(url.text.replace("postgres@", f"{limited}@"))
+
+    def faults(location: DatabaseUrl, *, written: bool) -> list[str]:
+        return [one.detail for one in findings_of(location, written=written) if one.required and not one.ok]
+
+    try:
+        assert faults(own, written=False) == faults(url, written=True) == []
+        (fault,) = faults(own, written=True)
+        assert "permission denied" in fault
+    finally:
+        postgresql.execute(f"DROP OWNED BY {limited}", f"records{name}")
 
 
 def test_names_and_schemas_that_are_not_ours_are_refused(postgresql: PostgresqlServer) -> None:
