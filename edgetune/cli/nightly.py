@@ -86,6 +86,7 @@ def run(output: Output, /, path: Path, *, now: bool, if_window: bool) -> None:
     from edgetune.farm import nights
     from edgetune.farm.cells import cells_of
     from edgetune.farm.folder import claim_folder
+    from edgetune.farm.identity import claim_name
     from edgetune.farm.noise import too_noisy
     from edgetune.farm.notification import notify
     from edgetune.farm.page import page_folder, write_page
@@ -98,7 +99,7 @@ def run(output: Output, /, path: Path, *, now: bool, if_window: bool) -> None:
     check_stack()
     require_path(os.environ)
     with opened(path, create=True) as (farm, store):
-        if news := claim_folder(farm):
+        for news in filter(None, (claim_folder(farm), claim_name(farm, store))):
             output.note(news)
         shown: set[int] = set()
         told: set[int] = set()

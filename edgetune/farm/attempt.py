@@ -25,6 +25,8 @@ from edgetune.ipc.process_group import kill_group, program
 
 MOST_CRASHES = 3
 POLL_S = 0.2
+FARM = "farm.json"
+"""Name of the file that gives the process of an attempt its farm."""
 _LAST_WORDS = 300
 
 Ends = Callable[[int], str]
@@ -115,7 +117,8 @@ def _run(
     temporary.mkdir(parents=True, exist_ok=True)
     environment = dict(os.environ) | {"TMPDIR": str(temporary)} | run
     environment["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
-    words = [str(os.getpid()), str(farm.path), night.night, str(row.id), str(attempt)]
+    saved = farm.save(temporary / FARM)  # whatever is edited meanwhile
+    words = [str(os.getpid()), str(saved), night.night, str(row.id), str(attempt)]
     command = [sys.executable, "-P", "-c", "from edgetune.farm.run_cell import main; main()", *words]
     try:
         with (

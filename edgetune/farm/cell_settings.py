@@ -14,18 +14,19 @@ from sqlalchemy import Connection, insert, inspect, select
 from edgetune.config.host import host_name
 from edgetune.config.naming import package_name
 from edgetune.config.settings import CommandLineFlags, Settings
-from edgetune.errors import ModelError
+from edgetune.errors import EdgetuneError, ModelError
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.night_tables import cell_settings
 from edgetune.pipeline.boards import resolve_settings
+from edgetune.pipeline.model_formats import read_stored
 from edgetune.target.preferences import Layout
 
 
 class CellSettings(BaseModel):
     """Model, budget and options of a cell as its farm file said them.
 
-    `file` is the absolute path of the model on the host that began the night, and `sha256` the hash of that one file in
-    hex, "" where it could not be read. Files beside it, with external tensors, are not part of the hash.
+    `file` is the absolute path of the model on the host that began the night, and `sha256` the hash by which packages
+    know the model, in hex, "" where there was no file that could be read.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -43,7 +44,7 @@ class CellSettings(BaseModel):
         entry, file = farm.content.models[model], farm.models[model]
         return cls(
             file=str(file),
-            sha256=_sha256(file),
+            sha256=_digest(file),
             trials=farm.content.budget.trials,
             threads=entry.threads,
             layout=entry.layout,
@@ -51,9 +52,11 @@ class CellSettings(BaseModel):
         )
 
     def changes(self, now: CellSettings) -> list[str]:
-        """What differs in `now`, in words; another path of an equal file is no difference."""
+        """What differs in `now`, in words; another path of an equal file is none, nor one that was missing."""
         said = []
-        if self.sha256 != now.sha256:
+        if self.sha256 and not now.sha256:
+            said.append(f"{now.file} is not a file that can be read")
+        elif self.sha256 and self.sha256 != now.sha256:
             renamed = f": {self.file} became {now.file}" if self.file != now.file else f" in {now.file}"
             said.append(f"the model is another one{renamed}")
         for key in ("trials", "threads", "layout", "shapes"):
@@ -70,7 +73,7 @@ class CellSettings(BaseModel):
         raises.
         """
         flags = CommandLineFlags(
-            model=self._found(farm, model),
+            model=self.model_file(farm, model),
             board=board,
             trials=self.trials,
             db=farm.db,
@@ -81,10 +84,13 @@ class CellSettings(BaseModel):
         )
         return replace(resolve_settings(flags, {}, folder), name=name or package_name(model))
 
-    def _found(self, farm: Farm, model: str) -> Path:
-        """The model's file with the content that it had when the night began; any content if it was missing then."""
+    def model_file(self, farm: Farm, model: str) -> Path:
+        """The model's file with the content that it had when the night began; any content if it was missing then.
+
+        Raises ModelError where this host has none.
+        """
         places = list(dict.fromkeys([Path(self.file), farm.models.get(model, Path(self.file))]))
-        there = {place: digest for place in places if (digest := _sha256(place))}
+        there = {place: digest for place in places if (digest := _digest(place))}
         for place, digest in there.items():
             if self.sha256 in ("", digest):
                 return place
@@ -119,8 +125,12 @@ def noted_settings(connection: Connection, numbers: Sequence[int]) -> dict[int, 
     return {number: CellSettings.model_validate_json(text) for number, text in connection.execute(rows)}
 
 
-def _sha256(file: Path) -> str:
-    """The hash of a file in hex, "" where it cannot be read."""
+def _digest(file: Path) -> str:
+    """The hash by which packages know a model, that of the file where it is damaged; "" where it cannot be read."""
+    try:
+        return read_stored(file).sha256
+    except EdgetuneError:
+        pass  # what is wrong is said when its cell is measured
     try:
         with file.open("rb") as content:
             return hashlib.file_digest(content, "sha256").hexdigest()

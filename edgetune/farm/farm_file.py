@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import time
@@ -19,12 +20,13 @@ from edgetune.farm.folder import NAME, owner_of
 from edgetune.target.preferences import Layout
 from edgetune.yaml_reader.checked import Checked, check_document
 from edgetune.yaml_reader.quantities import MOST_THREADS
-from edgetune.yaml_reader.source import Location, YamlDocument, load_yaml
+from edgetune.yaml_reader.source import Location, YamlDocument, load_yaml, parse_yaml
 
 DEFAULT_LIMIT = 0.02
 _WINDOW = re.compile(r"([01]\d|2[0-3]):([0-5]\d)\s*-\s*([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s*%", re.ASCII)
 _LEAST_LIMIT, _MOST_LIMIT = 0.001, 0.5
+_TIMES = {"window": "one time of day: a window is two of them, such as 22:00-06:00"}
 
 Window = tuple[time, time]
 
@@ -150,7 +152,7 @@ class Farm:
     `name` is that of its nights in the database: what the file says, else what its folder was called by first.
     """
 
-    def __init__(self, content: FarmFile, document: YamlDocument) -> None:
+    def __init__(self, content: FarmFile, document: YamlDocument, name: str = "") -> None:
         self.content = content
         self.document = document
         self.path = document.path.resolve()
@@ -158,12 +160,18 @@ class Farm:
         self.folder = self._place(content.folder, ("folder",))
         owner = owner_of(self.folder)
         going_on = owner if owner and not owner.is_other(self.path) else None
-        self.name = content.name or (going_on.farm if going_on else self.path.stem)
+        self.name = name or content.name or (going_on.farm if going_on else self.path.stem)
         self.archive = self._place(content.archive, ("archive",)) if content.archive else self.folder / "archive"
         self.db = database_location(content.db, base) if content.db else self.folder / "records.db"
         self.models: Mapping[str, Path] = {
             name: self._place(model.file, _file_location(document, name)) for name, model in content.models.items()
         }
+
+    def save(self, place: Path) -> Path:
+        """Write the farm to `place` as it was read, for `saved_farm`: edits of its file change nothing there."""
+        saved = {"path": str(self.path), "text": self.document.text, "name": self.name}
+        place.write_text(json.dumps(saved), encoding="utf-8")
+        return place
 
     def place_of_model(self, model: str) -> str:
         """File and line that name the file of a model."""
@@ -185,6 +193,13 @@ def _file_location(document: YamlDocument, model: str) -> Location:
     return ("models", model) if isinstance(entry, str) else ("models", model, "file")
 
 
+def saved_farm(place: Path) -> Farm:
+    """The farm that `Farm.save` wrote to `place`."""
+    saved = json.loads(place.read_text(encoding="utf-8"))
+    document = parse_yaml(saved["text"], Path(saved["path"]), _TIMES)
+    return Farm(check_document(FarmFile, document), document, saved["name"])
+
+
 def load_farm(path: Path) -> Farm:
     """Read and check ``path``; raises ConfigError with file and line for every error.
 
@@ -192,7 +207,7 @@ def load_farm(path: Path) -> Farm:
     """
     if not path.is_file():
         raise ConfigError(f"there is no farm file {path}: write one as docs/nightly.md shows, or name another one")
-    document = load_yaml(path, {"window": "one time of day: a window is two of them, such as 22:00-06:00"})
+    document = load_yaml(path, _TIMES)
     farm = Farm(check_document(FarmFile, document), document)
     if farm.content.boards is None and farm.content.places is None:
         raise document.error(

@@ -9,7 +9,8 @@ import errno
 import json
 import os
 import re
-from dataclasses import dataclass
+import uuid
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,10 +29,14 @@ NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 
 @dataclass(frozen=True)
 class FolderOwner:
-    """The farm to which a folder belongs, and its file (absolute), which may have been renamed or deleted since."""
+    """The farm to which a folder belongs, and its file (absolute), which may have been renamed or deleted since.
+
+    `identity` is that of the farm in its database, "" where an earlier version wrote the note.
+    """
 
     farm: str
     file: Path
+    identity: str = field(default="", compare=False)
 
     def is_other(self, path: Path) -> bool:
         """Whether the folder is that of another farm file than `path` (absolute), one that still exists."""
@@ -49,7 +54,27 @@ def owner_of(folder: Path) -> FolderOwner | None:
     farm, file = (found.get(key) for key in ("farm", "file")) if isinstance(found, dict) else (None, None)
     if not isinstance(farm, str) or not isinstance(file, str) or not re.fullmatch(NAME, farm):
         return None  # it is not one of edgetune's
-    return FolderOwner(farm, (folder.resolve() / file).resolve())
+    return FolderOwner(farm, (folder.resolve() / file).resolve(), str(found.get("identity", "")))
+
+
+def identity_of(folder: Path) -> str:
+    """The identity of the farm to which a claimed folder belongs. Raises NightFault."""
+    owner = owner_of(folder)
+    if owner is None or not owner.identity:
+        raise NightFault(f"{folder / OWNER} was changed: run the same command again")
+    return owner.identity
+
+
+def keep_identity(farm: Farm, identity: str) -> None:
+    """Note another identity of the farm to which a claimed folder belongs."""
+    with alone(farm.folder):
+        _note(farm, identity)
+
+
+def _note(farm: Farm, identity: str) -> None:
+    file = os.path.relpath(farm.path, farm.folder.resolve())
+    text = json.dumps({"farm": farm.name, "file": file, "identity": identity}, indent=1)
+    write_whole(text + "\n", farm.folder / OWNER)
 
 
 def claim_folder(farm: Farm) -> str:
@@ -58,12 +83,12 @@ def claim_folder(farm: Farm) -> str:
     The path is a relative one, so that both can be moved or copied together. Raises NightFault where the folder is that
     of another file that still exists or of another name, or cannot be written, and DiskFull.
     """
-    place = farm.folder / OWNER
     own = FolderOwner(farm.name, farm.path)
     try:
         farm.folder.mkdir(parents=True, exist_ok=True)
         with alone(farm.folder):
-            if (known := owner_of(farm.folder)) == own:
+            known = owner_of(farm.folder)
+            if known == own and known.identity:
                 return ""
             if known and known.is_other(farm.path):
                 raise NightFault(
@@ -75,10 +100,11 @@ def claim_folder(farm: Farm) -> str:
                     f"{farm.folder} is the folder of farm '{known.farm}', and {farm.path} is called '{farm.name}': "
                     f"write `name: {known.farm}` to go on with its nights, or give another 'folder'"
                 )
-            file = os.path.relpath(farm.path, farm.folder.resolve())
-            write_whole(json.dumps({"farm": farm.name, "file": file}, indent=1) + "\n", place)
+            _note(farm, (known.identity if known else "") or uuid.uuid4().hex)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(f"no space is left in {farm.folder}: free some and run again") from error
         raise NightFault(f"{farm.folder} cannot be written ({error.strerror}): make it writable") from error
-    return f"{farm.path} goes on with the nights of farm '{farm.name}', which {known.file} had before" if known else ""
+    if known is None or known.file == farm.path:
+        return ""
+    return f"{farm.path} goes on with the nights of farm '{farm.name}', which {known.file} had before"

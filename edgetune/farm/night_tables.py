@@ -12,6 +12,16 @@ from edgetune.records.tables import ROW_ID
 
 night_metadata = MetaData()
 
+farms = Table(
+    "farms",
+    night_metadata,
+    Column("id", ROW_ID, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("identity", Text, nullable=False),
+    UniqueConstraint("name", name="one_farm_per_name"),
+    sqlite_autoincrement=True,
+)
+
 nights = Table(
     "nights",
     night_metadata,

@@ -17,6 +17,7 @@ from edgetune.farm.drains import hosts_of
 from edgetune.farm.engine import Engine, OnVerdict
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.folder import claim_folder
+from edgetune.farm.identity import claim_name
 from edgetune.farm.night_store import NEVER, Night, NightCell, NightStore
 from edgetune.farm.open_nights import (
     close,
@@ -100,6 +101,7 @@ def run(
     board.
     """
     claim_folder(farm)
+    claim_name(farm, store)
     now = datetime.now(UTC)
     window = calendar.window_at(farm.content, now)
     for night in open_nights(store, farm.name):
@@ -207,8 +209,10 @@ def rerun(farm: Farm, engine: Engine, night: Night, row: NightCell) -> None:
     cell = next((cell for cell in cells_of(farm) if cell.name == row.cell.name), None)
     if cell is None:
         raise UsageError(f"{farm.path} has no cell {row.cell.name} any more: add its model or board again")
-    began, now = row.cell.begun_with, CellSettings.stated(farm, cell.model)
-    changes = began.changes(now) if began else []
+    now = CellSettings.stated(farm, cell.model)
+    measured = row.verdict.facts.get("exact", {}).get("model", "") if row.verdict else ""
+    began = row.cell.begun_with or now.model_copy(update={"sha256": measured})  # of an earlier version
+    changes = began.changes(now)
     if changes or cell.settings != row.cell.settings:
         what = f" ({'; '.join(changes)})" if changes else ""
         raise UsageError(

@@ -92,7 +92,7 @@ def notifications_of(database: Database) -> Mapping[int, Notification]:
 
 
 def _told(changes: Mapping[str, Any] | Sequence[str]) -> CellChanges:
-    """Changes of a row; earlier versions wrote their words alone."""
+    """Changes of a row; earlier versions wrote their words alone, and the verdict of that night says how large."""
     if not isinstance(changes, Mapping):
         return {word: CellChange() for word in changes}
     return {word: CellChange(one["amounts"], frozenset(one["causes"])) for word, one in changes.items()}
@@ -110,7 +110,10 @@ def changes_of(store: NightStore, night: Night) -> dict[str, CellChanges]:
             name = row.cell.name
             heard = told.get(name, {})
             if notification is not None and not notification.fault:
-                heard |= {word: one.after(heard.get(word)) for word, one in notification.told.get(name, {}).items()}
+                found_then = _changes(row.verdict, other.limit) if row.verdict else {}
+                for word, one in notification.told.get(name, {}).items():
+                    known = one.amounts or one.causes
+                    heard[word] = (one if known else found_then.get(word, one)).after(heard.get(word))
             told[name] = _standing(heard, row.verdict, other.limit)  # a rerun may have taken back what was told
     found: dict[str, CellChanges] = {}
     for row in store.cells(night):

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import procrastinate
@@ -24,14 +25,15 @@ from sqlalchemy import Connection
 
 from edgetune.config.database_location import DatabaseUrl
 from edgetune.config.host import host_name
-from edgetune.errors import DatabaseError, NightFault
+from edgetune.errors import ConfigError, DatabaseError, ModelError, NightFault
 from edgetune.farm.attempt import LOST, end_frozen_attempts, to_verdict
 from edgetune.farm.cell_jobs import AT_ONCE, BEHIND, Behind, CellLeft, driver, prepare
 from edgetune.farm.cells import Cell
 from edgetune.farm.engine import OnVerdict
-from edgetune.farm.farm_file import Farm
+from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.folder import claim_folder
 from edgetune.farm.host_process import Pulse, alive, signals_noted
+from edgetune.farm.identity import claim_name
 from edgetune.farm.lost_boards import give_up
 from edgetune.farm.night_store import Also, Night, NightCell, NightStore
 from edgetune.farm.progress import NightProgress, check_version
@@ -39,7 +41,17 @@ from edgetune.records.postgresql_database import CONNECTION_OPTIONS
 
 TASK = "edgetune_cell"
 HEARTBEAT_S, STALLED_S, LOOK_S, GRACE_S = 5.0, 20.0, 5.0, 5.0
+LACKING_S = 30.0
 _READ_S, _IDLE_S = 0.5, 2.0
+
+
+@dataclass(frozen=True)
+class _Lacks:
+    """Why this host lacks a model of a night (id), "" where it does not, and when that was seen."""
+
+    night: int = 0
+    at: float = 0.0
+    why: str = ""
 
 
 class ProcrastinateEngine:
@@ -51,6 +63,7 @@ class ProcrastinateEngine:
         self._farm, self._store, self._say, self._url = farm, store, say, farm.db
         self._stop, self._lost = threading.Event(), dict[int, int]()
         self._defers = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
+        self._lacks = _Lacks()
         prepare(store.database)
 
     def begin(self, facts: Mapping[str, Any], cells: Sequence[Cell]) -> Night | None:
@@ -72,24 +85,50 @@ class ProcrastinateEngine:
 
     def serve(self) -> None:
         """Run cells of each night that is open, see `Engine`; say why none is run."""
-        if news := claim_folder(self._farm):
+        for news in filter(None, (claim_folder(self._farm), claim_name(self._farm, self._store, joins=True))):
             self._say(news)
         said = ""
         while True:
             alive()
             try:
+                self._read_anew()
                 open_nights = [night for night in self._store.nights(self._farm.name) if night.finished_utc is None]
                 progress = self._progress(open_nights[-1]) if open_nights else None
                 if progress is None or progress.done or progress.over:
                     why = "no night is open: this host waits for one"
-                elif not (why := progress.refusal()):
+                elif not (why := progress.refusal() or self._lacking(progress)):
                     self._say(said := f"night {progress.night.night}: host {host_name()} takes cells")
                     self._share(progress, lambda: None)
-            except DatabaseError as error:
+            except (ConfigError, DatabaseError) as error:
                 why = error.message
             if why not in ("", said):
                 self._say(said := why)
             time.sleep(_IDLE_S)
+
+    def _lacking(self, progress: NightProgress) -> str:
+        """Which model of a night this host lacks, or has another one of; "" where it has all.
+
+        Files are looked at once a night, and every `LACKING_S` while one is not there.
+        """
+        night = progress.night.id
+        if self._lacks.night == night and (not self._lacks.why or time.monotonic() - self._lacks.at < LACKING_S):
+            return self._lacks.why
+        self._lacks = _Lacks(night, time.monotonic(), "")
+        for row in progress.rows:
+            began = row.cell.begun_with
+            if began and began.sha256 and not self._lacks.why:
+                try:
+                    began.model_file(self._farm, row.cell.model)
+                except ModelError as error:
+                    self._lacks = _Lacks(night, time.monotonic(), f"this host takes no cell: {error.message}")
+        return self._lacks.why
+
+    def _read_anew(self) -> None:
+        """Read the farm file, which may have been edited since the last night. Raises ConfigError."""
+        farm = load_farm(self._farm.path)
+        if (farm.name, farm.db) != (self._farm.name, self._farm.db):
+            raise ConfigError(f"{farm.path} names another farm or database than before: start `work` again")
+        self._farm = farm
 
     def _progress(self, night: Night) -> NightProgress:
         return NightProgress(self._store, night, self._farm.content.timezone)

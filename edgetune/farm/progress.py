@@ -11,6 +11,7 @@ from edgetune.config.host import host_name
 from edgetune.errors import NightFault
 from edgetune.farm.attempt import TAKEN
 from edgetune.farm.drains import Drain, drains
+from edgetune.farm.lost_boards import pass_search
 from edgetune.farm.night_store import CellStanding, Night, NightCell, NightStore
 from edgetune.farm.open_nights import window_over_words
 
@@ -99,12 +100,18 @@ class NightProgress:
         return self.drained(row.cell.board) or self.host_drained()
 
     def close(self) -> None:
-        """Judge the cells that nobody will measure: all where the window is over, and those of drained boards."""
+        """Judge the cells that nobody will measure: all where the window is over, and those of drained boards.
+
+        A twin of what a drained board was to search searches instead.
+        """
         for row in self.rows:
             board = self.drained(row.cell.board)
             if not self._standings[row.id].judged and (self.over or board):
-                over = window_over_words(self.night, self._timezone)
-                self._store.cancel(row.id, over if self.over else f"{board}: `nightly rerun` later")
+                if self.over:
+                    why = window_over_words(self.night, self._timezone)
+                else:
+                    why = f"{board}: `nightly rerun` later{pass_search(self._store, row)}"
+                self._store.cancel(row.id, why)
         self.read()
 
 

@@ -44,7 +44,7 @@ from edgetune.farm.causes.rebuilding import Rebuilding
 from edgetune.farm.cell_settings import CellSettings
 from edgetune.farm.cells import Cell
 from edgetune.farm.comparing import Versions
-from edgetune.farm.farm_file import Farm, load_farm
+from edgetune.farm.farm_file import Farm, saved_farm
 from edgetune.farm.health.board_health import INFRASTRUCTURE, BoardHealth
 from edgetune.farm.health.checking import health_of
 from edgetune.farm.health.tonights_canary import TonightsCanary
@@ -269,11 +269,11 @@ def _again_if_frozen(freezes: Freezes, reason: str) -> None:
 
 
 def main() -> None:
-    """Run the cell that the command line names: parent, farm file, night, cell, attempt."""
+    """Run the cell that the command line names: parent, saved farm, night, cell, attempt."""
     parent, path, name, number, attempt = sys.argv[1:6]
     die_with_parent(int(parent))
     freezes = Freezes()
-    farm = load_farm(Path(path))
+    farm = saved_farm(Path(path))
     with NightStore.open(farm.db, create=True) as store:
         night = next((night for night in store.nights(farm.name) if night.night == name), None)
         row = next((row for row in store.cells(night) if row.id == int(number)), None) if night else None

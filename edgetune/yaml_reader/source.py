@@ -30,11 +30,15 @@ _OCTAL = re.compile(r"[-+]?0(?:[0-9_]*[0-9]|o[0-7_]+)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class YamlDocument:
-    """One parsed file: ``data`` is its top-level mapping, ``lines`` gives the line (from 1) of each key path."""
+    """One parsed file: ``data`` is its top-level mapping, ``lines`` gives the line (from 1) of each key path.
+
+    ``text`` is what was parsed.
+    """
 
     path: Path
     data: dict[str, object]
     lines: Mapping[Location, int]
+    text: str = ""
 
     def line(self, location: Location) -> int:
         """Return the line of ``location``, or of the nearest enclosing key that is in the file."""
@@ -102,7 +106,7 @@ def parse_yaml(text: str, path: Path, times: Mapping[str, str] = MappingProxyTyp
     if not isinstance(data, dict):
         msg = f"{path}, line 1: must be a list of 'key: value' lines, not {describe(data)}"
         raise ConfigError(msg)
-    return YamlDocument(path, data, lines)
+    return YamlDocument(path, data, lines, text)
 
 
 def describe(value: object) -> str:

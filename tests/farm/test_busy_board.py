@@ -51,7 +51,11 @@ def test_a_cell_whose_board_somebody_holds_says_busy_since_when_and_by_whom(
         (row,) = store.cells(night)
         number = store.start_attempt(row.id, "h")
         run_cell.folder_of(farm, night.night, row.cell).mkdir(parents=True)
-        monkeypatch.setattr(sys, "argv", ["run_cell", "1", str(farm.path), night.night, str(row.id), str(number)])
+        monkeypatch.setattr(
+            sys,
+            "argv",
+            ["run_cell", "1", str(farm.save(tmp_path / "farm.json")), night.night, str(row.id), str(number)],
+        )
         monkeypatch.chdir(tmp_path)
         run_cell.main()
         verdict = store.cells(night)[0].verdict

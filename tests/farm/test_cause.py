@@ -29,7 +29,14 @@ def ratio(value: float) -> JudgedRatio:
 
 
 def write(
-    folder: Path, *, flag: str = "-O3", trace: str = "t", code: str = "a", workload: str = "w", name: str = "m"
+    folder: Path,
+    *,
+    flag: str = "-O3",
+    trace: str = "t",
+    code: str = "a",
+    workload: str = "w",
+    name: str = "m",
+    link: str = "-lm",
 ) -> None:
     """Write the parts of a package that the cause is told from: one kernel with its C, and a built program."""
     package = folder / "package"
@@ -37,7 +44,10 @@ def write(
     (package / "src" / "m_kernels.c").write_text(
         f"void m__k(float *x)\n{{\n    *x = {code} + {trace} + {workload};\n}}\n"
     )
-    (package / "Makefile").write_text(f"OBJECTS = {name}.o\nCFLAGS ?= {flag}\n")
+    (package / "src" / f"{name}.c").write_text("")
+    (package / "Makefile").write_text(
+        f"OBJECTS = {name}.o\nCFLAGS ?= {flag}\noverride CFLAGS += -g\nLDLIBS ?= {link}\n"
+    )
     provenance = {"trace_sha256": trace, "workload": workload, "record": f"r{trace}", "candidates": 9 - len(trace)}
     kernel: dict[str, Any] = {"name": "k", "symbol": "m__k", "sources": [], "macs": 1, "calls": 1}
     compiler = {"cc": "gcc", "cflags": [flag], "ldflags": [], "package": None}
@@ -90,7 +100,7 @@ class Rebuilt(Rebuilding):
         (out.parent / "built").rmdir()
 
 
-COSTS = {"-O1": 1.2, "generator": 1.1, "worse": 1.3, "other": 1.4}
+COSTS = {"-O1": 1.2, "-slow": 1.25, "generator": 1.1, "worse": 1.3, "other": 1.4}
 """What each change costs, times 100."""
 
 
@@ -132,6 +142,7 @@ def told(
         ({"workload": "other"}, ("model",), "model: +40.0 %, k compute something else than in the accepted package"),
         ({"flag": "-O1", "trace": "worse"}, ("toolchain", "search"), "several: toolchain: +20.0 %, "),
         ({"flag": "-O2"}, (), "cause not found"),
+        ({"link": "-slow"}, ("toolchain",), "toolchain: +25.0 %, the accepted C by tonight's compiler and flags"),
         ({}, (), "cause not found"),
     ],
 )
@@ -153,10 +164,10 @@ def test_without_the_accepted_model_generator_and_search_count_to_the_model_and_
 
 def test_flags_go_into_a_makefile_that_knows_its_own_files(tmp_path: Path) -> None:
     """Also where tonight's package has another name, or other files."""
-    cause = told(tmp_path, {"flag": "-O1", "name": "second"})
+    cause = told(tmp_path, {"flag": "-O1", "name": "second", "link": "-static"})
     assert cause.factors == ("toolchain",)
     makefile = (tmp_path / "causes" / "toolchain" / "package" / "Makefile").read_text()
-    assert makefile == "CFLAGS ?= -O1\nOBJECTS = m.o\n"
+    assert makefile == "OBJECTS = m.o\nCFLAGS ?= -O1\noverride CFLAGS += -g\nLDLIBS ?= -static\n"
 
 
 def test_lost_records_are_no_change_of_the_generator_and_that_is_said(tmp_path: Path) -> None:

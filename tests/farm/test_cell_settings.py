@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.errors import ModelError
 from edgetune.farm.cell_settings import CellSettings
@@ -53,6 +56,26 @@ def test_what_was_edited_is_said(farm: Farm, tmp_path: Path) -> None:
         "threads 1 became 2",
     ]
     (tmp_path / "m.onnx").write_bytes(b"two")
+    assert began.changes(CellSettings.stated(farm, "ad")) == [f"the model is another one in {tmp_path / 'm.onnx'}"]
+
+
+def test_a_model_that_is_back_is_no_change_and_one_that_left_is_said(farm: Farm, tmp_path: Path) -> None:
+    began = CellSettings.stated(farm, "ad")
+    (tmp_path / "m.onnx").unlink()
+    missing = CellSettings.stated(farm, "ad")
+    assert began.changes(missing) == [f"{tmp_path / 'm.onnx'} is not a file that can be read"]
+    assert missing.changes(began) == []
+
+
+def test_a_file_with_external_tensors_is_part_of_the_model(tmp_path: Path) -> None:
+    weights = numpy_helper.from_array(np.ones((64, 64), np.float32), "w")
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", ends[:1], ends[1:], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    farm = edited(tmp_path)
+    began = CellSettings.stated(farm, "ad")
+    (tmp_path / "m.data").write_bytes(np.full((64, 64), 2.0, np.float32).tobytes())
     assert began.changes(CellSettings.stated(farm, "ad")) == [f"the model is another one in {tmp_path / 'm.onnx'}"]
 
 

@@ -243,7 +243,12 @@ class Night:
         row = next(row for row in self.store.cells(night) if row.cell.model == model)
         if row.verdict is not None:
             self.store.rerun(night, row.id)
-        words = [str(self.farm.path), night.night, str(row.id), str(self.store.start_attempt(row.id, "h"))]
+        words = [
+            str(self.farm.save(self.farm.path.with_name("saved.json"))),
+            night.night,
+            str(row.id),
+            str(self.store.start_attempt(row.id, "h")),
+        ]
         run_cell.folder_of(self.farm, night.night, row.cell).mkdir(parents=True, exist_ok=True)
         with self.patch.context() as patch:
             patch.setattr(sys, "argv", ["run_cell", "1", *words])

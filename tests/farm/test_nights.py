@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import threading
@@ -22,6 +23,7 @@ from edgetune.farm.drains import drain, drains, undrain
 from edgetune.farm.engine import OnVerdict
 from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.folder import claim_folder
+from edgetune.farm.identity import claim_name
 from edgetune.farm.local_engine import LocalEngine
 from edgetune.farm.lost_boards import MOST_LOST, give_up
 from edgetune.farm.night_store import Night, NightStore, Verdict
@@ -245,6 +247,64 @@ def test_a_database_in_the_folder_that_has_nights_of_another_farm_alone_is_not_t
         assert other.name == "other", "nobody knows whose folder it was"
         with pytest.raises(NightFault, match=r"has no night of farm 'other', but those of farm: write `name: farm`"):
             nights.run(other, own, JudgingEngine(other, own), lambda _: None, lambda _: None, by_day=True)
+
+
+def test_two_farms_of_one_name_do_not_share_their_nights(farm: Farm, store: NightStore, tmp_path: Path) -> None:
+    nights.run(farm, store, JudgingEngine(farm, store), lambda _: None, lambda _: None, by_day=True)
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    (beside / "m.onnx").write_bytes(b"another")
+    text = farm.path.read_text() + "db: shared.db\n"
+    (beside / "farm.yaml").write_text(text)
+    other = load_farm(beside / "farm.yaml")
+    with pytest.raises(NightFault, match=r"has a farm 'farm' with another folder than .*: write `name: farm` in"):
+        nights.run(other, store, JudgingEngine(other, store), lambda _: None, lambda _: None, by_day=True)
+    assert len(store.nights("farm")) == 1
+    (beside / "farm.yaml").write_text(text + "name: mine\n")
+    other = load_farm(beside / "farm.yaml")
+    with pytest.raises(NightFault, match="folder of farm 'farm', and"):
+        claim_folder(other)
+    shutil.rmtree(other.folder)
+    nights.run(other, store, JudgingEngine(other, store), lambda _: None, lambda _: None, by_day=True)
+    assert [len(store.nights(name)) for name in ("farm", "mine")] == [1, 1]
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_a_further_host_or_a_stated_name_goes_on_with_a_farm(
+    farm: Farm, store: NightStore, tmp_path: Path, *, stated: bool
+) -> None:
+    claim_folder(farm)
+    assert claim_name(farm, store, joins=True) == "", "a further host waits for the first night"
+    assert claim_name(farm, store) == ""
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    (beside / "farm.yaml").write_text(farm.path.read_text() + ("name: farm\n" if stated else ""))
+    other = load_farm(beside / "farm.yaml")
+    claim_folder(other)
+    said = claim_name(other, store, joins=not stated)
+    assert said.startswith(f"{other.folder} goes on with the nights of farm 'farm' in ")
+    assert claim_name(other, store) == claim_name(farm, store) == ""
+
+
+def test_a_note_of_an_earlier_version_gets_an_identity(farm: Farm, store: NightStore) -> None:
+    farm.folder.mkdir()
+    (farm.folder / "farm.json").write_text(json.dumps({"farm": "farm", "file": "../farm.yaml"}))
+    assert claim_folder(farm) == ""
+    assert claim_name(farm, store) == ""
+    assert len(json.loads((farm.folder / "farm.json").read_text())["identity"]) == 32
+
+
+def test_a_rerun_in_a_night_of_an_earlier_version_asks_for_the_model_that_was_measured(
+    farm: Farm, store: NightStore
+) -> None:
+    (cell,) = cells_of(farm)
+    night = begun(store, cell, tool_version=__version__)
+    (row,) = store.cells(night)
+    verdict = Verdict("first", facts={"exact": {"model": "0" * 64}})
+    assert store.judge(row.id, store.start_attempt(row.id, "h"), verdict)
+    (row,) = store.cells(night)
+    with pytest.raises(UsageError, match="the model is another one in"):
+        nights.rerun(farm, JudgingEngine(farm, store), night, row)
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"farm": "../x", "file": "f"}', '{"farm": 3, "file": "f"}'])

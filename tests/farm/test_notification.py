@@ -139,13 +139,16 @@ def test_what_has_grown_or_has_another_cause_is_told_again(tmp_path: Path, story
     assert told == [expected for _, expected in STORIES[story]]
 
 
-def test_what_an_earlier_version_told_is_known(store: NightStore, tmp_path: Path) -> None:
-    """It wrote words without amounts, so that nobody knows whether they have grown."""
+def test_what_an_earlier_version_told_is_known_by_the_verdict_of_that_night(tmp_path: Path) -> None:
+    """It wrote words without amounts."""
     farm = farm_with(tmp_path, "pass")
-    assert notify(farm, store, a_night(store, 1, slower(1.03, "search")), "") == ""
-    with store.database.writing() as connection:
-        connection.execute(update(notifications).values(told=json.dumps({CELL.name: ["slower than p"]})))
-    assert not changes_of(store, a_night(store, 2, slower(1.3, "toolchain")))
+    with NightStore.open(farm.db, create=True) as store:
+        assert notify(farm, store, a_night(store, 1, slower(1.0043, "search", unit="instructions")), "") == ""
+        with store.database.writing() as connection:
+            connection.execute(update(notifications).values(told=json.dumps({CELL.name: ["slower than p"]})))
+        assert not changes_of(store, a_night(store, 2, slower(1.0043, "search", unit="instructions")))
+        assert changes_of(store, a_night(store, 3, slower(1.0575, "search", unit="instructions")))
+        assert changes_of(store, a_night(store, 4, slower(1.0043, "toolchain", unit="instructions")))
 
 
 @pytest.mark.parametrize(

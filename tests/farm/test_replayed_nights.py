@@ -177,7 +177,14 @@ def replay(monkeypatch: pytest.MonkeyPatch) -> Callable[[Farm, Night, NightStore
         verified = VerifyReport("p", "m", "b", "cc", None, "here", "onnx", 1, 1, (output,))
         (row,) = store.cells(night)
         attempt = store.start_attempt(row.id, "h")
-        words = ["run_cell", "1", str(farm.path), night.night, str(row.id), str(attempt)]
+        words = [
+            "run_cell",
+            "1",
+            str(farm.save(farm.path.with_name("saved.json"))),
+            night.night,
+            str(row.id),
+            str(attempt),
+        ]
         run_cell.folder_of(farm, night.night, row.cell).mkdir(parents=True)
         with monkeypatch.context() as patch:
             patch.setattr(sys, "argv", words)

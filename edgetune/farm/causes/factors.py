@@ -58,26 +58,27 @@ class Factor(Protocol):
         """What differs, in words."""
 
 
-_FLAGS = ("CROSS_COMPILE", "CFLAGS", "ARCH_CFLAGS", "KERNEL_CFLAGS", "LDFLAGS")
-"""Variables of a Makefile that hold compiler and flags; all others say which files it builds."""
-_FLAGS_LINE = re.compile(rf"^(?:{'|'.join(_FLAGS)})[ \t]*\??=.*\n", re.MULTILINE)
+_FLAGS_LINE = re.compile(
+    r"^(?:override )?(CFLAGS|ARCH_CFLAGS|KERNEL_CFLAGS|STRICT_MATH|LDFLAGS|LDLIBS)[ \t]*\??=.*$", re.MULTILINE
+)
+"""Lines of a Makefile that hold flags; others may say which files it builds."""
 
 
 class ToolchainFactor:
-    """Compiler, linker and their flags: the accepted C with tonight's flags."""
+    """Compiler, linker and their flags: the accepted C with tonight's Makefile, or its flags."""
 
     name = "toolchain"
 
     def applied(self, case: SlowerPackage, before: Path) -> Path:
-        """Copy the package, and put tonight's flags into its Makefile, which knows the names of its files."""
+        """Copy the package with tonight's Makefile; where that builds other files, with tonight's flags alone."""
         folder = case.folder / self.name
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(before / PACKAGE, folder / PACKAGE)
         makefile = folder / PACKAGE / "Makefile"
         own, tonights = (path.read_text(encoding="utf-8") for path in (makefile, case.new / PACKAGE / "Makefile"))
-        flags = "".join(_FLAGS_LINE.findall(tonights))
-        makefile.write_text(flags + _FLAGS_LINE.sub("", own), encoding="utf-8")
         manifest = json.loads((folder / PACKAGE / MANIFEST).read_text(encoding="utf-8"))
+        same_files = manifest["files"].keys() == read_manifest(case.new / PACKAGE)["files"].keys()
+        makefile.write_text(tonights if same_files else _with_flags(own, tonights), encoding="utf-8")
         manifest["files"]["Makefile"] = {"bytes": makefile.stat().st_size, "sha256": sha256_file(makefile)}
         text = json.dumps(manifest, indent=1, sort_keys=True)
         (folder / PACKAGE / MANIFEST).write_text(text + "\n", encoding="ascii")
@@ -98,6 +99,12 @@ class ToolchainFactor:
             changes.append(f"{versions[0]} became {versions[1]}")
         told = f" ({'; '.join(changes)})" if changes else ""
         return f"the accepted C by tonight's compiler and flags{told}"
+
+
+def _with_flags(makefile: str, other: str) -> str:
+    """`makefile` with the flags of another one."""
+    lines = {found[1]: found[0] for found in _FLAGS_LINE.finditer(other)}
+    return _FLAGS_LINE.sub(lambda found: lines.get(found[1], found[0]), makefile)
 
 
 class GeneratorFactor:
