@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from edgetune.boards.agent.build import build_launcher, build_plugin
 from edgetune.boards.agent.frames import printable
@@ -188,7 +188,7 @@ class ProcessReach:
 
     def run(self, command: str, timeout_s: float, stdin: bytes = b"") -> CommandResult:
         """Run a shell command of this machine, in the folder of the board."""
-        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         with program(["/bin/sh", "-c", command], cwd=self._place(), **pipes) as process:
             try:
                 out, errors = process.communicate(stdin, timeout=timeout_s)

@@ -5,7 +5,8 @@ parent that is killed. So a leash, one shell for all programs of this process, k
 other end this process alone has, and kills the groups that are left when that end is closed, whatever closed it:
 SIGKILL, a crash, or another program that takes the place of this process. A program that dies between its start and
 the first line on that pipe (some microseconds) is not known to it, and one that starts a session of its own leaves the
-group: `end_family` finds it while its parents live.
+group: `end_family` finds it while its parents live. Where the leash itself is killed, the next line starts another one,
+which gets to know all groups.
 """
 
 from __future__ import annotations
@@ -18,20 +19,27 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+from edgetune.errors import ToolHung
 
 _LEASH = """trap '' HUP INT TERM
 cd /
-groups=' '
-while read -r word group; do
-  case $word in
-    hold) groups="$groups$group " ;;
-    free) case $groups in *" $group "*) groups="${groups%% $group *} ${groups#* $group }" ;; esac ;;
-  esac
-done
-for group in $groups; do kill -s KILL -- "-$group"; done
+exec 3<&0 0</dev/null
+{
+  groups=' '
+  while read -r word group; do
+    case $word in
+      hold) groups="$groups$group " ;;
+      free) case $groups in *" $group "*) groups="${groups%% $group *} ${groups#* $group }" ;; esac ;;
+    esac
+  done
+  for group in $groups; do kill -s KILL -- "-$group"; done
+} <&3 3<&- &
 """
+"""The shell that is started ends at once, so that its child, the leash, is a child of init: init reaps it."""
 _ROUNDS = 20
+_END_S = 30.0
 _DEAD = frozenset("ZX")
 
 
@@ -40,24 +48,48 @@ class _Leash:
 
     lock = threading.Lock()
     end: int | None = None
+    held: ClassVar[set[int]] = set()
 
     @classmethod
-    def say(cls, word: str, group: int) -> None:
-        """Tell the shell to hold or free a group; where it was killed, another one knows the next groups."""
+    def hold(cls, group: int) -> None:
+        """Let the shell end a group with this process. Raises OSError where none can be started."""
         with cls.lock:
-            if cls.end is None:
-                cls.end = _start_leash()
+            cls.held.add(group)
+            try:
+                cls._say("hold", group)
+            except OSError:
+                cls.held.discard(group)
+                raise
+
+    @classmethod
+    def free(cls, group: int) -> None:
+        """Let a group live on."""
+        with cls.lock:
+            cls.held.discard(group)
+            with contextlib.suppress(OSError):  # the next `hold` tells another shell what is left
+                cls._say("free", group)
+
+    @classmethod
+    def _say(cls, word: str, group: int) -> None:
+        """Tell the shell one word; where it was killed or never started, tell another one all groups that are held."""
+        if cls.end is not None:
             try:
                 os.write(cls.end, f"{word} {group}\n".encode())
             except BrokenPipeError:
                 os.close(cls.end)
-                cls.end = _start_leash()
-                os.write(cls.end, f"{word} {group}\n".encode())
+                cls.end = None
+            else:
+                return
+        if cls.held:
+            cls.end = _start_leash()
+            for one in cls.held:
+                os.write(cls.end, f"hold {one}\n".encode())
 
     @classmethod
     def forget(cls) -> None:
         """Close the end that a forked child has: its parent's groups are not its own."""
         cls.lock = threading.Lock()
+        cls.held = set()
         if cls.end is not None:
             os.close(cls.end)
             cls.end = None
@@ -72,9 +104,11 @@ def _start_leash() -> int:
     silent = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (1, 2)]
     words = ["sh", "-c", _LEASH, "edgetune-leash"]
     try:
-        os.posix_spawn(
+        starter = os.posix_spawn(
             "/bin/sh", words, {}, file_actions=[(os.POSIX_SPAWN_DUP2, read, 0), *silent], setsid=True
-        )  # it ends with this process, so nobody waits for it
+        )
+        with contextlib.suppress(ChildProcessError):  # another thread waits for all children
+            os.waitpid(starter, 0)
     except OSError:
         os.close(write)
         raise
@@ -84,27 +118,51 @@ def _start_leash() -> int:
 
 
 @contextmanager
-def program(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+def program(command: Sequence[str], *, leave: bool = False, **options: Any) -> Iterator[subprocess.Popen[Any]]:
     """Start a program in a session of its own; `options` are those of `Popen`. Nothing of its group outlives the block.
 
-    Where an exception leaves the block, all that the program has started ends as well, in whatever group it is. Raises
-    OSError where it cannot start.
+    With `leave`, what a program has left running lives on where the program had ended before the block did. Where an
+    exception leaves the block, all that the program has started ends in any case, in whatever group it is. Raises
+    OSError where it cannot start, ToolHung where it does not end though it was killed: it belongs to another user, or
+    the kernel waits for a device.
     """
     process = subprocess.Popen(list(command), start_new_session=True, **options)
+    with contextlib.ExitStack() as ends:
+        ends.callback(_close_pipes, process)
+        try:
+            _Leash.hold(process.pid)
+            ends.callback(_Leash.free, process.pid)
+            yield process
+        except Exception:
+            end_family(process.pid)
+            _end(process, command[0])
+            raise
+        except BaseException:  # an interrupt, which nothing replaces
+            end_family(process.pid)
+            with contextlib.suppress(ToolHung):
+                _end(process, command[0])
+            raise
+        if process.poll() is None or not leave:
+            _end(process, command[0])
+
+
+def _end(process: subprocess.Popen[Any], name: str) -> None:
+    """Kill a program and its group; raises ToolHung where it has not ended after `_END_S` seconds."""
+    kill_group(process.pid)
     try:
-        _Leash.say("hold", process.pid)
-        yield process
-    except BaseException:
-        end_family(process.pid)
-        raise
-    finally:
-        kill_group(process.pid)
-        process.wait()
-        _Leash.say("free", process.pid)
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        raise ToolHung(
+            f"{Path(name).name} could not be ended: process {process.pid} still runs {_END_S:g} s after it was "
+            "killed, because it belongs to another user or waits for a device; end it by hand"
+        ) from None
+
+
+def _close_pipes(process: subprocess.Popen[Any]) -> None:
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
 
 
 def kill_group(group: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from edgetune.errors import ToolHung
+from edgetune.ipc import process_group
 from edgetune.ipc.process_group import end_family, program
 from tests.survivors import living, wait_until_none_lives
 
@@ -24,6 +27,41 @@ with program(["true"]):
 with program(["sh", "-c", sys.argv[1]]):
     print("started", flush=True)
     input()
+"""
+
+KILLED_LEASH = """
+import os, signal, sys
+from pathlib import Path
+from edgetune.ipc.process_group import _Leash, program
+
+def leashes():
+    inode = os.fstat(_Leash.end).st_ino
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if b"edgetune-leash" in line.read_bytes() and (line.parent / "fd/0").stat().st_ino == inode:
+                yield int(line.parent.name)
+        except OSError:
+            pass
+
+with program(["sleep", sys.argv[1]]):
+    while not (found := list(leashes())):
+        pass
+    os.kill(found[0], signal.SIGKILL)
+    while list(leashes()):
+        pass
+    with program(["true"]):
+        pass
+    print("started", flush=True)
+    input()
+"""
+CHILDREN_OF_ITS_PARENT = """
+import os
+from pathlib import Path
+from edgetune.ipc.process_group import program
+
+with program(["true"]):
+    pass
+os.execvp("sh", ["sh", "-c", "cat /proc/$$/task/$$/children"])
 """
 
 
@@ -52,6 +90,69 @@ def test_nothing_of_a_group_outlives_the_block(mark: str) -> None:
     with program(["sh", "-c", f"sleep {mark} & exit 3"]) as process:
         assert process.wait() == 3
     wait_until_none_lives(mark)
+
+
+def test_what_a_program_leaves_lives_on_where_it_may(mark: str) -> None:
+    with program(["sh", "-c", f"sleep {mark} & exit 3"], leave=True) as process:
+        assert process.wait() == 3
+    assert len(living(mark)) == 1
+
+
+def test_a_program_that_may_leave_others_is_ended_with_them_by_the_end_of_the_block(mark: str) -> None:
+    with program(["sh", "-c", f"sleep {mark} & echo; sleep {mark}"], leave=True, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+    wait_until_none_lives(mark)
+
+
+def test_a_program_that_cannot_be_killed_is_not_waited_for_for_ever(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: int, __: int) -> None:
+        raise PermissionError(errno.EPERM, "not permitted")
+
+    def leave() -> None:
+        with program(["sleep", mark]) as process:
+            started.append(process)
+
+    started: list[subprocess.Popen[bytes]] = []
+    monkeypatch.setattr(process_group, "_END_S", 0.1)
+    with monkeypatch.context() as root:
+        root.setattr(os, "killpg", refuse)
+        root.setattr(os, "kill", refuse)
+        with pytest.raises(ToolHung, match=r"^sleep could not be ended: process \d+ still runs 0\.1 s after"):
+            leave()
+    started[0].kill()
+    started[0].wait()
+
+
+def test_a_leash_that_cannot_be_started_is_the_error_and_leaves_nothing(
+    mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> int:
+        raise OSError(errno.EMFILE, f"number {next(numbers)}")
+
+    numbers = iter(range(10))
+    monkeypatch.setattr(process_group, "_start_leash", fail)
+    monkeypatch.setattr(process_group._Leash, "end", None)
+    before = set(Path("/proc/self/fd").iterdir())
+    with pytest.raises(OSError, match="number 0"), program(["sleep", mark], stdout=subprocess.PIPE):
+        pass
+    assert set(Path("/proc/self/fd").iterdir()) == before
+    assert living(mark) == []
+
+
+def test_a_leash_that_was_killed_loses_no_group(mark: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED_LEASH, mark], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"started\n"
+        parent.kill()
+    wait_until_none_lives(mark)
+
+
+def test_a_leash_is_no_child_of_the_process_and_of_what_takes_its_place() -> None:
+    done = subprocess.run([sys.executable, "-c", CHILDREN_OF_ITS_PARENT], capture_output=True, text=True, check=True)
+    assert len(done.stdout.split()) == 1, "cat alone"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
