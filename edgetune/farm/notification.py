@@ -16,6 +16,7 @@ from typing import Any
 
 from sqlalchemy import inspect, select, update
 
+from edgetune.errors import ToolHung
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.gate import COUNT_LIMIT, LAYER_LIMIT
 from edgetune.farm.night_store import Night, NightCell, NightStore, Verdict
@@ -159,7 +160,10 @@ def notify(farm: Farm, store: NightStore, night: Night, headline: str) -> str:
 
 
 def call(farm: Farm, text: str, night_json: str) -> str:
-    """Run the command of `notify` with `text` on its stdin; return why it failed, "" where it did not."""
+    """Run the command of `notify` with `text` on its stdin; return why it failed, "" where it did not.
+
+    What it leaves running when it has ended lives on, such as what delivers a letter.
+    """
     if farm.content.notify is None:
         return ""
     command = list(farm.content.notify)
@@ -172,12 +176,14 @@ def call(farm: Farm, text: str, night_json: str) -> str:
         given.seek(0)
         options = {"stdin": given, "stdout": output, "stderr": subprocess.STDOUT}
         try:
-            with program(command, cwd=farm.path.parent, env=environment, **options) as process:
+            with program(command, leave=True, cwd=farm.path.parent, env=environment, **options) as process:
                 code = process.wait(LIMIT_S)
         except OSError as error:
             return f"{command[0]} cannot be started ({error.strerror})"
         except subprocess.TimeoutExpired:
             return f"{command[0]} did not end within {LIMIT_S:.0f} s"
+        except ToolHung as error:
+            return error.message
         if code == 0:
             return ""
         output.seek(max(0, output.seek(0, os.SEEK_END) - _MOST_OUTPUT))

@@ -478,6 +478,19 @@ def test_power(bench: Bench, tmp_path: Path) -> None:
     assert not bench.reach(board).power_cycle(1.0)
 
 
+def test_what_a_power_command_leaves_running_switches_the_power_on(bench: Bench, tmp_path: Path) -> None:
+    board = bench.board()
+    on = tmp_path / "on"
+    reach = bench.reach(board, power=["sh", "-c", f"(sleep 0.5; touch {on}) & exit 0"])
+    reach.facts()
+    board.new_boot()
+    assert reach.power_cycle(20.0)
+    deadline = time.monotonic() + 20.0
+    while not on.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_a_board_that_is_gone_for_good(bench: Bench, echo: Path) -> None:
     board = bench.board()
     reach = bench.reach(board)

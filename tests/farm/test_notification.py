@@ -156,7 +156,7 @@ def test_what_an_earlier_version_told_is_known_by_the_verdict_of_that_night(tmp_
     [
         ("print('no route'); raise SystemExit(3)", "ended with code 3: no route"),
         ("import time; time.sleep(600)", "did not end within 1 s"),
-        ("import os, time; os.fork() or time.sleep(600)", ""),
+        ("import os, time; os.fork() or time.sleep(30)", ""),
     ],
 )
 def test_a_command_that_fails_is_on_the_page_and_the_next_night_tells_it_again(
@@ -183,6 +183,15 @@ def test_a_night_that_is_not_over_or_a_missing_program_loses_nothing(store: Nigh
     assert notify(farm, store, store.night(night.id), "") == ""
     farm.content = farm.content.model_copy(update={"notify": ("./no-such-program",)})
     assert "cannot be started" in notify(farm, store, a_night(store, 2, judged("slower")), "")
+
+
+def test_what_the_command_leaves_running_delivers_it(tmp_path: Path) -> None:
+    script = "import subprocess; subprocess.Popen(['sh', '-c', 'sleep 0.3; touch delivered'])"
+    assert notification.call(farm_with(tmp_path, script), "", "") == ""
+    deadline = time.monotonic() + 20.0
+    while not (tmp_path / "delivered").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_what_a_failed_service_said_reaches_the_command(tmp_path: Path) -> None:

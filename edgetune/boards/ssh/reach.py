@@ -22,7 +22,7 @@ from edgetune.boards.ssh.staging import FOLDERS, Staging
 from edgetune.boards.ssh.stream import SshStream
 from edgetune.boards.ssh.tunnel import Tunnel
 from edgetune.config.boards_file import BoardAddress
-from edgetune.errors import BoardLost, BoardUnavailable, BoardUnfit, HostUnknown
+from edgetune.errors import BoardLost, BoardUnavailable, BoardUnfit, HostUnknown, ToolHung
 from edgetune.events import Event
 from edgetune.ipc.process_group import program
 from edgetune.target.target import Target
@@ -263,17 +263,22 @@ class SshReach:
             raise BoardLost(f"board '{self.name}' was closed")
 
     def _power(self, words: Sequence[str], deadline: Deadline) -> None:
-        """Run the power command; messages never show it, because it may contain passwords."""
+        """Run the power command; messages never show it, because it may contain passwords.
+
+        What it leaves running when it has ended lives on: perhaps that switches the power on later.
+        """
         what = f"board '{self.name}': its `power` command"
         with tempfile.TemporaryFile() as errors:
             try:
-                with program(words, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors) as process:
+                with program(words, leave=True, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors) as process:
                     while (status := process.poll()) is None and not deadline.over:
                         self._stay()
                         with suppress(subprocess.TimeoutExpired):
                             process.wait(min(_RETRY_S, deadline.left))
             except OSError as error:
                 raise BoardLost(f"{what} cannot be started here: {error.strerror}") from error
+            except ToolHung as error:
+                raise BoardLost(f"{what} did not end within {deadline.seconds:.0f} s: {error.message}") from None
             errors.seek(0)
             said = printable(errors.read())[-200:]
         if status is None:
