@@ -9,7 +9,7 @@ from edgetune.errors import UsageError
 from edgetune.target.board_kind import BoardKind
 
 _NOT_FOUND = re.compile(
-    r"cannot execute \S+: (?:execvp|posix_spawn)|cannot find '?(?:ld|as|cc1)'?|\bError 127\b"
+    r"cannot execute \S+: (?:execvp|posix_spawn)|cannot find '?(?:ld|as|cc1)(?![\w./-])|\bError 127\b"
     r"|^\S*(?:sh|make)\S*: (?:(?:line )?\d+: )?[\w./+-]+: (?:command )?not found"
     r"|^make: [\w+-]+: No such file or directory",
     re.MULTILINE,

@@ -118,7 +118,17 @@ def test_a_program_that_a_tool_does_not_find_is_said_to_be_missing_on_path(outpu
 
 
 @pytest.mark.parametrize(
-    "output", ["m.c:1:2: error: 'x' undeclared", "/usr/bin/ld: cannot find -lfoo", "make: Error 2"]
+    "output",
+    [
+        "m.c:1:2: error: 'x' undeclared",
+        "/usr/bin/ld: cannot find -lfoo",
+        "make: Error 2",
+        "/usr/bin/ld: cannot find asr_kernels.o: No such file or directory",
+        "/usr/bin/ld: cannot find ldscript.x: No such file or directory",
+        "ld.lld: error: cannot find linker script ld-board.x",
+        "/usr/bin/ld: cannot find as.o: No such file or directory",
+        "/usr/bin/ld: cannot find ld/board.x: No such file or directory",
+    ],
 )
 def test_other_failures_of_a_compiler_say_nothing_of_path(output: str, tmp_path: Path) -> None:
     assert isinstance(compile_failure("gcc", "m", output, tmp_path), CompileFailed)
