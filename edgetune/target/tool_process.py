@@ -71,8 +71,9 @@ def run_tool(
 
     It has the variables of `environment`, by default those of `tool_environment`, and a process group of its own, which
     `on_start` gets. After `timeout_s` seconds, and where an exception comes
-    here, the whole group is ended, and all that it started. Raises OSError where it cannot start, ToolHung where its
-    time was over, and, with `check`, subprocess.CalledProcessError where its exit status is not 0.
+    here, the whole group is ended, and all that it started. Raises OSError where it cannot start, ToolHung where it had
+    not ended in that time (what it left running may hold its output for as long, and is no fault of its own), and, with
+    `check`, subprocess.CalledProcessError where its exit status is not 0.
     """
     with program(
         command,
@@ -89,8 +90,11 @@ def run_tool(
         try:
             stdout, stderr = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
+            ended = process.poll() is not None
             end_family(process.pid)
-            raise ToolHung(hung(command, timeout_s, folder), _rest(process)) from None
+            stdout, stderr = _rest(process)
+            if not ended:
+                raise ToolHung(hung(command, timeout_s, folder), stdout) from None
     if check and process.returncode:
         raise subprocess.CalledProcessError(process.returncode, list(command), stdout, stderr)
     return subprocess.CompletedProcess(list(command), process.returncode, stdout, stderr)
@@ -112,10 +116,15 @@ def hung(command: Sequence[str], timeout_s: float, folder: Path | None = None) -
     )
 
 
-def _rest(process: subprocess.Popen[str]) -> str:
-    """What a tool had printed that was ended; "" where a process that it left behind still holds the pipe."""
+def _rest(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What a tool had printed whose family was ended; a process that left it may still hold the pipes."""
     try:
-        printed: str = process.communicate(timeout=_REST_S)[0]
-    except subprocess.TimeoutExpired:
-        return ""
-    return printed
+        return process.communicate(timeout=_REST_S)
+    except subprocess.TimeoutExpired as error:
+        stdout, stderr = (_text(printed) for printed in (error.stdout, error.stderr))
+        return stdout, stderr
+
+
+def _text(printed: bytes | str | None) -> str:
+    """What `communicate` had read when its time was over: bytes, also of a text stream."""
+    return printed.decode(errors="replace") if isinstance(printed, bytes) else printed or ""

@@ -78,7 +78,10 @@ def reuse(copy: Path, objects: Path, tools: PackageToolchain, timeout_s: float) 
 
 
 def run(command: Sequence[str], folder: Path, timeout_s: float) -> ProgramResult:
-    """Run a program to its end; where that has not come after `timeout_s` seconds, end it (SelfTestFailed)."""
+    """Run a program to its end; where that has not come after `timeout_s` seconds, end it (SelfTestFailed).
+
+    Under an emulator as well: the check of the board has run that emulator, so the program is rather to blame.
+    """
     try:
         done = run_tool(command, timeout_s=timeout_s, folder=folder)
     except ToolHung as error:

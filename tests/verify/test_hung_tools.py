@@ -64,6 +64,17 @@ def test_a_tool_that_was_asked_without_a_file_is_named_with_its_words() -> None:
         run_tool(["/bin/sleep", "60"], timeout_s=0.1)
 
 
+def test_a_tool_that_ended_did_not_hang_though_its_child_holds_its_output(mark: str) -> None:
+    done = run_tool(["sh", "-c", f"sleep {mark} & echo done; echo no >&2; exit 3"], timeout_s=0.3)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "done\n", "no\n")
+    assert living(mark) == []
+
+
+def test_what_a_tool_printed_is_not_lost_where_a_daemon_holds_its_output(mark: str) -> None:
+    done = run_tool(["sh", "-c", f"(setsid sleep {mark} &); echo done; exit 3"], timeout_s=0.3)
+    assert (done.returncode, done.stdout) == (3, "done\n")
+
+
 def test_an_interrupt_ends_a_tool_with_its_children(mark: str) -> None:
     def interrupt(_: int) -> None:
         while len(living(mark)) < 2:
