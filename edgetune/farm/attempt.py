@@ -83,7 +83,7 @@ def to_verdict(farm: Farm, store: NightStore, night: Night, row: NightCell, ends
         attempt = store.start_attempt(row.id, host_name())
         code, why, frozen = _run(farm, night, row, attempt, run_of(farm, store, night, row), ends)
         words = _last_words(log_of(farm, night.night, row.cell)) if code else ""
-        outcome = why or frozen or f"{describe_exit(code or 0)}{words}"
+        outcome = why or "; ".join(filter(None, (frozen, f"{describe_exit(code or 0)}{words}")))
         store.end_attempt(row.id, attempt, outcome)
         if why and why != TAKEN:
             return why

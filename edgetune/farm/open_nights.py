@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -50,12 +51,12 @@ class RunningCell:
 def running_cells(store: NightStore, night: Night) -> dict[int, RunningCell]:
     """The cells of a night that run now, by their ids: those whose last attempt has not ended.
 
-    Where the process of this host that began an attempt is gone, the attempt is over as well, though nobody noted it.
-    What became of another host's, that host or the next one notes within seconds.
+    Where this host has no process of an attempt, the attempt is over as well, though nobody noted it: whoever began it
+    is gone. What became of another host's, that host or the next one notes within seconds.
     """
     present = (attempts.c.night_cell_id == night_cells.c.id) & (attempts.c.number == night_cells.c.attempt)
     chosen = (
-        select(night_cells.c.id, attempts.c.host, attempts.c.begun_utc, attempts.c.pid)
+        select(night_cells.c.id, attempts.c.host, attempts.c.begun_utc, attempts.c.pid, attempts.c.number)
         .join(attempts, present)
         .where(night_cells.c.night_id == night.id, attempts.c.ended_utc.is_(None))
         .where(night_cells.c.id.not_in(select(verdicts.c.night_cell_id)))
@@ -64,17 +65,22 @@ def running_cells(store: NightStore, night: Night) -> dict[int, RunningCell]:
         rows = connection.execute(chosen).all()
     return {
         number: RunningCell(host, begun)
-        for number, host, begun, pid in rows
-        if host != host_name() or _lives(pid, datetime.fromisoformat(begun))
+        for number, host, begun, pid, attempt in rows
+        if host != host_name() or _runs(pid, number, attempt)
     }
 
 
-def _lives(pid: int, since: datetime) -> bool:
-    """Whether the process of that number lives, and is not one that got the number later."""
-    try:
-        return pid > 0 and psutil.Process(pid).create_time() <= since.timestamp()
-    except psutil.NoSuchProcess:
-        return False
+def _runs(pid: int, number: int, attempt: int) -> bool:
+    """Whether a child of that process has the last words of an attempt's command line, see `attempt`.
+
+    The clock may have been set since, so the times of processes say nothing of which had that number first.
+    """
+    with suppress(psutil.Error):
+        for child in psutil.Process(pid).children() if pid > 0 else ():
+            with suppress(psutil.Error):
+                if child.cmdline()[-2:] == [str(number), str(attempt)]:
+                    return True
+    return False
 
 
 def window_over_words(night: Night, timezone: str | None) -> str:
