@@ -58,7 +58,7 @@ class CellSettings(BaseModel):
             said.append(f"{now.file} is not a file that can be read")
         elif self.sha256 and self.sha256 != now.sha256:
             renamed = f": {self.file} became {now.file}" if self.file != now.file else f" in {now.file}"
-            said.append(f"the model is another one{renamed}")
+            said.append(f"the model has other content{renamed}")
         for key in ("trials", "threads", "layout", "shapes"):
             was, is_now = getattr(self, key), getattr(now, key)
             if was != is_now:

@@ -52,6 +52,10 @@ def _nights(farm: Farm, now: datetime) -> Iterator[Finding]:
         ended = "finished" if past and past[-1].finished_utc else "not finished"
         found = late or f"{len(past)} nights, the last one is {past[-1].night}, {ended}"
         yield Finding("last night", not late, found, run if late else "", True, NightFault.exit_code)
+        rows = store.cells(past[-1]) if past and past[-1].finished_utc else []
+        if rows and all(row.verdict and row.verdict.verdict == "not measured" for row in rows):
+            found = f"night {past[-1].night} measured none of its {len(rows)} cells"
+            yield Finding("verdicts", False, found, f"edgetune nightly status {farm.path} says why")
         for said in too_noisy(farm, store, [cell.board for cell in cells_of(farm)]):
             what, _, fix = said.partition(": ")
             yield Finding("limit", False, what, f"{fix} as 'limit' in {farm.path}")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from edgetune.config.database_location import DatabaseUrl
 from edgetune.config.host import host_name
 from edgetune.errors import NightFault
 from edgetune.farm.attempt import LOST, POLL_S, to_verdict
+from edgetune.farm.calendar import clock_time
 from edgetune.farm.cells import Cell
 from edgetune.farm.engine import OnVerdict
 from edgetune.farm.farm_file import Farm
@@ -126,7 +127,7 @@ def _only_one(farm: Farm) -> Iterator[None]:
                 "`edgetune nightly status` shows it"
             ) from None
         os.truncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()} since {time.strftime('%H:%M')}".encode(), 0)
+        os.pwrite(descriptor, f"{os.getpid()} since {clock_time(datetime.now(UTC), farm.content.timezone)}".encode(), 0)
         yield
     finally:
         os.close(descriptor)

@@ -289,16 +289,18 @@ class NightStore:
         with self._database.writing() as connection:
             connection.execute(insert(accepted).values(_acceptance(values)))
 
-    def accepted(self, farm: str, cell: Cell) -> Accepted | None:
-        """The package that a cell is compared with, if there is one for its present settings."""
+    def accepted(self, farm: str, cell: Cell, interface: object = None) -> Accepted | None:
+        """The package that a cell is compared with, if there is one for its present settings.
+
+        It is the newest one, that of the same `interface` before others.
+        """
         own = (accepted.c.farm == farm, accepted.c.cell == cell.name, accepted.c.settings == cell.settings)
+        keys = ("package", "night", "by", "because", "utc")
         with self._database.reading() as connection:
-            newest = select(accepted).where(*own).order_by(accepted.c.id.desc()).limit(1)
-            row = connection.execute(newest).mappings().one_or_none()
-            if row is None:
-                return None
-            values = {name: row[name] for name in ("package", "night", "by", "because", "utc")}
-            return Accepted(**values, facts=json.loads(row["facts"]))
+            rows = connection.execute(select(accepted).where(*own).order_by(accepted.c.id.desc())).mappings()
+            found = [Accepted(**{key: row[key] for key in keys}, facts=json.loads(row["facts"])) for row in rows]
+        alike = (one for one in found if interface is not None and one.facts.get("interface") == interface)
+        return next(alike, found[0] if found else None)
 
     def spent(self, night: Night) -> dict[int, float]:
         """Minutes that the attempts of each cell took in a night, by the cell's number, where one has ended."""

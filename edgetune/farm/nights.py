@@ -214,10 +214,10 @@ def rerun(farm: Farm, engine: Engine, night: Night, row: NightCell) -> None:
     began = row.cell.begun_with or now.model_copy(update={"sha256": measured})  # of an earlier version
     changes = began.changes(now)
     if changes or cell.settings != row.cell.settings:
-        what = f" ({'; '.join(changes)})" if changes else ""
+        what = "; ".join(changes) or f"the settings in {farm.path} are others"
         raise UsageError(
-            f"the settings of {row.cell.model} in {farm.path} are others than in night {night.night}{what}: change "
-            "them back, or measure it in the next night"
+            f"{row.cell.model} is not what night {night.night} began with ({what}): change that back, or measure it in "
+            "the next night"
         )
     engine.rerun(night, row)
 

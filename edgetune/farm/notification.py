@@ -11,12 +11,13 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import inspect, select, update
 
 from edgetune.errors import ToolHung
+from edgetune.farm.acceptances import NO_PACKAGE
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.gate import COUNT_LIMIT, LAYER_LIMIT
 from edgetune.farm.night_store import Night, NightCell, NightStore, Verdict
@@ -41,12 +42,13 @@ class CellChange:
     """A change of a cell: its causes (factors, or the class of an error), and how large each part of it is.
 
     A part is the whole, a layer or a fact that is exact. `amounts` are ratios to the accepted package, bytes or errors,
-    and `limits` the shares by which they grow unseen.
+    and `limits` the shares by which they grow unseen. `told` is the ratio of the whole that was told before.
     """
 
     amounts: Mapping[str, float] = field(default_factory=dict)
     causes: frozenset[str] = frozenset()
     limits: Mapping[str, float] = field(default_factory=dict)
+    told: float | None = None
 
     def is_news(self, told: CellChange) -> bool:
         """Whether it has grown since it was told, or has another cause. What was told without amounts does not grow."""
@@ -122,7 +124,11 @@ def changes_of(store: NightStore, night: Night) -> dict[str, CellChanges]:
             continue
         stood = _standing(told.get(row.cell.name, {}), row.verdict, night.limit)
         changes = _changes(row.verdict, night.limit)
-        new = {word: one for word, one in changes.items() if word not in stood or one.is_news(stood[word])}
+        new = {
+            word: replace(one, told=stood[word].amounts.get("") if word in stood else None)
+            for word, one in changes.items()
+            if word not in stood or one.is_news(stood[word])
+        }
         if new:
             found[row.cell.name] = new
     return found
@@ -205,6 +211,8 @@ def _changes(verdict: Verdict, limit: float) -> dict[str, CellChange]:
         found[f"{str(words).partition(' ')[0]} worse {against}"] = CellChange(
             {fact.key: value for fact, value in known.items()}, limits={fact.key: fact.limit for fact in known}
         )
+    if verdict.verdict == "first" and verdict.reason not in ("", f"{NO_PACKAGE} yet"):  # a regression would not be seen
+        found["first"] = CellChange(causes=frozenset({verdict.reason}))
     if verdict.verdict == "faster":
         found[f"faster {against}"] = CellChange()
     if verdict.verdict == "slower":
@@ -233,6 +241,10 @@ def _standing(told: CellChanges, verdict: Verdict | None, limit: float) -> dict[
     return {word: one for word, one in told.items() if stands(word)}
 
 
+def _percent(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.2f} %"
+
+
 def _lines(rows: Iterable[NightCell], changes: Mapping[str, CellChanges]) -> list[str]:
     """One line for people per cell that changed."""
     lines = []
@@ -241,7 +253,9 @@ def _lines(rows: Iterable[NightCell], changes: Mapping[str, CellChanges]) -> lis
             continue
         facts = row.verdict.facts
         ratio = facts.get("ratio")
-        change = "" if ratio is None else f" {100 * (ratio - 1):+.2f} %"
+        change = "" if ratio is None else f" {_percent(ratio)}"
+        told = [one.told for one in changes[row.cell.name].values() if one.told]
+        change += f", told before with {_percent(max(told))}" if told else ""
         said = "; ".join(filter(None, (row.verdict.reason, *facts.get("worse", ()), facts.get("cause", ""))))
         lines.append(f"- {row.cell.name}: {row.verdict.verdict}{change}" + (f" ({said})" if said else ""))
     return lines

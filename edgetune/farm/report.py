@@ -59,7 +59,9 @@ class CellReport(_Part):
     unconfirmed: bool = Field(
         default=False, description="Whether it is a new winner, and no second board of the kind ran the same program."
     )
-    diff: str = Field(default="", description="C function of the slowest layer, before and after the change.")
+    diff: str = Field(
+        default="", description="C of the layer that lost most time, before and after the change."
+    )
     unit: Literal["ns", "instructions"] | None = None
     new: float | None = None
     old: float | None = None
@@ -203,6 +205,7 @@ def _cell(
         ),
         "nights": len(same),
         "since": same[-1],
+        "unit": _unit(past),
     }
     verdict = row.verdict
     if verdict is None:
@@ -216,8 +219,7 @@ def _cell(
         if key in facts
     }
     return CellReport(
-        **common,
-        **numbers,
+        **{**common, **numbers},
         verdict=verdict.verdict,
         alarm=is_alarm(verdict),
         reason=verdict.reason,
@@ -225,6 +227,12 @@ def _cell(
         accepted_night=facts.get("accepted", {}).get("night"),
         layers=tuple(_layer(layer) for layer in facts.get("layers", ())),
     )
+
+
+def _unit(past: Sequence[tuple[str, NightCell]]) -> str | None:
+    """The unit of the cell's last cost."""
+    units = (row.verdict.facts.get("unit") for _, row in reversed(past) if row.verdict)
+    return next(filter(None, units), None)
 
 
 def _layer(facts: dict[str, Any]) -> LayerReport:

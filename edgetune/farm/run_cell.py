@@ -99,6 +99,8 @@ def measure(
     package = folder / archive.PACKAGE
     report = api.verify(package, cell.board, settings.model, _print)
     exact = comparing.exact_facts(read_manifest(package), report)
+    if old and old[1].facts.get("interface") != exact["interface"]:  # the model is the one of before another one again
+        old, lost = _accepted(farm, store, cell, folder.with_name(_OLD), exact["interface"])
 
     def judged(bench: Bench) -> tuple[Verdict, bool]:
         bench.build(folder)
@@ -217,9 +219,11 @@ def _past(farm: Farm, store: NightStore, night: Night, cell: Cell) -> Sequence[M
     return [{**verdict.facts, "package": verdict.package} for verdict in islice(found, _NIGHTS)][::-1]
 
 
-def _accepted(farm: Farm, store: NightStore, cell: Cell, folder: Path) -> tuple[tuple[Path, Accepted] | None, str]:
-    """The accepted package, unpacked in `folder`; None and the reason where there is none any more."""
-    found = store.accepted(farm.name, cell)
+def _accepted(
+    farm: Farm, store: NightStore, cell: Cell, folder: Path, interface: object = None
+) -> tuple[tuple[Path, Accepted] | None, str]:
+    """The accepted package (`NightStore.accepted`) in `folder`; None and the reason where there is none any more."""
+    found = store.accepted(farm.name, cell, interface)
     if found is None:
         return None, f"{NO_PACKAGE} yet"
     shutil.rmtree(folder, ignore_errors=True)

@@ -51,12 +51,12 @@ def test_what_was_edited_is_said(farm: Farm, tmp_path: Path) -> None:
     (tmp_path / "m2.onnx").write_bytes(b"two")
     now = CellSettings.stated(edited(tmp_path, "{file: m2.onnx, threads: 2}", trials=3), "ad")
     assert began.changes(now) == [
-        f"the model is another one: {tmp_path / 'm.onnx'} became {tmp_path / 'm2.onnx'}",
+        f"the model has other content: {tmp_path / 'm.onnx'} became {tmp_path / 'm2.onnx'}",
         "trials 8 became 3",
         "threads 1 became 2",
     ]
     (tmp_path / "m.onnx").write_bytes(b"two")
-    assert began.changes(CellSettings.stated(farm, "ad")) == [f"the model is another one in {tmp_path / 'm.onnx'}"]
+    assert began.changes(CellSettings.stated(farm, "ad")) == [f"the model has other content in {tmp_path / 'm.onnx'}"]
 
 
 def test_a_model_that_is_back_is_no_change_and_one_that_left_is_said(farm: Farm, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_file_with_external_tensors_is_part_of_the_model(tmp_path: Path) -> No
     farm = edited(tmp_path)
     began = CellSettings.stated(farm, "ad")
     (tmp_path / "m.data").write_bytes(np.full((64, 64), 2.0, np.float32).tobytes())
-    assert began.changes(CellSettings.stated(farm, "ad")) == [f"the model is another one in {tmp_path / 'm.onnx'}"]
+    assert began.changes(CellSettings.stated(farm, "ad")) == [f"the model has other content in {tmp_path / 'm.onnx'}"]
 
 
 def test_another_name_of_an_equal_model_is_no_change(farm: Farm, tmp_path: Path) -> None:

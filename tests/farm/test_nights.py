@@ -150,7 +150,10 @@ def test_a_cell_that_cannot_be_measured_again_keeps_its_verdict(farm: Farm, stor
     with pytest.raises(UsageError, match="has no cell gone@qemu-aarch64 any more: add its model or board again"):
         nights.rerun(farm, engine, night, rows[1])
     farm.path.write_text("models: {m: {file: m.onnx, threads: 2}}\nboards: [qemu-aarch64]\nbudget: {trials: 1}\n")
-    with pytest.raises(UsageError, match=r"the settings of m in .* are others than in night 2026-01-01"):
+    with pytest.raises(
+        UsageError,
+        match=r"m is not what night 2026-01-01 began with \(the settings in .* are others\)",
+    ):
         nights.rerun(load_farm(farm.path), engine, night, rows[0])
     assert [row.verdict is None for row in store.cells(night)] == [True, False]
     nights.rerun(farm, engine, night, rows[0])
@@ -166,7 +169,7 @@ def test_a_cell_whose_model_or_budget_was_edited_is_not_measured_again_in_its_ni
     (tmp_path / "m2.onnx").write_bytes(b"another")
     farm.path.write_text("models: {m: m2.onnx}\nboards: [qemu-aarch64]\nbudget: {trials: 3}\n")
     words = (
-        r"others than in night .* \(the model is another one: .*m\.onnx became .*m2\.onnx; trials 1 became 3\): change"
+        r"not what night .* began with \(the model has other content: .*m\.onnx became .*m2\.onnx; trials 1 became 3\)"
     )
     with pytest.raises(UsageError, match=words):
         nights.rerun(load_farm(farm.path), engine, night, row)
@@ -303,7 +306,7 @@ def test_a_rerun_in_a_night_of_an_earlier_version_asks_for_the_model_that_was_me
     verdict = Verdict("first", facts={"exact": {"model": "0" * 64}})
     assert store.judge(row.id, store.start_attempt(row.id, "h"), verdict)
     (row,) = store.cells(night)
-    with pytest.raises(UsageError, match="the model is another one in"):
+    with pytest.raises(UsageError, match="the model has other content in"):
         nights.rerun(farm, JudgingEngine(farm, store), night, row)
 
 

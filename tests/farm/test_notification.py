@@ -120,6 +120,11 @@ STORIES = {
     "a layer grew": [(slower(1.03, layer=1.08), True), (slower(1.03, layer=1.2), True)],
     "it shrank and came back": [(slower(1.1), True), (slower(1.03), False), (slower(1.1), False)],
     "the arena grew further": [(larger(9), True), (larger(9), False), (larger(12), True)],
+    "what it was compared with was lost": [
+        (Verdict("first", "nothing to compare with yet"), False),
+        (Verdict("first", "nothing to compare with: the accepted package 0 is not in the archive any more"), True),
+        (judged("same"), False),
+    ],
     "another error": [
         (Verdict("not measured", "busy", facts={"error": "BoardBusy"}), True),
         (Verdict("not measured", "busy still", facts={"error": "BoardBusy"}), False),
@@ -137,6 +142,14 @@ def test_what_has_grown_or_has_another_cause_is_told_again(tmp_path: Path, story
             told.append(bool(changes_of(store, night)))
             assert notify(farm, store, night, "") == ""
     assert told == [expected for _, expected in STORIES[story]]
+
+
+def test_growth_is_told_with_what_was_told_before(tmp_path: Path) -> None:
+    farm = farm_with(tmp_path, HEAR)
+    with NightStore.open(farm.db, create=True) as store:
+        for number, ratio in enumerate((1.0043, 1.0575), 1):
+            assert notify(farm, store, a_night(store, number, slower(ratio, unit="instructions")), "") == ""
+    assert "- m@b: slower +5.75 %, told before with +0.43 %" in (tmp_path / "heard").read_text()
 
 
 def test_what_an_earlier_version_told_is_known_by_the_verdict_of_that_night(tmp_path: Path) -> None:

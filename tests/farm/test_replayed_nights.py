@@ -100,7 +100,9 @@ STORY = (
     Tonight("faster", 1, inputs=2, cost=0.9),
     Tonight("faster", 2, inputs=2, cost=0.8),
     Tonight("same", 1, inputs=2, cost=0.8),
-    *(Tonight("same", 2 + n, inputs=2, cost=0.8 * (1 + 0.003 * (-1) ** n)) for n in range(5)),
+    *(Tonight("same", 2 + n, inputs=2, cost=0.8 * (1 + 0.003 * (-1) ** n)) for n in range(3)),
+    Tonight("slower", 1, alarm=True, cost=1.1),  # the model of before, compared with what was accepted for it
+    Tonight("same", 1, inputs=2, cost=0.8),
 )
 
 

@@ -32,7 +32,7 @@ InTurns = Callable[[Sequence[Path]], Sequence[Start]]
 
 @dataclass(frozen=True)
 class Cause:
-    """A sentence that begins with the factor, and the C function of its slowest layer as a diff ("" where equal).
+    """A sentence that begins with the factor, and the C of the layer that lost most as a diff ("" where equal).
 
     `factors` are those that it names, `shares` the changes that all factors carry, as ratios by name.
     """

@@ -97,8 +97,8 @@ class ToolchainFactor:
         versions = [manifest["memory"].get("measured_with") for manifest in manifests]
         if versions[0] != versions[1]:
             changes.append(f"{versions[0]} became {versions[1]}")
-        told = f" ({'; '.join(changes)})" if changes else ""
-        return f"the accepted C by tonight's compiler and flags{told}"
+        told = "; ".join(changes) or "no flag and no version moved, so that the same names stand for other programs"
+        return f"the accepted C by tonight's compiler and flags ({told})"
 
 
 def _with_flags(makefile: str, other: str) -> str:
