@@ -59,9 +59,7 @@ class CellReport(_Part):
     unconfirmed: bool = Field(
         default=False, description="Whether it is a new winner, and no second board of the kind ran the same program."
     )
-    diff: str = Field(
-        default="", description="C of the layer that lost most time, before and after the change."
-    )
+    diff: str = Field(default="", description="C of the layer that lost most time, before and after the change.")
     unit: Literal["ns", "instructions"] | None = None
     new: float | None = None
     old: float | None = None
