@@ -15,9 +15,10 @@ from pathlib import Path
 
 from edgetune.boards.holder import stamp
 from edgetune.config.host import RUN, RUN_ENDS, host_name
-from edgetune.errors import BoardLost, DatabaseError, DiskFull
+from edgetune.errors import BoardLost, DatabaseError, DiskFull, ToolHung
 from edgetune.farm.attempt_outcomes import FROZEN
 from edgetune.farm.farm_file import Farm
+from edgetune.farm.health.board_health import INFRASTRUCTURE
 from edgetune.farm.night_store import Night, NightCell, NightStore, Verdict
 from edgetune.farm.run_cell import FROZEN_S, folder_of, log_of
 from edgetune.ipc.child_process import describe_exit
@@ -76,12 +77,18 @@ def to_verdict(farm: Farm, store: NightStore, night: Night, row: NightCell, ends
     """Try a cell until it has a verdict.
 
     Return "" where it has one, or another attempt is present, `LOST`, or what `ends` answered. The kernel ends the
-    process of an attempt with the thread that calls this. Raises DatabaseError and DiskFull; nothing runs any more
-    then.
+    process of an attempt with the thread that calls this. Raises DatabaseError, DiskFull and NightFault; nothing runs
+    any more then.
     """
     for crashes in range(1, MOST_CRASHES + 1):
         attempt = store.start_attempt(row.id, host_name())
-        code, why, frozen = _run(farm, night, row, attempt, run_of(farm, store, night, row), ends)
+        try:
+            code, why, frozen = _run(farm, night, row, attempt, run_of(farm, store, night, row), ends)
+        except ToolHung as error:  # the kernel does not end it, so that nobody can measure on its board
+            store.end_attempt(row.id, attempt, error.message)
+            reason = f"{INFRASTRUCTURE}host {host_name()}: {error.message}"
+            store.judge(row.id, attempt, Verdict("not measured", reason, facts={"error": "ToolHung"}))
+            return ""
         words = _last_words(log_of(farm, night.night, row.cell)) if code else ""
         outcome = why or "; ".join(filter(None, (frozen, f"{describe_exit(code or 0)}{words}")))
         store.end_attempt(row.id, attempt, outcome)
@@ -117,10 +124,11 @@ def _run(
     temporary.mkdir(parents=True, exist_ok=True)
     environment = dict(os.environ) | {"TMPDIR": str(temporary)} | run
     environment["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
-    saved = farm.save(temporary / FARM)  # whatever is edited meanwhile
+    saved = temporary / FARM
     words = [str(os.getpid()), str(saved), night.night, str(row.id), str(attempt)]
     command = [sys.executable, "-P", "-c", "from edgetune.farm.run_cell import main; main()", *words]
     try:
+        farm.save(saved)  # whatever is edited meanwhile
         with (
             log_of(farm, night.night, row.cell).open("ab") as log,
             program(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment) as process,

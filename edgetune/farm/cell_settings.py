@@ -90,13 +90,15 @@ class CellSettings(BaseModel):
         Raises ModelError where this host has none.
         """
         places = list(dict.fromkeys([Path(self.file), farm.models.get(model, Path(self.file))]))
-        there = {place: digest for place in places if (digest := _digest(place))}
-        for place, digest in there.items():
-            if self.sha256 in ("", digest):
+        others = []
+        for place in places:
+            digest = _digest(place)
+            if digest and self.sha256 in ("", digest):
                 return place
-        if there:
+            others += [place] if digest else []
+        if others:
             raise ModelError(
-                f"{next(reversed(there))} on host {host_name()} is another model than when the night began: the next "
+                f"{others[-1]} on host {host_name()} is another model than when the night began: the next "
                 "night measures it"
             )
         if model not in farm.models:
@@ -129,7 +131,7 @@ def _digest(file: Path) -> str:
     """The hash by which packages know a model, that of the file where it is damaged; "" where it cannot be read."""
     try:
         return read_stored(file).sha256
-    except EdgetuneError:
+    except (EdgetuneError, MemoryError, RecursionError):
         pass  # what is wrong is said when its cell is measured
     try:
         with file.open("rb") as content:

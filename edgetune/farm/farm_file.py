@@ -16,7 +16,7 @@ from edgetune.config.boards_file import Tag
 from edgetune.config.database_location import database_location
 from edgetune.config.project import Database, Dimension, Text
 from edgetune.errors import ConfigError
-from edgetune.farm.folder import NAME, owner_of
+from edgetune.farm.folder import NAME, owner_of, writing_in
 from edgetune.target.preferences import Layout
 from edgetune.yaml_reader.checked import Checked, check_document
 from edgetune.yaml_reader.quantities import MOST_THREADS
@@ -168,9 +168,13 @@ class Farm:
         }
 
     def save(self, place: Path) -> Path:
-        """Write the farm to `place` as it was read, for `saved_farm`: edits of its file change nothing there."""
+        """Write the farm to `place` as it was read, for `saved_farm`: edits of its file change nothing there.
+
+        Raises DiskFull and NightFault.
+        """
         saved = {"path": str(self.path), "text": self.document.text, "name": self.name}
-        place.write_text(json.dumps(saved), encoding="utf-8")
+        with writing_in(place.parent):
+            place.write_text(json.dumps(saved), encoding="utf-8")
         return place
 
     def place_of_model(self, model: str) -> str:

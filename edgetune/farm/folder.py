@@ -10,6 +10,8 @@ import json
 import os
 import re
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,8 +68,8 @@ def identity_of(folder: Path) -> str:
 
 
 def keep_identity(farm: Farm, identity: str) -> None:
-    """Note another identity of the farm to which a claimed folder belongs."""
-    with alone(farm.folder):
+    """Note another identity of the farm to which a claimed folder belongs. Raises DiskFull and NightFault."""
+    with writing_in(farm.folder), alone(farm.folder):
         _note(farm, identity)
 
 
@@ -84,7 +86,7 @@ def claim_folder(farm: Farm) -> str:
     of another file that still exists or of another name, or cannot be written, and DiskFull.
     """
     own = FolderOwner(farm.name, farm.path)
-    try:
+    with writing_in(farm.folder):
         farm.folder.mkdir(parents=True, exist_ok=True)
         with alone(farm.folder):
             known = owner_of(farm.folder)
@@ -101,10 +103,17 @@ def claim_folder(farm: Farm) -> str:
                     f"write `name: {known.farm}` to go on with its nights, or give another 'folder'"
                 )
             _note(farm, (known.identity if known else "") or uuid.uuid4().hex)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"no space is left in {farm.folder}: free some and run again") from error
-        raise NightFault(f"{farm.folder} cannot be written ({error.strerror}): make it writable") from error
     if known is None or known.file == farm.path:
         return ""
     return f"{farm.path} goes on with the nights of farm '{farm.name}', which {known.file} had before"
+
+
+@contextmanager
+def writing_in(folder: Path) -> Iterator[None]:
+    """Raise DiskFull, or NightFault with the folder's name, where the block cannot write there."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"no space is left in {folder}: free some and run again") from error
+        raise NightFault(f"{folder} cannot be written ({error.strerror}): make it writable") from error

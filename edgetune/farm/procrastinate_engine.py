@@ -54,6 +54,11 @@ class _Lacks:
     why: str = ""
 
 
+def _places(farm: Farm) -> tuple[object, ...]:
+    """What a host keeps of a farm from its start on."""
+    return farm.name, farm.folder, farm.archive, farm.db, farm.content.engine
+
+
 class ProcrastinateEngine:
     """Runs cells of a farm together with other hosts, see `Engine`."""
 
@@ -79,19 +84,22 @@ class ProcrastinateEngine:
         """Run cells of `night` until all have a verdict, here or on other hosts, see `Engine`."""
         progress = self._progress(night)
         while not progress.done:
-            if why := progress.refusal():
+            why = progress.refusal() or (self._lacking(progress) if night.host != host_name() else "")
+            if why:
                 raise NightFault(why)
             self._share(progress, lambda: on_verdict(night))
 
     def serve(self) -> None:
         """Run cells of each night that is open, see `Engine`; say why none is run."""
-        for news in filter(None, (claim_folder(self._farm), claim_name(self._farm, self._store, joins=True))):
+        if news := claim_folder(self._farm):
             self._say(news)
         said = ""
         while True:
             alive()
             try:
                 self._read_anew()
+                if news := claim_name(self._farm, self._store, joins=True):  # once the first `run` has begun a night
+                    self._say(news)
                 open_nights = [night for night in self._store.nights(self._farm.name) if night.finished_utc is None]
                 progress = self._progress(open_nights[-1]) if open_nights else None
                 if progress is None or progress.done or progress.over:
@@ -99,7 +107,7 @@ class ProcrastinateEngine:
                 elif not (why := progress.refusal() or self._lacking(progress)):
                     self._say(said := f"night {progress.night.night}: host {host_name()} takes cells")
                     self._share(progress, lambda: None)
-            except (ConfigError, DatabaseError) as error:
+            except (ConfigError, DatabaseError, NightFault) as error:
                 why = error.message
             if why not in ("", said):
                 self._say(said := why)
@@ -113,21 +121,24 @@ class ProcrastinateEngine:
         night = progress.night.id
         if self._lacks.night == night and (not self._lacks.why or time.monotonic() - self._lacks.at < LACKING_S):
             return self._lacks.why
-        self._lacks = _Lacks(night, time.monotonic(), "")
-        for row in progress.rows:
-            began = row.cell.begun_with
-            if began and began.sha256 and not self._lacks.why:
-                try:
-                    began.model_file(self._farm, row.cell.model)
-                except ModelError as error:
-                    self._lacks = _Lacks(night, time.monotonic(), f"this host takes no cell: {error.message}")
-        return self._lacks.why
+        why, judged = "", progress.judged()
+        waiting = {row.cell.model: row.cell.begun_with for row in progress.rows if row.id not in judged}
+        for model, began in waiting.items():
+            alive()
+            try:
+                if began and began.sha256:
+                    began.model_file(self._farm, model)
+            except ModelError as error:
+                why = f"this host takes no cell: {error.message}"
+                break
+        self._lacks = _Lacks(night, time.monotonic(), why)
+        return why
 
     def _read_anew(self) -> None:
-        """Read the farm file, which may have been edited since the last night. Raises ConfigError."""
+        """Read the farm file, which may have been edited since the last night. Raises ConfigError and NightFault."""
         farm = load_farm(self._farm.path)
-        if (farm.name, farm.db) != (self._farm.name, self._farm.db):
-            raise ConfigError(f"{farm.path} names another farm or database than before: start `work` again")
+        if _places(farm) != _places(self._farm):
+            raise ConfigError(f"{farm.path} has another name, folder, database or engine: start `work` again")
         self._farm = farm
 
     def _progress(self, night: Night) -> NightProgress:

@@ -99,7 +99,7 @@ def measure(
     package = folder / archive.PACKAGE
     report = api.verify(package, cell.board, settings.model, _print)
     exact = comparing.exact_facts(read_manifest(package), report)
-    if old and old[1].facts.get("interface") != exact["interface"]:  # the model is the one of before another one again
+    if old is None or old[1].facts.get("interface") != exact["interface"]:  # the model may be that of before again
         old, lost = _accepted(farm, store, cell, folder.with_name(_OLD), exact["interface"])
 
     def judged(bench: Bench) -> tuple[Verdict, bool]:
