@@ -14,7 +14,15 @@ from edgetune.farm.night_store import Verdict
 from tests.farm.hosts import BOARDS
 
 
-def night(folder: Path, *, records: int = TRIALS * len(BOARDS), most: int = 1, word: Any = "first") -> Night:
+def night(
+    folder: Path,
+    *,
+    records: int = TRIALS * len(BOARDS),
+    most: int = 1,
+    word: Any = "first",
+    outcome: str = "finished: first",
+    said: str = "",
+) -> Night:
     page = folder / "out" / "pages" / "2026-01-01" / "index.html"
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(" ".join(BOARDS))
@@ -23,9 +31,11 @@ def night(folder: Path, *, records: int = TRIALS * len(BOARDS), most: int = 1, w
         rows=lambda: [SimpleNamespace(verdict=Verdict(word), cell=SimpleNamespace(board=board)) for board in BOARDS],
         measured=lambda: records,
         most_measured=lambda: most,
+        attempts=lambda: [(1, 1, "h", outcome)],
     )
     nobody: Any = None
-    return Night(farm, nobody, nobody, nobody)
+    victim: Any = SimpleNamespace(said=lambda: said)
+    return Night(farm, nobody, victim, nobody)
 
 
 def test_a_whole_night_is_not_harmed(tmp_path: Path) -> None:
@@ -44,10 +54,12 @@ def test_a_page_without_one_of_the_boards_is_harm(tmp_path: Path) -> None:
         ({"most": 2}, "a candidate has 2 records"),
         ({"records": TRIALS * len(BOARDS) + 1}, "5 records after 0"),
         ({"word": "not measured"}, "verdicts "),
+        ({"outcome": ""}, "attempts without an outcome: "),
+        ({"said": "memory probably ran out"}, "a host that was woken says: memory"),
     ],
 )
 def test_lost_and_doubled_records_and_verdicts_are_harm(tmp_path: Path, changed: dict[str, Any], harm: str) -> None:
-    assert _harm(night(tmp_path, **changed), "host killed", None, Counter()).startswith(harm)
+    assert _harm(night(tmp_path, **changed), "host frozen and woken", None, Counter()).startswith(harm)
 
 
 def test_two_processes_at_once_and_a_late_cell_are_harm(tmp_path: Path) -> None:
