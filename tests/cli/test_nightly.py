@@ -25,6 +25,7 @@ from edgetune.farm.calendar import clock_time
 from edgetune.farm.report import NightReport
 from edgetune.resources import targets_dir
 from tests.cli.test_termination import save_model
+from tests.farm.hosts import change_budget
 
 SECONDS = 240.0
 BOARD = "counting"
@@ -79,12 +80,6 @@ def second(first_night: Path, tmp_path: Path) -> Path:
     """A copy of the farm after its first night."""
     shutil.copytree(first_night, tmp_path, dirs_exist_ok=True)
     return tmp_path
-
-
-def budget(folder: Path, trials: int) -> None:
-    """Change the budget; a cell that runs keeps its own."""
-    path = folder / "farm.yaml"
-    path.write_text(re.sub(r"trials: \d+", f"trials: {trials}", path.read_text()))
 
 
 def write_target(folder: Path, level: str) -> None:
@@ -201,7 +196,7 @@ def test_a_model_that_grew_and_worse_records_are_named_as_the_cause(second: Path
 
 @pytest.mark.long
 def test_a_cell_that_is_cancelled_ends_and_a_rerun_measures_it_in_the_same_night(farm: Path) -> None:
-    budget(farm, ENDLESS)
+    change_budget(farm, ENDLESS)
     process = start(farm)
     wait_for(lambda: candidates(farm) >= 1)
     cell = f"m@{BOARD}"
@@ -212,7 +207,7 @@ def test_a_cell_that_is_cancelled_ends_and_a_rerun_measures_it_in_the_same_night
     night = nightly(farm, "status")
     assert night["cells"][0]["verdict"] == "not measured"
     assert night["cells"][0]["reason"].startswith("cancelled by ")
-    budget(farm, TRIALS)
+    change_budget(farm, TRIALS)
     subprocess.run([sys.executable, "-m", "edgetune", "nightly", "rerun", cell], cwd=farm, check=True, timeout=SECONDS)
     found = nightly(farm, "run", "--now")
     assert (found["night"], found["cells"][0]["verdict"]) == (night["night"], "first")

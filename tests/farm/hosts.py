@@ -29,6 +29,7 @@ from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.night_store import NightCell, NightStore
 from edgetune.farm.night_tables import cell_settings
 from edgetune.records import RecordStore
+from edgetune.records.database import database_exists
 from edgetune.resources import targets_dir
 
 SECONDS = 240.0
@@ -149,13 +150,7 @@ class TestFarm:
 
     def budget(self, trials: int) -> None:
         """Change the budget of the farm, also that of its nights, which keep theirs; attempts that have begun go on."""
-        path = self.folder / "farm.yaml"
-        path.write_text(re.sub(r"trials: \d+", f"trials: {trials}", path.read_text()))
-        with NightStore.open(self.load().db, create=True) as store, store.database.writing() as connection:
-            for number, text in connection.execute(select(cell_settings.c.id, cell_settings.c.settings)).all():
-                changed = json.dumps(json.loads(text) | {"trials": trials})
-                row = update(cell_settings).where(cell_settings.c.id == number)
-                connection.execute(row.values(settings=changed))
+        change_budget(self.folder, trials)
 
     def environment(self, host: str) -> dict[str, str]:
         """The environment of a host."""
@@ -229,6 +224,20 @@ class TestFarm:
                 except psutil.NoSuchProcess:
                     continue
             host.process.wait()
+
+
+def change_budget(folder: Path, trials: int) -> None:
+    """Change the budget of a farm file, and that of the farm's nights, which keep theirs."""
+    path = folder / "farm.yaml"
+    path.write_text(re.sub(r"trials: \d+", f"trials: {trials}", path.read_text()))
+    db = load_farm(path).db
+    if not database_exists(db):
+        return
+    with NightStore.open(db, create=True) as store, store.database.writing() as connection:
+        for number, text in connection.execute(select(cell_settings.c.id, cell_settings.c.settings)).all():
+            changed = json.dumps(json.loads(text) | {"trials": trials})
+            row = update(cell_settings).where(cell_settings.c.id == number)
+            connection.execute(row.values(settings=changed))
 
 
 def gone(processes: list[psutil.Process]) -> bool:
