@@ -85,8 +85,6 @@ def run(output: Output, /, path: Path, *, now: bool, if_window: bool) -> None:
     from edgetune.errors import Interrupted, NightChanged, NightFault, UsageError
     from edgetune.farm import nights
     from edgetune.farm.cells import cells_of
-    from edgetune.farm.folder import claim_folder
-    from edgetune.farm.identity import claim_name
     from edgetune.farm.noise import too_noisy
     from edgetune.farm.notification import notify
     from edgetune.farm.page import page_folder, write_page
@@ -99,8 +97,6 @@ def run(output: Output, /, path: Path, *, now: bool, if_window: bool) -> None:
     check_stack()
     require_path(os.environ)
     with opened(path, create=True) as (farm, store):
-        for news in filter(None, (claim_folder(farm), claim_name(farm, store))):
-            output.note(news)
         shown: set[int] = set()
         told: set[int] = set()
         for said in too_noisy(farm, store, [cell.board for cell in cells_of(farm)]):
@@ -124,7 +120,8 @@ def run(output: Output, /, path: Path, *, now: bool, if_window: bool) -> None:
                 output.note(f"nobody was notified of night {night.night} ({fault}): correct `notify`")
 
         try:
-            night = nights.run(farm, store, _engine(farm, store, output), on_verdict, on_end, by_day=now)
+            engine = _engine(farm, store, output)
+            night = nights.run(farm, store, engine, on_verdict, on_end, by_day=now, say=output.note)
         except nights.ByDay as error:
             if not if_window:
                 raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -16,15 +16,13 @@ from edgetune.farm.cells import Cell, cells_of
 from edgetune.farm.drains import hosts_of
 from edgetune.farm.engine import Engine, OnVerdict
 from edgetune.farm.farm_file import Farm
-from edgetune.farm.folder import claim_folder
-from edgetune.farm.identity import claim_name
+from edgetune.farm.identity import claim
 from edgetune.farm.night_store import NEVER, Night, NightCell, NightStore
 from edgetune.farm.open_nights import (
     close,
     end_with,
     finish,
     open_nights,
-    others_alone,
     window_over,
     window_over_words,
 )
@@ -91,17 +89,24 @@ class ByDay(UsageError):  # noqa: N818  named as its bases are
 
 
 def run(
-    farm: Farm, store: NightStore, engine: Engine, on_verdict: OnVerdict, on_end: OnVerdict, *, by_day: bool
+    farm: Farm,
+    store: NightStore,
+    engine: Engine,
+    on_verdict: OnVerdict,
+    on_end: OnVerdict,
+    *,
+    by_day: bool,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Night:
     """Run the night whose window is open, or go on with it; with `by_day`, one without a window. Return it, finished.
 
     Other nights that end here are given to `on_end`: those whose window was over, and in an open window those of before
     it, which are finished first, with its end as theirs. Else a forgotten rerun would take the place of a night.
-    Raises ByDay without `by_day`, NightFault as the engine does and for the folder of another farm, ConfigError for a
-    board.
+    `say` gets what the farm takes over. Raises ByDay without `by_day`, NightFault as the engine does and for the folder
+    or name of another farm, ConfigError for a board.
     """
-    claim_folder(farm)
-    claim_name(farm, store)
+    for news in claim(farm, store):
+        say(news)
     now = datetime.now(UTC)
     window = calendar.window_at(farm.content, now)
     for night in open_nights(store, farm.name):
@@ -145,15 +150,7 @@ def _run_by_day(
 
 
 def _begin(farm: Farm, store: NightStore, engine: Engine, date: str, ends: datetime | None) -> Night:
-    """Begin a night; where another host was faster, join that one.
-
-    Raises NightFault where the database in the farm's own folder has nights of other farms alone.
-    """
-    if others := others_alone(farm, store):
-        raise NightFault(
-            f"{farm.db} has no night of farm '{farm.name}', but those of {', '.join(others)}: write "
-            f"`name: {others[0]}` in {farm.path} to go on with them, or give another 'folder'"
-        )
+    """Begin a night; where another host was faster, join that one."""
     same = [night for night in store.nights(farm.name) if night.night.partition(".")[0] == date]
     facts: dict[str, object] = {
         "farm": farm.name,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import psutil
 from sqlalchemy import select, update
@@ -14,7 +13,6 @@ from sqlalchemy import select, update
 from edgetune.config.host import host_name
 from edgetune.farm.calendar import clock_time
 from edgetune.farm.engine import Engine, OnVerdict
-from edgetune.farm.farm_file import Farm
 from edgetune.farm.night_store import Night, NightStore
 from edgetune.farm.night_tables import attempts, night_cells, nights, verdicts
 
@@ -24,15 +22,6 @@ OVERDUE_HOURS = 26
 def open_nights(store: NightStore, farm: str) -> list[Night]:
     """The nights of a farm that have not finished, oldest first."""
     return [night for night in store.nights(farm) if night.finished_utc is None]
-
-
-def others_alone(farm: Farm, store: NightStore) -> list[str]:
-    """Names of the farms of the database in a farm's own folder where it has none of the farm's; else none."""
-    if not isinstance(farm.db, Path) or farm.db.parent != farm.folder:
-        return []  # several farms may share it
-    with store.database.reading() as connection:
-        names = sorted(set(connection.scalars(select(nights.c.farm))))
-    return [] if farm.name in names else names
 
 
 def window_over(night: Night, now: datetime) -> bool:

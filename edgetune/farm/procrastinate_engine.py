@@ -31,9 +31,8 @@ from edgetune.farm.cell_jobs import AT_ONCE, BEHIND, Behind, CellLeft, driver, p
 from edgetune.farm.cells import Cell
 from edgetune.farm.engine import OnVerdict
 from edgetune.farm.farm_file import Farm, load_farm
-from edgetune.farm.folder import claim_folder
 from edgetune.farm.host_process import Pulse, alive, signals_noted
-from edgetune.farm.identity import claim_name
+from edgetune.farm.identity import claim
 from edgetune.farm.lost_boards import give_up
 from edgetune.farm.night_store import Also, Night, NightCell, NightStore
 from edgetune.farm.progress import NightProgress, check_version
@@ -91,15 +90,13 @@ class ProcrastinateEngine:
 
     def serve(self) -> None:
         """Run cells of each night that is open, see `Engine`; say why none is run."""
-        if news := claim_folder(self._farm):
-            self._say(news)
+        self._claim()
         said = ""
         while True:
             alive()
             try:
                 self._read_anew()
-                if news := claim_name(self._farm, self._store, joins=True):  # once the first `run` has begun a night
-                    self._say(news)
+                self._claim()  # the name as well, once the first `run` has given it away
                 open_nights = [night for night in self._store.nights(self._farm.name) if night.finished_utc is None]
                 progress = self._progress(open_nights[-1]) if open_nights else None
                 if progress is None or progress.done or progress.over:
@@ -112,6 +109,10 @@ class ProcrastinateEngine:
             if why not in ("", said):
                 self._say(said := why)
             time.sleep(_IDLE_S)
+
+    def _claim(self) -> None:
+        for news in claim(self._farm, self._store, joins=True):
+            self._say(news)
 
     def _lacking(self, progress: NightProgress) -> str:
         """Which model of a night this host lacks, or has another one of; "" where it has all.

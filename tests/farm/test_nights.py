@@ -23,7 +23,7 @@ from edgetune.farm.drains import drain, drains, undrain
 from edgetune.farm.engine import OnVerdict
 from edgetune.farm.farm_file import Farm, load_farm
 from edgetune.farm.folder import claim_folder
-from edgetune.farm.identity import claim_name
+from edgetune.farm.identity import claim
 from edgetune.farm.local_engine import LocalEngine
 from edgetune.farm.lost_boards import MOST_LOST, give_up
 from edgetune.farm.night_store import Night, NightStore, Verdict
@@ -276,24 +276,21 @@ def test_two_farms_of_one_name_do_not_share_their_nights(farm: Farm, store: Nigh
 def test_a_further_host_or_a_stated_name_goes_on_with_a_farm(
     farm: Farm, store: NightStore, tmp_path: Path, *, stated: bool
 ) -> None:
-    claim_folder(farm)
-    assert claim_name(farm, store, joins=True) == "", "a further host waits for the first night"
-    assert claim_name(farm, store) == ""
+    assert claim(farm, store, joins=True) == [], "a further host waits for the first night"
+    assert claim(farm, store) == []
     beside = tmp_path / "beside"
     beside.mkdir()
     (beside / "farm.yaml").write_text(farm.path.read_text() + ("name: farm\n" if stated else ""))
     other = load_farm(beside / "farm.yaml")
-    claim_folder(other)
-    said = claim_name(other, store, joins=not stated)
+    (said,) = claim(other, store, joins=not stated)
     assert said.startswith(f"{other.folder} goes on with the nights of farm 'farm' in ")
-    assert claim_name(other, store) == claim_name(farm, store) == ""
+    assert claim(other, store) == claim(farm, store) == []
 
 
 def test_a_note_of_an_earlier_version_gets_an_identity(farm: Farm, store: NightStore) -> None:
     farm.folder.mkdir()
     (farm.folder / "farm.json").write_text(json.dumps({"farm": "farm", "file": "../farm.yaml"}))
-    assert claim_folder(farm) == ""
-    assert claim_name(farm, store) == ""
+    assert claim(farm, store) == []
     assert len(json.loads((farm.folder / "farm.json").read_text())["identity"]) == 32
 
 
