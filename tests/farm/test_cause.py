@@ -45,9 +45,9 @@ def write(
         f"void m__k(float *x)\n{{\n    *x = {code} + {trace} + {workload};\n}}\n"
     )
     (package / "src" / f"{name}.c").write_text("")
-    (package / "Makefile").write_text(
-        f"OBJECTS = {name}.o\nCFLAGS ?= {flag}\noverride CFLAGS += -g\nLDLIBS ?= {link}\n"
-    )
+    flags = f"CFLAGS ?= {flag}\noverride CFLAGS += -g\noverride STRICT = {flag}\nLDLIBS ?= {link}\n"
+    cross = f"ifeq (1,2)\nCROSS_COMPILE ?= {name}-\nendif\nCROSS_COMPILE ?=\n"
+    (package / "Makefile").write_text(f"{cross}OBJECTS = {name}.o\n{flags}")
     provenance = {"trace_sha256": trace, "workload": workload, "record": f"r{trace}", "candidates": 9 - len(trace)}
     kernel: dict[str, Any] = {"name": "k", "symbol": "m__k", "sources": [], "macs": 1, "calls": 1}
     compiler = {"cc": "gcc", "cflags": [flag], "ldflags": [], "package": None}
@@ -167,7 +167,10 @@ def test_flags_go_into_a_makefile_that_knows_its_own_files(tmp_path: Path) -> No
     cause = told(tmp_path, {"flag": "-O1", "name": "second", "link": "-static"})
     assert cause.factors == ("toolchain",)
     makefile = (tmp_path / "causes" / "toolchain" / "package" / "Makefile").read_text()
-    assert makefile == "OBJECTS = m.o\nCFLAGS ?= -O1\noverride CFLAGS += -g\nLDLIBS ?= -static\n"
+    assert makefile == (
+        "ifeq (1,2)\nCROSS_COMPILE ?= second-\nendif\nCROSS_COMPILE ?=\nOBJECTS = m.o\nCFLAGS ?= -O1\n"
+        "override CFLAGS += -g\noverride STRICT = -O1\nLDLIBS ?= -static\n"
+    )
 
 
 def test_lost_records_are_no_change_of_the_generator_and_that_is_said(tmp_path: Path) -> None:

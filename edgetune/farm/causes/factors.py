@@ -58,27 +58,27 @@ class Factor(Protocol):
         """What differs, in words."""
 
 
-_FLAGS_LINE = re.compile(
-    r"^(?:override )?(CFLAGS|ARCH_CFLAGS|KERNEL_CFLAGS|STRICT_MATH|LDFLAGS|LDLIBS)[ \t]*\??=.*$", re.MULTILINE
-)
-"""Lines of a Makefile that hold flags; others may say which files it builds."""
+_SETTING = re.compile(r"^(?:override (\w+) =|(\w+) \?=).*$", re.MULTILINE)
+"""A line of a package's Makefile that holds compiler, flags or libraries: `override`, or what its user may set.
+
+Other variables say which files it builds.
+"""
 
 
 class ToolchainFactor:
-    """Compiler, linker and their flags: the accepted C with tonight's Makefile, or its flags."""
+    """Compiler, linker and their flags: the accepted C with the settings of tonight's Makefile."""
 
     name = "toolchain"
 
     def applied(self, case: SlowerPackage, before: Path) -> Path:
-        """Copy the package with tonight's Makefile; where that builds other files, with tonight's flags alone."""
+        """Copy the package, and put tonight's settings into its Makefile, which knows its own files."""
         folder = case.folder / self.name
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(before / PACKAGE, folder / PACKAGE)
         makefile = folder / PACKAGE / "Makefile"
         own, tonights = (path.read_text(encoding="utf-8") for path in (makefile, case.new / PACKAGE / "Makefile"))
+        makefile.write_text(_with_settings(own, tonights), encoding="utf-8")
         manifest = json.loads((folder / PACKAGE / MANIFEST).read_text(encoding="utf-8"))
-        same_files = manifest["files"].keys() == read_manifest(case.new / PACKAGE)["files"].keys()
-        makefile.write_text(tonights if same_files else _with_flags(own, tonights), encoding="utf-8")
         manifest["files"]["Makefile"] = {"bytes": makefile.stat().st_size, "sha256": sha256_file(makefile)}
         text = json.dumps(manifest, indent=1, sort_keys=True)
         (folder / PACKAGE / MANIFEST).write_text(text + "\n", encoding="ascii")
@@ -101,10 +101,17 @@ class ToolchainFactor:
         return f"the accepted C by tonight's compiler and flags ({told})"
 
 
-def _with_flags(makefile: str, other: str) -> str:
-    """`makefile` with the flags of another one."""
-    lines = {found[1]: found[0] for found in _FLAGS_LINE.finditer(other)}
-    return _FLAGS_LINE.sub(lambda found: lines.get(found[1], found[0]), makefile)
+def _with_settings(makefile: str, other: str) -> str:
+    """`makefile` with the settings of another one, line by line: a condition may choose between two of a variable."""
+    lines: dict[str, list[str]] = {}
+    for found in _SETTING.finditer(other):
+        lines.setdefault(found[1] or found[2], []).append(found[0])
+
+    def replaced(found: re.Match[str]) -> str:
+        left = lines.get(found[1] or found[2])
+        return left.pop(0) if left else found[0]
+
+    return _SETTING.sub(replaced, makefile)
 
 
 class GeneratorFactor:
