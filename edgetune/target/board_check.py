@@ -6,7 +6,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from edgetune.errors import BoardUnavailable, CompileFailed, ToolchainMissing, ToolHung
@@ -20,7 +20,6 @@ from edgetune.target.tool_process import run_tool
 from edgetune.target.toolchain import install_command, lacks_program
 
 _TIMEOUT_S = 60
-_HUNG = 124
 _PROGRAM = """\
 #include <math.h>
 #include <stdio.h>
@@ -57,86 +56,88 @@ def check_board(
     because boards run its programs; of a target without one, nothing runs on machines of another kind. `required` is
     that of the findings, `start` that of the target's backend.
     """
-    if isinstance(target, GpuTarget):
-        return _check_gpu(target, required=required)
-    return _check_cpu(with_cpu(target), emulated=emulated, required=required, start=start)
+    findings: list[Finding] = []
+    try:
+        if isinstance(target, GpuTarget):
+            findings.extend(_check_gpu(target, required=required))
+        else:
+            findings.extend(_check_cpu(with_cpu(target), emulated=emulated, required=required, start=start))
+    except ToolHung as error:  # after what was found before
+        findings.append(Finding(f"tools of {target.name}", False, error.message, "", required, ToolHung.exit_code))
+    return findings
 
 
-def _check_gpu(target: GpuTarget, *, required: bool) -> list[Finding]:
-    """Whether nvcc is there, and the C++ compiler with which the CPU check builds."""
+def _check_gpu(target: GpuTarget, *, required: bool) -> Iterator[Finding]:
+    """Whether nvcc is there, and the C++ compiler with which the CPU check builds. Raises ToolHung."""
     compiler, code = target.compiler, ToolchainMissing.exit_code
     nvcc = find_nvcc(compiler.nvcc)
     name = f"nvcc of {target.name}"
     if nvcc is None:
-        first = Finding(name, False, f"{compiler.nvcc} is neither on PATH nor in wheels", WHEELS, required, code)
+        yield Finding(name, False, f"{compiler.nvcc} is neither on PATH nor in wheels", WHEELS, required, code)
     else:
-        first = Finding(name, True, _last_line([str(nvcc), "--version"]))
+        yield Finding(name, True, _last_line([str(nvcc), "--version"]))
     name = f"C++ compiler of {target.name}"
     if shutil.which(compiler.cxx) is None:
         install = install_command(compiler.package)
-        return [first, Finding(name, False, f"{compiler.cxx} is not on PATH", install, required, code)]
-    return [first, Finding(name, True, f"{compiler.cxx}: {_first_line([compiler.cxx, '--version'])}")]
+        yield Finding(name, False, f"{compiler.cxx} is not on PATH", install, required, code)
+    else:
+        yield Finding(name, True, f"{compiler.cxx}: {_first_line([compiler.cxx, '--version'])}")
 
 
-def _check_cpu(target: Target, *, emulated: bool, required: bool, start: StartWords) -> list[Finding]:
+def _check_cpu(target: Target, *, emulated: bool, required: bool, start: StartWords) -> Iterator[Finding]:
+    """Whether the compiler is there, compiles a program, and that runs with the right result. Raises ToolHung."""
     compiler = target.compiler
     path = shutil.which(compiler.cc)
     name = f"compiler of {target.name}"
     if path is None:
         fix = install_command(compiler.package)
-        return [Finding(name, False, f"{compiler.cc} is not on PATH", fix, required, ToolchainMissing.exit_code)]
-    version = _run([path, "--version"])
-    if version.returncode == _HUNG:
-        return [Finding(name, False, version.stderr, "", required, ToolHung.exit_code)]
-    findings = [Finding(name, True, f"{compiler.cc}: {(version.stdout.splitlines() or [''])[0]}")]
+        yield Finding(name, False, f"{compiler.cc} is not on PATH", fix, required, ToolchainMissing.exit_code)
+        return
+    yield Finding(name, True, f"{compiler.cc}: {_first_line([path, '--version'])}")
     with tempfile.TemporaryDirectory(prefix="edgetune-check-") as folder:
-        findings += _compile_and_run(target, path, Path(folder), start, required=required, emulated=emulated)
-    return findings
+        yield from _compile_and_run(target, path, Path(folder), start, required=required, emulated=emulated)
 
 
 def _compile_and_run(
     target: Target, cc: str, folder: Path, start: StartWords, *, required: bool, emulated: bool
-) -> list[Finding]:
+) -> Iterator[Finding]:
     compiler, source, program = target.compiler, folder / "check.c", folder / "check"
     half = _HALF if target.has_float16 else ""
     source.write_text(_PROGRAM.format(bytes=max(4, target.vector_bits // 8), half=half), encoding="ascii")
     flags = ["-std=gnu11", *compiler.kernel_line]
     done = _run([cc, *flags, str(source), *start(target, folder), "-o", str(program), *compiler.ldflags], folder)
     name = f"compiles for {target.name}"
-    if done.returncode == _HUNG:
-        return [Finding(name, False, done.stderr, "", required, ToolHung.exit_code)]
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["no message"]
         first = next((line for line in lines if "error" in line or "cannot find" in line), lines[0])
         bare = lacks_libc(done.stderr)
         install = install_command(libc_package(compiler.cc, flags) if bare else compiler.package)
         fix = lacks_program(done.stderr) or install
-        return [Finding(name, False, first, fix, required, CompileFailed.exit_code)]
-    findings = [Finding(name, True, " ".join(flags))]
+        yield Finding(name, False, first, fix, required, CompileFailed.exit_code)
+        return
+    yield Finding(name, True, " ".join(flags))
     runs_here = platform.machine().lower() in target.instruction_set.all_machines
     if not (emulated if target.emulator else runs_here):
-        return findings
+        return
     name = f"runs for {target.name}"
     if target.emulator and shutil.which(target.emulator[0]) is None:
         fix = install_command(target.emulator_package)
         detail = f"{target.emulator[0]} is not on PATH"
-        return [*findings, Finding(name, False, detail, fix, required, ToolchainMissing.exit_code)]
+        yield Finding(name, False, detail, fix, required, ToolchainMissing.exit_code)
+        return
     done = _run([*target.emulator, str(program)])
     where = " ".join(target.emulator) if target.emulator else "natively"
     if done.stdout.strip() == _EXPECTED:
-        return [*findings, Finding(name, True, where)]
-    if done.returncode == _HUNG:
-        return [*findings, Finding(name, False, done.stderr, "", required, ToolHung.exit_code)]
+        yield Finding(name, True, where)
+        return
     detail = f"{where}: exit status {done.returncode}, {(done.stderr.strip().splitlines() or ['wrong result'])[-1]}"
     fix = f"set TMPDIR to a folder that allows programs (now {folder.parent}), or correct the flags of the target file"
-    return [*findings, Finding(name, False, detail, fix, required, BoardUnavailable.exit_code)]
+    yield Finding(name, False, detail, fix, required, BoardUnavailable.exit_code)
 
 
 def _run(command: list[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     try:
         return run_tool(command, timeout_s=_TIMEOUT_S, folder=folder)
-    except ToolHung as error:
-        return subprocess.CompletedProcess(command, _HUNG, "", error.message)
     except PermissionError as error:
         return subprocess.CompletedProcess(command, 126, "", str(error))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,10 @@ import pytest
 import yaml
 
 from edgetune.config.boards_file import require_measurable
-from edgetune.errors import BoardUnavailable, ConfigError, EdgetuneError, ToolchainMissing, UnknownBoard
+from edgetune.errors import BoardUnavailable, ConfigError, EdgetuneError, ToolchainMissing, ToolHung, UnknownBoard
 from edgetune.pipeline.backends import start_words
 from edgetune.pipeline.boards import load_board
+from edgetune.target import board_check
 from edgetune.target.board_check import check_board
 from edgetune.target.detect import cache_bytes, describe_host
 from edgetune.target.gpu import GpuTarget
@@ -273,6 +276,21 @@ def test_what_the_transport_of_a_target_demands_of_its_file(
     (tmp_path / "shelf.yaml").write_text(f"{text}{more}\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=re.escape(sentence)):
         load_board(str(tmp_path / "shelf.yaml"))
+
+
+@pytest.mark.parametrize(("hangs", "before"), [("aarch64-linux-gnu-gcc", 1), ("qemu-aarch64", 2)])
+def test_a_tool_that_hangs_is_a_finding_after_those_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hangs: str, before: int
+) -> None:
+    real = shutil.which(hangs)
+    monkeypatch.setattr(board_check, "_TIMEOUT_S", 0.5)
+    (tmp_path / hangs).write_text(f'#!/bin/sh\ncase "$*" in *check*) sleep 60;; esac\nexec {real} "$@"\n')
+    (tmp_path / hangs).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    *found, last = check_board(load_board_kind("qemu-aarch64"))
+    assert [finding.ok for finding in found] == [True] * before
+    assert (last.ok, last.exit_code) == (False, ToolHung.exit_code)
+    assert last.detail.startswith(f"{hangs} hung on check")
 
 
 def test_boards_out_of_reach_and_missing_compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
