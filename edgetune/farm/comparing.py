@@ -12,6 +12,7 @@ from edgetune._version import __version__
 from edgetune.config.stack import installed_version
 from edgetune.errors import BoardUnavailable, DatabaseError, DiskFull, EdgetuneError, PackageInvalid, SelfTestFailed
 from edgetune.farm import gate
+from edgetune.farm.acceptances import NO_PACKAGE
 from edgetune.farm.archive import BUILT, PACKAGE
 from edgetune.farm.bench import Bench
 from edgetune.farm.causes.board import change_of, past_of
@@ -33,7 +34,9 @@ EMULATED = "times under emulation say nothing about a real core, so they are not
 
 @dataclass(frozen=True)
 class Versions:
-    """Tonight's package in `new` with what is `exact` of it, and the accepted one in `old`, or why there is `none`.
+    """Tonight's package in `new` with what is `exact` of it, and the accepted one in `old`, or why it is `lost`.
+
+    None and "" where no package was ever accepted.
 
     `nights` are the facts of the cell's earlier verdicts, oldest first; `rebuilding` makes packages for the cause.
     `canary` is what the board's canary takes.
@@ -42,7 +45,7 @@ class Versions:
     new: Path
     exact: dict[str, Any]
     old: tuple[Path, Accepted] | None
-    none: str
+    lost: str
     rebuilding: Rebuilding
     nights: Sequence[Mapping[str, Any]] = ()
     canary: TonightsCanary = field(default_factory=TonightsCanary)
@@ -84,11 +87,12 @@ def verdict_of(bench: Bench, versions: Versions, limit: float, cells: int) -> tu
     """Return the verdict on tonight's package, and whether it is the accepted one from now on."""
     board = bench.board_facts()
     facts: dict[str, Any] = {"exact": versions.exact, "unit": bench.unit, "board": board}
-    reason = versions.none
+    lost = versions.lost and f"{NO_PACKAGE}: {versions.lost}"
     if versions.old and versions.old[1].facts.get("interface") != versions.exact["interface"]:
-        reason = "the model has another interface than the accepted one"
-    if versions.old is None or reason:
-        return Verdict("first", reason, facts=facts | _costs(versions.new, bench.start(versions.new))), True
+        lost = "the model has another interface than the accepted one"
+    if versions.old is None or lost:
+        facts |= {"lost": lost, **_costs(versions.new, bench.start(versions.new))}
+        return Verdict("first", lost or f"{NO_PACKAGE} yet", facts=facts), True
     folder, accepted = versions.old
     past = past_of(versions.nights, accepted.package, bench.unit, board)
     facts["accepted"] = {"night": accepted.night, "package": accepted.package}

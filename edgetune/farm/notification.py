@@ -17,7 +17,6 @@ from typing import Any
 from sqlalchemy import inspect, select, update
 
 from edgetune.errors import ToolHung
-from edgetune.farm.acceptances import NO_PACKAGE
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.gate import COUNT_LIMIT, LAYER_LIMIT
 from edgetune.farm.night_store import Night, NightCell, NightStore, Verdict
@@ -211,8 +210,8 @@ def _changes(verdict: Verdict, limit: float) -> dict[str, CellChange]:
         found[f"{str(words).partition(' ')[0]} worse {against}"] = CellChange(
             {fact.key: value for fact, value in known.items()}, limits={fact.key: fact.limit for fact in known}
         )
-    if verdict.verdict == "first" and verdict.reason not in ("", f"{NO_PACKAGE} yet"):  # a regression would not be seen
-        found["first"] = CellChange(causes=frozenset({verdict.reason}))
+    if lost := facts.get("lost"):  # a regression would not be seen
+        found["first"] = CellChange(causes=frozenset({lost}))
     if verdict.verdict == "faster":
         found[f"faster {against}"] = CellChange()
     if verdict.verdict == "slower":

@@ -38,7 +38,7 @@ from edgetune.errors import (
 )
 from edgetune.events import Event
 from edgetune.farm import archive, comparing
-from edgetune.farm.acceptances import NO_PACKAGE, because_of
+from edgetune.farm.acceptances import because_of
 from edgetune.farm.bench import Bench
 from edgetune.farm.causes.rebuilding import Rebuilding
 from edgetune.farm.cell_settings import CellSettings
@@ -222,13 +222,13 @@ def _past(farm: Farm, store: NightStore, night: Night, cell: Cell) -> Sequence[M
 def _accepted(
     farm: Farm, store: NightStore, cell: Cell, folder: Path, interface: object = None
 ) -> tuple[tuple[Path, Accepted] | None, str]:
-    """The accepted package (`NightStore.accepted`) in `folder`; None and the reason where there is none any more."""
+    """The accepted package (`NightStore.accepted`) in `folder`; None and why it is lost, "" where there was none."""
     found = store.accepted(farm.name, cell, interface)
     if found is None:
-        return None, f"{NO_PACKAGE} yet"
+        return None, ""
     shutil.rmtree(folder, ignore_errors=True)
     if lost := archive.restore(farm.archive, found.package, folder):
-        return None, f"{NO_PACKAGE}: {lost}"
+        return None, lost
     return (folder, found), ""
 
 
