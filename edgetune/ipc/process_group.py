@@ -133,7 +133,7 @@ def program(command: Sequence[str], *, leave: bool = False, **options: Any) -> I
             _Leash.hold(process.pid)
             ends.callback(_Leash.free, process.pid)
             yield process
-        except Exception:
+        except Exception:  # it goes on, unless the program does not end: then what it says would be untrue
             end_family(process.pid)
             _end(process, command[0])
             raise

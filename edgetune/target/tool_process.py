@@ -70,10 +70,10 @@ def run_tool(
     """Run a tool to its end in `folder`, without input; its output is text, with bytes that are not UTF-8 replaced.
 
     It has the variables of `environment`, by default those of `tool_environment`, and a process group of its own, which
-    `on_start` gets. After `timeout_s` seconds, and where an exception comes
-    here, the whole group is ended, and all that it started. Raises OSError where it cannot start, ToolHung where it had
-    not ended in that time (what it left running may hold its output for as long, and is no fault of its own), and, with
-    `check`, subprocess.CalledProcessError where its exit status is not 0.
+    `on_start` gets. After `timeout_s` seconds, and where an exception comes here, the whole group is ended, and all
+    that it started. Raises OSError where it cannot start, ToolHung where it had not ended in that time (what it left
+    running may hold its output for as long, and is no fault of its own), and, with `check`,
+    subprocess.CalledProcessError where its exit status is not 0.
     """
     with program(
         command,

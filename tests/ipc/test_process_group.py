@@ -15,7 +15,7 @@ import pytest
 from edgetune.errors import ToolHung
 from edgetune.ipc import process_group
 from edgetune.ipc.process_group import end_family, program
-from tests.survivors import living, wait_until_none_lives
+from tests.survivors import living, marked, wait_until_none_lives
 
 CHILDREN = "sleep {0} & (sleep {0} &) ; setsid sleep {0} & sleep {0}"
 PARENT = """
@@ -67,11 +67,8 @@ os.execvp("sh", ["sh", "-c", "cat /proc/$$/task/$$/children"])
 
 @pytest.fixture
 def mark(tmp_path: Path) -> Iterator[str]:
-    """Seconds of sleep that no other process has, so that survivors are found by their words."""
-    number = f"{100000 + os.getpid()}.{abs(hash(tmp_path)) % 10**6}"
-    yield number
-    for one in living(number):
-        os.kill(one, signal.SIGKILL)
+    with marked(tmp_path, 100000) as number:
+        yield number
 
 
 def test_an_exception_ends_all_that_a_program_has_started(mark: str) -> None:

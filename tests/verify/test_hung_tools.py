@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +18,7 @@ from edgetune.target.tool_process import run_tool
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import make, run, work_copy
 from tests import package_sample as sample
-from tests.survivors import living, wait_until_none_lives
+from tests.survivors import living, marked, wait_until_none_lives
 
 # What a compiler does that hangs: itself, in a child, in one that ignores SIGTERM, in one that left its group.
 HANGS = ["exec sleep {}", "sleep {}", "trap '' TERM; sleep {}; sleep {}", "setsid sleep {}"]
@@ -29,11 +27,8 @@ Wrapper = Callable[[str, str], Path]
 
 @pytest.fixture
 def mark(tmp_path: Path) -> Iterator[str]:
-    """Seconds of sleep that no other process has."""
-    number = f"{200000 + os.getpid()}.{abs(hash(tmp_path)) % 10**6}"
-    yield number
-    for one in living(number):
-        os.kill(one, signal.SIGKILL)
+    with marked(tmp_path, 200000) as number:
+        yield number
 
 
 @pytest.fixture
