@@ -1,4 +1,4 @@
-"""A compiler that hangs: a wrapper before the real one on PATH, which waits in a child as long as it is told to."""
+"""A compiler that hangs: a wrapper stands before the real one on PATH and waits in a child, for a given time."""
 
 from __future__ import annotations
 

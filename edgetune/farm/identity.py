@@ -1,7 +1,7 @@
 """Identity of a farm: the database knows each name of a farm by one identity, which the farm's folder keeps.
 
-Two farms of one name would read each other's nights. So a folder that the database does not know gets a name that is
-taken only where its farm file states that `name`, or where a further host joins.
+Two farms of one name would read each other's nights. A name that is taken goes to another folder in two cases: the farm
+file states it as `name`, or a further host joins.
 """
 
 from __future__ import annotations
