@@ -109,6 +109,10 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "turn_quads": (transposition_snippets.types_needed, transposition_snippets.turn_quads),
     "vmax": (_extreme_types, partial(vector_snippets.min_max, "max")),
     "vmin": (_extreme_types, partial(vector_snippets.min_max, "min")),
+    "vfixed_point_scale": (
+        lambda rest: [f"type:{rest}", f"type:i64{rest.removeprefix('i32')}"],
+        vector_snippets.fixed_point_scale,
+    ),
     "vmaximum": (lambda rest: [f"vmax:{rest}"], partial(vector_snippets.extreme_or_nan, "maximum")),
     "vminimum": (lambda rest: [f"vmin:{rest}"], partial(vector_snippets.extreme_or_nan, "minimum")),
     **{

@@ -168,6 +168,14 @@ static inline int32_t @q_multiply_shift_i32(int32_t x, int32_t y, int32_t q, int
     return (int32_t)((product + (INT64_C(1) << (right - 1))) >> right);
 }
 """
+_FIXED_POINT_SCALE = """/* x * multiplier / 2^31 rounded, half upwards; that / 2^right rounded, half away from 0. */
+static inline int32_t @fixed_point_scale_i32(int32_t x, int32_t multiplier, int32_t right)
+{
+    const int32_t high = (int32_t)(((int64_t)x * multiplier + (INT64_C(1) << 30)) >> 31);
+    const uint32_t half = (1u << right) >> 1, less = high < 0 && right > 0 ? 1u : 0u;
+    return (int32_t)((uint32_t)high + half - less) >> right;
+}
+"""
 _FROM_BF16 = """/* bfloat16 as float: exact. */
 static inline float @from_bf16_f32(uint16_t h)
 {
@@ -237,6 +245,7 @@ SCALAR: dict[str, Callable[[str], str]] = {
     "f64_to": _float_to("f64"),
     "reinterpret": _reinterpret,
     "q_multiply_shift": lambda _: _MULTIPLY_SHIFT,
+    "fixed_point_scale": lambda _: _FIXED_POINT_SCALE,
     "from_bf16": lambda _: _FROM_BF16,
     "to_bf16": lambda _: _TO_BF16,
     "prefetch": lambda _: _PREFETCH,

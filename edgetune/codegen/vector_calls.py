@@ -134,6 +134,7 @@ _RESULTS = {
 }
 _FUNCTIONS = {**_LANEWISE, "rsqrt": "sqrt"}
 _EXTREMES = {"maximum": "larger", "minimum": "smaller"}
+_FIXED_POINT_SCALE = "fixed_point_scale"
 _PASSED = ("likely", "ignore_loop_partition")
 
 
@@ -145,6 +146,8 @@ def vector_call(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text
         return printer.choose_vector(e.args[0], e.args[1], e.args[2], first, width)
     if name in _PASSED:
         return printer.vector(e.args[0], first, width)
+    if name == _FIXED_POINT_SCALE:
+        return _scaled(printer, e, first, width)
     if of.kind != "float" or not _has_form(name, e):
         return printer.by_lanes(e, first, width)
     if name in _EXTREMES:
@@ -178,6 +181,18 @@ def vector_call(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text
     lanes = ", ".join(f"__builtin_{called}{suffix}({kept}[{lane}])" for lane in range(width))
     literal = Text(f"({c_type}){{{lanes}}}")
     return joined(Text(f"1.0{suffix}"), "/", literal) if name == "rsqrt" else literal
+
+
+def _scaled(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text:
+    """Lanes of integers that are scaled in fixed point."""
+    value, c_type = printer.context.local("scaled", e), printer.type(element_and_lanes(e.ty)[0], width)
+    x, *operands = (printer.vector(operand, first, width) for operand in e.args)
+    roles = zip(operands, ("multiplier", "right"), strict=True)
+    names = [printer.named(operand, c_type, role) for operand, role in roles]
+    printer.context.emit(f"{c_type} {value} = {x.code};")
+    function = printer.context.need(f"v{_FIXED_POINT_SCALE}:i32x{width}")
+    printer.context.emit(f"{function}(&{value}, &{names[0]}, &{names[1]});")
+    return Text(value)
 
 
 def _has_form(name: str, e: Expr) -> bool:
@@ -279,6 +294,8 @@ def _call_has_form(printer: VectorPrinter, e: Expr) -> bool:
         return scalar and has_vector_form(printer, e.args[1]) and has_vector_form(printer, e.args[2])
     if name in _PASSED or name == "isnan":
         return has_vector_form(printer, e.args[0])
+    if name == _FIXED_POINT_SCALE:
+        return all(has_vector_form(printer, operand) for operand in e.args)
     varying = e.args[:1] if name == "pow" else e.args
     known = len(e.args) == 1 or name == "pow" or name in _EXTREMES
     return known and _has_form(name, e) and all(has_vector_form(printer, operand) for operand in varying)

@@ -52,6 +52,20 @@ def min_max(word: str, rest: str) -> str:
     return f"{comment}{_HEAD}@v{word}_{rest}({rest} *a, const {rest} *b)\n{{\n{either(choices, plain)}}}\n"
 
 
+def fixed_point_scale(rest: str) -> str:
+    """`void @vfixed_point_scale_i32x8(i32x8 *x, const i32x8 *multiplier, const i32x8 *right)`, as for a scalar."""
+    wide = f"i64x{lanes_of(rest)}"
+    return f"""/* *x * *multiplier / 2^31 rounded, half upwards; that / 2^*right rounded, half away from 0. */
+{_HEAD}@vfixed_point_scale_{rest}({rest} *x, const {rest} *multiplier, const {rest} *right)
+{{
+    const {wide} product = __builtin_convertvector(*x, {wide}) * __builtin_convertvector(*multiplier, {wide});
+    const {rest} high = __builtin_convertvector((product + (INT64_C(1) << 30)) >> 31, {rest});
+    const {rest} half = ((({rest}){{0}} + 1) << *right) >> 1 & 0x7fffffff;
+    *x = (high + half + ((high < 0) & (*right > 0))) >> *right;
+}}
+"""
+
+
 def extreme_or_nan(word: str, rest: str) -> str:
     """`void @vmaximum_f32x16(f32x16 *a, const f32x16 *b)`: as `@vmax`, but NaN where either is; or "minimum"."""
     ints, plain = f"i{by_short(rest.partition('x')[0]).bits}x{lanes_of(rest)}", word[:3]

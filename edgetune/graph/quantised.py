@@ -1,6 +1,7 @@
-"""Integer operators for quantised models: dequantise -> convolution or matmul becomes an int8 product, summed in int32.
+"""Integer operators for quantised models: products of widened 8-bit integers become int8 products, summed in int32.
 
-One scale is applied after the sum. This definition differs from the float definition only in how products are rounded:
+The integers are widened to int32, less their zero point, or dequantised to floats. Then one scale is applied after the
+sum. This definition of a product of floats differs from the float definition only in how products are rounded:
 sum((q - zq) sq * (w - zw) sw) is sq sw * sum((q - zq)(w - zw)) if sq is one number and sw is one number per output
 channel.
 """
@@ -51,8 +52,16 @@ def _dequantised(expr: relax.Expr, chains: DefUse) -> _Dequantised | None:
     widened = chains.call(product.args[0], "relax.astype") if product is not None else None
     if scale is None or widened is None or str(widened.ty.dtype) != "float32":
         return None
+    return _centred_integers(widened.args[0], chains, scale)
+
+
+def _widened(expr: relax.Expr, chains: DefUse) -> _Dequantised | None:
+    """int32 of integers minus their zero point: their scale is 1."""
+    return _centred_integers(expr, chains, np.ones((), "float32")) if str(expr.ty.dtype) == "int32" else None
+
+
+def _centred_integers(inner: relax.Expr, chains: DefUse, scale: np.ndarray) -> _Dequantised | None:
     zero_point = np.zeros((), "int32")
-    inner = widened.args[0]
     difference = chains.call(inner, "relax.subtract")
     if difference is not None:
         value = constant(difference.args[1])
@@ -116,7 +125,10 @@ def _operands(
 
 
 def _integer_operator(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
-    operands = _operands(call, chains, _dequantised) if call.op.name in _PRODUCTS else None
+    if call.op.name not in _PRODUCTS:
+        return None
+    exact = str(call.ty.dtype) == "int32"
+    operands = _operands(call, chains, _widened if exact else _dequantised)
     if operands is None:
         return None
     data, weights = operands
@@ -127,6 +139,8 @@ def _integer_operator(call: relax.Call, chains: DefUse, builder: relax.BlockBuil
     else:
         accumulated = call_fusable(builder, integer_conv2d, data.integers, weights.integers, *zeros, call.attrs)
         scale = weights.scale.reshape(1, 1, 1, -1) if weights.scale.size > 1 else weights.scale.reshape(())
+    if exact:
+        return accumulated
     product = (scale.astype("float64") * float(data.scale.reshape(()))).astype("float32")
     return relax.op.multiply(relax.op.astype(accumulated, "float32"), relax.const(product))
 

@@ -10,6 +10,8 @@ from edgetune.graph.program import Kernel, Param
 if TYPE_CHECKING:
     import tvm
 
+import edgetune.graph.fixed_point  # noqa: F401  kernels may call its operator
+
 
 @dataclass(frozen=True)
 class KernelSpec:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import onnx
 
+from edgetune.frontend.onnx.fixed_point import is_fixed_point
+
 # Operators of ONNX Runtime's domain that TVM's converters implement; others with a name of ONNX's may differ from it.
 _OF_ONNX_RUNTIME = frozenset(
     ["BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu", "MatMulInteger16", "SkipLayerNormalization"]
@@ -27,7 +29,9 @@ def is_onnx(node: onnx.NodeProto) -> bool:
 
 def means_what_it_says(node: onnx.NodeProto) -> bool:
     """Whether a converter chosen only by the name of the operator may be used for `node`."""
-    return is_onnx(node) or (node.domain == "com.microsoft" and node.op_type in _OF_ONNX_RUNTIME)
+    return (
+        is_onnx(node) or is_fixed_point(node) or (node.domain == "com.microsoft" and node.op_type in _OF_ONNX_RUNTIME)
+    )
 
 
 def shown_operator(node: onnx.NodeProto) -> str:

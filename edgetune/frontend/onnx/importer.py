@@ -36,21 +36,24 @@ from edgetune.graph.program import TensorSpec
 from edgetune.graph.tvm_errors import reason_of
 
 _SMALL = ("int8", "uint8", "int16", "uint16")
+_WIDENED = {"Cast": 0, "ConvInteger": 1, "DequantizeLinear": 0, "MatMulInteger": 1}
+"""Operators that read narrow integers, and which of their inputs may be weights; decompositions write a Cast."""
 
 
 def kept_weights(proto: onnx.ModelProto, weights: Weights) -> dict[str, np.ndarray]:
-    """Initializers of at most 16 bits with at least two axes that DequantizeLinear reads, by name.
+    """Initializers of at most 16 bits with at least two axes that operators of integers widen, by name.
 
-    Constant folding would turn them into floats four times as large. `weights` are the arrays of stand-ins.
+    Constant folding would turn them into numbers four times as large. `weights` are the arrays of stand-ins.
     """
     initializers = {i.name: i for i in proto.graph.initializer}
     kept: dict[str, np.ndarray] = {}
     for node in proto.graph.node:
-        if node.op_type != "DequantizeLinear" or node.input[0] not in initializers:
+        widened = node.input[_WIDENED[node.op_type]] if node.op_type in _WIDENED else ""
+        if widened not in initializers:
             continue
-        array = value_of(initializers[node.input[0]], weights)
+        array = value_of(initializers[widened], weights)
         if array.ndim >= 2 and array.dtype.name in _SMALL:
-            kept[node.input[0]] = array
+            kept[widened] = array
     return kept
 
 

@@ -20,6 +20,7 @@ from edgetune.frontend.onnx.control_flow import unrolled_if, unrolled_loop, unro
 from edgetune.frontend.onnx.decompositions import DECOMPOSITIONS
 from edgetune.frontend.onnx.decompositions.builder import Builder
 from edgetune.frontend.onnx.domains import is_onnx
+from edgetune.frontend.onnx.fixed_point import NAMES, is_fixed_point
 from edgetune.frontend.onnx.inferred_types import UnfitInputsError, inferred_types
 from edgetune.frontend.onnx.large_tensors import LARGE, Weights, is_stand_in, stand_in, value_of
 from edgetune.frontend.onnx.nested_graphs import reads
@@ -130,7 +131,7 @@ def simplify(
     UnsupportedOperator, which names the node, for a form of an operator that no rule can write out.
     """
     if proto.functions:
-        proto = inliner.inline_local_functions(with_defaults(proto))
+        proto = inliner.inline_selected_functions(with_defaults(proto), list(NAMES), exclude=True)
     evaluator = Evaluator(proto, has_converter, frozenset(kept), weights or {})
     try:
         evaluator.run(proto.graph.node, {}, "")
@@ -238,6 +239,8 @@ class Evaluator:
         if not is_onnx(node):
             # All rules below use only the operator's name, which has another meaning in another domain.
             self._keep(node)
+            if is_fixed_point(node) and node.input[0] in self.types:
+                self.types[node.output[0]] = self.types[node.input[0]]
             return
         if node.op_type == "CastLike" and node.input[1] in self.types:
             like = node.input[1]

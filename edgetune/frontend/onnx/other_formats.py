@@ -125,7 +125,6 @@ def _page(file: _Opened) -> bool:
 
 
 _SAVED_MODEL = "`python -m tf2onnx.convert --saved-model {shell} --output {onnx}` exports it"
-_TFLITE = "`python -m tf2onnx.convert --tflite {shell} --output {onnx}` exports it"
 _GRAPH = "`python -m tf2onnx.convert --graphdef {shell} --inputs INPUT:0 --outputs OUTPUT:0 --output {onnx}` exports it"
 _KERAS = """`python -c "import keras; keras.models.load_model({python}).export('{onnx}', format='onnx')"` exports it"""
 _PROGRAM = (
@@ -150,7 +149,6 @@ OTHER_FORMATS: tuple[OtherFormat, ...] = (
     OtherFormat("a Keras model", lambda f: f.holds("config.json", "model.weights.h5"), _KERAS),
     OtherFormat("an archive of NumPy arrays", _all_arrays, _OF_MODEL),
     OtherFormat("a zip archive with a model in it", lambda f: f.ends(".onnx"), "`unzip {shell}` unpacks it"),
-    OtherFormat("a TensorFlow Lite model", lambda f: f.head[4:8] == b"TFL3", _TFLITE),
     OtherFormat(
         "a model in the ORT format", lambda f: f.head[4:8] == b"ORTM", "give the ONNX file that it was made from"
     ),

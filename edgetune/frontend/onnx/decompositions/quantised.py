@@ -47,7 +47,8 @@ def qlinear_conv(b: Builder, _: onnx.NodeProto) -> None:
 def _centred(b: Builder, name: str, zero_point: str, axis: int) -> str:
     """int32(name) - zero_point; several zero points apply along `axis`."""
     value = b.cast(name, "int32")
-    if not zero_point:
+    known = b.value(zero_point) if zero_point else np.zeros(1)
+    if known is not None and not np.any(known):
         return value
     zeros = b.cast(zero_point, "int32")
     shape = b.shape(zero_point)

@@ -1,0 +1,194 @@
+"""The member `tflite` of the registry of model formats: a TensorFlow Lite file, translated to an ONNX model in memory.
+
+LiteRT is the reference. Everything else is asked of the ONNX model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgetune.errors import DynamicShape, ModelError
+from edgetune.events import Event
+from edgetune.frontend.model_format import (
+    Feed,
+    ImportDeparture,
+    Model,
+    ModelFormat,
+    ModelSource,
+    OpenShape,
+    QuantisedOutput,
+    Recognition,
+    Rounding,
+    Shapes,
+    StoredModel,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from edgetune.frontend.onnx.format import LoadedOnnx
+    from edgetune.frontend.tflite.content import Content
+    from edgetune.graph.accuracy import Tolerance
+    from edgetune.graph.program import Program, TensorSpec
+    from edgetune.target.preferences import Layout
+
+_IDENTIFIER = b"TFL3"
+
+
+class TfliteFormat(ModelFormat):
+    """TensorFlow Lite files, by the identifier in their bytes 4 to 7, whatever their suffix."""
+
+    def recognises(self, source: ModelSource) -> Recognition:
+        """Certain by the identifier."""
+        if not isinstance(source, Path):
+            return Recognition.NONE
+        try:
+            with source.open("rb") as file:
+                found = file.read(8)[4:8]
+        except OSError:
+            return Recognition.NONE
+        return Recognition.CERTAIN if found == _IDENTIFIER else Recognition.NONE
+
+    def signature(self, source: ModelSource) -> Mapping[str, OpenShape]:
+        """Shapes of the inputs by name."""
+        from edgetune.frontend.tflite.content import read_content
+
+        content = read_content(source)
+        tensors = [content.tensors[number] for number in content.inputs]
+        return {tensor.name: tuple(e if e >= 0 else "?" for e in tensor.signature) for tensor in tensors}
+
+    def read(self, source: ModelSource) -> StoredModel:
+        """Reads the first subgraph of a file."""
+        from edgetune.frontend.tflite.content import read_content
+
+        return StoredTflite(read_content(source))
+
+
+FORMAT = TfliteFormat()
+
+
+@dataclass(frozen=True)
+class StoredTflite(StoredModel):
+    """The content of a file."""
+
+    content: Content
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the file."""
+        return self.content.sha256
+
+    def with_shapes(self, shapes: Shapes) -> Model:
+        """The model; a free first axis is a batch of 1 unless `shapes` says more.
+
+        Raises UnsupportedOperator, which names all operators that are not built.
+        """
+        from edgetune.frontend.onnx.format import LoadedOnnx
+        from edgetune.frontend.onnx.reader import model_from_proto
+        from edgetune.frontend.tflite.operators import translate
+
+        extents = self._shapes(shapes)
+        proto = translate(self.content).model(extents)
+        path = self.content.path
+        return LoadedTflite(
+            self.content, LoadedOnnx(model_from_proto(proto, self.content.sha256, path.stem, {}, str(path)))
+        )
+
+    def _shapes(self, given: Shapes) -> dict[str, tuple[int, ...]]:
+        path = self.content.path
+        tensors = {tensor.name: tensor for tensor in (self.content.tensors[n] for n in self.content.inputs)}
+        unknown = sorted(set(given) - set(tensors))
+        if unknown:
+            raise ModelError(f"--shape names {unknown[0]!r}, but {path} has the inputs {', '.join(sorted(tensors))}")
+        found: dict[str, tuple[int, ...]] = {}
+        free: list[str] = []
+        for name, tensor in tensors.items():
+            wanted = given.get(name, tensor.shape)
+            fixed = list(tensor.signature)
+            if len(wanted) != len(fixed) or any(w < 0 or e not in (-1, w) for e, w in zip(fixed, wanted, strict=True)):
+                raise ModelError(f"--shape gives {name!r} the shape {list(wanted)}, and {path} says {fixed}")
+            if name not in given and -1 in fixed[1:]:
+                free.append(f"--shape {name}={','.join('?' if e < 0 else str(e) for e in fixed)}")
+            found[name] = tuple(wanted)
+        if free:
+            raise DynamicShape(
+                f"{path} leaves extents of its inputs free: give them with {' '.join(free)}, with a number for each ?"
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class LoadedTflite(Model):
+    """A model of fixed shapes, translated. Names of inputs and outputs are those of the file's tensors."""
+
+    content: Content
+    onnx: LoadedOnnx
+
+    @cached_property
+    def _quantised(self) -> bool:
+        return any(tensor.quantisation is not None for tensor in self.content.tensors)
+
+    @property
+    def inputs(self) -> Sequence[TensorSpec]:
+        """The inputs of the file, without unused ones."""
+        return self.onnx.inputs
+
+    def channels_last(self, layout: Layout, layouts: Mapping[str, Layout]) -> frozenset[str]:
+        """None: images are channels last already."""
+        return self.onnx.channels_last(layout, layouts) if layouts else frozenset()
+
+    def program(self, channels_last: frozenset[str] = frozenset(), *, joins_attention: bool = True) -> Program:
+        """As for an ONNX model."""
+        return self.onnx.program(channels_last, joins_attention=joins_attention)
+
+    def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:
+        """Feeds in which integers that index a table stay within it."""
+        return self.onnx.sample_inputs(inputs, count, seed)
+
+    def reference_outputs(
+        self, feeds: Sequence[Feed], program: Callable[[], Program], events: Callable[[Event], None]
+    ) -> tuple[list[dict[str, np.ndarray]], str]:
+        """Outputs by LiteRT's reference kernels.
+
+        Where LiteRT is not installed, or does not run the file, an event says so, and the translated model is
+        evaluated, a quantised one in exact integers.
+        """
+        from edgetune.frontend.onnx.disagreement import EXACT
+        from edgetune.frontend.onnx.double import evaluate_exactly
+        from edgetune.frontend.tflite import litert
+
+        why = "LiteRT is not installed (`pip install ai-edge-litert` installs it)"
+        if litert.is_installed():
+            try:
+                return litert.evaluate(self.content, feeds), litert.EVALUATOR
+            except ModelError as error:
+                why = error.message
+        if self._quantised:
+            events(Event("warning", {"message": f"{why}: the reference is {EXACT}"}))
+            return [dict(each) for each in evaluate_exactly(self.onnx.model, feeds)], EXACT
+        events(Event("warning", {"message": f"{why}: the reference is an evaluator of ONNX"}))
+        return self.onnx.reference_outputs(feeds, program, events)
+
+    def quantised_outputs(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, QuantisedOutput]:
+        """As for an ONNX model, whose evaluators are compared with LiteRT."""
+        return self.onnx.quantised_outputs(feeds, outputs)
+
+    def rounding(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, Rounding]:
+        """As for an ONNX model."""
+        return self.onnx.rounding(feeds, outputs)
+
+    def output_limits(self) -> Mapping[str, float]:
+        """As for an ONNX model."""
+        return self.onnx.output_limits()
+
+    def outputs_in_double(self, feeds: Sequence[Feed]) -> list[dict[str, np.ndarray]] | None:
+        """As for an ONNX model."""
+        return self.onnx.outputs_in_double(feeds)
+
+    def import_departure(self, feed: Feed, allowed: Callable[[np.ndarray], Tolerance]) -> ImportDeparture | None:
+        """As for an ONNX model."""
+        return self.onnx.import_departure(feed, allowed)

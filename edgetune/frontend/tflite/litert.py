@@ -1,0 +1,90 @@
+"""Reference outputs by LiteRT's reference kernels (package ai-edge-litert), in a process of its own.
+
+The optimised kernels of LiteRT round ties otherwise; the reference kernels are what the others are tested against. A
+model that crashes them ends that process, and not this one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from edgetune.errors import ModelError
+from edgetune.frontend.model_format import Feed
+from edgetune.frontend.tflite.content import Content
+
+EVALUATOR = "LiteRT's reference kernels"
+"""Name of this evaluator in reports."""
+
+_PACKAGE = "ai_edge_litert"
+_LONGEST_S = 1800.0
+
+
+def is_installed() -> bool:
+    """Whether LiteRT is there."""
+    return importlib.util.find_spec(_PACKAGE) is not None
+
+
+def evaluate(content: Content, feeds: Sequence[Feed]) -> list[dict[str, np.ndarray]]:
+    """Outputs by name for each of `feeds` (inputs by name, in their own types and shapes).
+
+    Raises ModelError where LiteRT refuses the model, or does not survive it.
+    """
+    inputs, outputs = ([content.tensors[n].name for n in numbers] for numbers in (content.inputs, content.outputs))
+    with tempfile.TemporaryDirectory(prefix="edgetune-litert-") as name:
+        folder = Path(name)
+        (folder / "model.tflite").write_bytes(content.data)
+        arrays = {
+            f"{case}_{position}": feed[key] for case, feed in enumerate(feeds) for position, key in enumerate(inputs)
+        }
+        np.savez(folder / "feeds.npz", **arrays)  # type: ignore[arg-type]
+        try:
+            done = subprocess.run(
+                [sys.executable, "-P", "-c", f"from {__name__} import main; main()", name, str(len(feeds))],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_LONGEST_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ModelError(f"LiteRT does not finish {content.path} in {_LONGEST_S:g} s; check the model") from None
+        answers = folder / "answers.npz"
+        if done.returncode or not answers.is_file():
+            said = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "it says nothing")
+            raise ModelError(f"LiteRT cannot run {content.path} ({said.strip()[:200]}); check the model")
+        with np.load(answers, allow_pickle=False) as found:
+            return [
+                {key: found[f"{case}_{position}"] for position, key in enumerate(outputs)} for case in range(len(feeds))
+            ]
+
+
+def main() -> None:
+    """The child: reads model and feeds from the folder of its first argument, and writes the answers there."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    folder, cases = Path(sys.argv[1]), int(sys.argv[2])
+    interpreter = Interpreter(
+        model_path=str(folder / "model.tflite"), experimental_op_resolver_type=OpResolverType.BUILTIN_REF
+    )
+    inputs = interpreter.get_input_details()
+    answers: dict[str, np.ndarray] = {}
+    with np.load(folder / "feeds.npz", allow_pickle=False) as feeds:
+        for position, one in enumerate(inputs):
+            if cases and tuple(one["shape"]) != feeds[f"0_{position}"].shape:
+                interpreter.resize_tensor_input(one["index"], feeds[f"0_{position}"].shape)
+        interpreter.allocate_tensors()
+        for case in range(cases):
+            for position, one in enumerate(inputs):
+                interpreter.set_tensor(one["index"], feeds[f"{case}_{position}"])
+            interpreter.invoke()
+            for position, one in enumerate(interpreter.get_output_details()):
+                answers[f"{case}_{position}"] = interpreter.get_tensor(one["index"])
+    np.savez(folder / "answers.npz", **answers)  # type: ignore[arg-type]

@@ -1,0 +1,201 @@
+"""Convolutions and pooling. Images are (N, H, W, C) in TensorFlow Lite, and (N, C, H, W) in ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from edgetune.frontend.tflite.operators.products import give_sums
+from edgetune.frontend.tflite.step import Step, Translator
+from edgetune.frontend.tflite.translation import MisfitError
+
+_SAME = 0
+_INTEGER_POOLS = {"INT8", "UINT8"}  # those that ONNX's MaxPool has
+
+
+def _pads(
+    step: Step, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int] | None = None
+) -> list[int]:
+    """Zeros before and after each axis of the image: none, or as many as give ceil(extent / stride) results.
+
+    The larger half is at the end (TensorFlow's SAME).
+    """
+    if step.option("Padding", _SAME) != _SAME:
+        return [0] * (2 * len(window))
+    before, after = [], []
+    for axis, (size, stride) in enumerate(zip(window, strides, strict=True)):
+        extent, reach = step.input(0).shape[1 + axis], (size - 1) * (dilations[axis] if dilations else 1) + 1
+        whole = max((-(-extent // stride) - 1) * stride + reach - extent, 0)
+        before.append(whole // 2)
+        after.append(whole - whole // 2)
+    return before + after
+
+
+def _strides(step: Step) -> list[int]:
+    strides = [step.option("StrideH", 1), step.option("StrideW", 1)]
+    if min(strides) < 1:
+        raise MisfitError(f"has the strides {strides}")
+    return strides
+
+
+def _dilations(step: Step) -> list[int]:
+    dilations = [step.option("DilationHFactor", 1), step.option("DilationWFactor", 1)]
+    if min(dilations) < 1:
+        raise MisfitError(f"has the dilations {dilations}")
+    return dilations
+
+
+def _biased(step: Step, operands: list[str], position: int) -> list[str]:
+    return [*operands, step.real(position)] if step.has(position) else operands
+
+
+def _convolved(step: Step, order: Sequence[int], group: int, **attributes: Any) -> None:
+    """A convolution with the axes of its weights in `order`: of 8-bit integers in exact integers."""
+    sizes = (attributes[name] for name in ("kernel_shape", "strides", "dilations"))
+    attributes |= {"pads": _pads(step, *sizes), "group": group}
+    rank = step.rank()
+    weights = step.input(1)
+    if step.is_narrow(0) and weights.type in {"INT8", "UINT8"} and weights.value is not None:
+        zeros = [step.zero_point(position) for position in (0, 1)]
+        operands = [step.to_channels_first(step.raw(0), rank), step.constant(np.transpose(weights.value, order), None)]
+        sums = step.to_channels_last(step.op("ConvInteger", *operands, *zeros, **attributes), rank)
+        give_sums(step, sums)
+        return
+    operands = [step.to_channels_first(step.real(0), rank), step.turned(1, order)]
+    step.give(step.to_channels_last(step.op("Conv", *_biased(step, operands, 2), **attributes), rank))
+
+
+def conv_2d(step: Step) -> None:
+    """CONV_2D: weights (O, KH, KW, I); groups where the image has several times I channels."""
+    image, weights = step.input(0).shape, step.input(1).shape
+    if len(image) != 4 or len(weights) != 4 or not weights[3] or image[3] % weights[3]:
+        raise MisfitError(f"has an image {image} and weights {weights}")
+    windows = {"strides": _strides(step), "dilations": _dilations(step), "kernel_shape": list(weights[1:3])}
+    _convolved(step, (0, 3, 1, 2), image[3] // weights[3], **windows)
+
+
+def depthwise_conv_2d(step: Step) -> None:
+    """DEPTHWISE_CONV_2D: weights (1, KH, KW, C * multiplier)."""
+    image, weights = step.input(0).shape, step.input(1).shape
+    if len(image) != 4 or len(weights) != 4 or weights[0] != 1 or not image[3] or weights[3] % image[3]:
+        raise MisfitError(f"has an image {image} and weights {weights}")
+    windows = {"strides": _strides(step), "dilations": _dilations(step), "kernel_shape": list(weights[1:3])}
+    _convolved(step, (3, 0, 1, 2), image[3], **windows)
+
+
+def transpose_conv(step: Step) -> None:
+    """TRANSPOSE_CONV: the extents of the output, weights (O, KH, KW, I), the image, and maybe a bias.
+
+    Its padding is that of the convolution which turns the output into the image.
+    """
+    image, weights = step.input(2).shape, step.input(1).shape
+    if len(image) != 4 or len(weights) != 4:
+        raise MisfitError(f"has an image {image} and weights {weights}")
+    extents = [int(extent) for extent in step.value(0, "output's shape")]
+    strides = _strides(step)
+    before, after, more = [], [], []
+    for axis, stride in enumerate(strides):
+        whole = (image[1 + axis] - 1) * stride + weights[1 + axis]
+        less = max(whole - extents[1 + axis], 0) if step.option("Padding", _SAME) == _SAME else 0
+        before.append(less // 2)
+        after.append(whole - less // 2 - extents[1 + axis] if less else 0)
+        more.append(max(extents[1 + axis] - whole, 0))
+    operands = [step.to_channels_first(step.real(2)), step.turned(1, (3, 0, 1, 2))]
+    made = step.op(
+        "ConvTranspose",
+        *_biased(step, operands, 3),
+        strides=strides,
+        pads=before + after,
+        output_padding=more,
+        kernel_shape=list(weights[1:3]),
+    )
+    step.give(step.to_channels_last(made))
+
+
+def conv_3d(step: Step) -> None:
+    """CONV_3D: an image (N, D, H, W, C) and weights (KD, KH, KW, I, O)."""
+    weights = step.input(1).shape
+    if step.rank() != 5 or len(weights) != 5:
+        raise MisfitError(f"has an image {step.input(0).shape} and weights {weights}")
+    windows = {
+        "strides": [step.option("StrideD", 1), *_strides(step)],
+        "dilations": [step.option("DilationDFactor", 1), *_dilations(step)],
+        "kernel_shape": list(weights[:3]),
+    }
+    _convolved(step, (4, 3, 0, 1, 2), 1, **windows)
+
+
+def _window(step: Step) -> dict[str, Any]:
+    size = [step.option("FilterHeight", 1), step.option("FilterWidth", 1)]
+    if step.rank() != 4 or min(size) < 1:
+        raise MisfitError(f"has an image {step.input(0).shape} and windows {size}")
+    strides = _strides(step)
+    return {"kernel_shape": size, "strides": strides, "pads": _pads(step, size, strides)}
+
+
+def average_pool_2d(step: Step) -> None:
+    """AVERAGE_POOL_2D: of the elements of a window that lie in the image; of integers, ties round away from 0."""
+    window = _window(step)
+    if not step.is_narrow(0) or not step.same_quantisation():
+        step.give(step.to_channels_last(step.op("AveragePool", step.to_channels_first(step.real()), **window)))
+    elif tuple(window["kernel_shape"]) == step.input(0).shape[1:3] and not any(window["pads"]):
+        count = prod(window["kernel_shape"])
+        integers = step.op("Cast", step.raw(), to=TensorProto.INT32)
+        total = step.op("ReduceSum", integers, step.constant([1, 2], np.int64), keepdims=1)
+        half = step.op("Mul", step.op("Sign", total), step.constant(count // 2, np.int32))
+        mean = step.op("Div", step.op("Add", total, half), step.constant(count, np.int32))
+        step.give_integers(mean, centred=False)
+    else:
+        integers = step.op("Cast", step.to_channels_first(step.raw()), to=TensorProto.FLOAT)
+        mean = step.to_channels_last(step.op("AveragePool", integers, **window))
+        size = step.op("Floor", step.op("Add", step.op("Abs", mean), step.constant(0.5)))
+        rounded = step.op("Mul", size, step.op("Sign", mean))
+        step.give_integers(step.op("Cast", rounded, to=TensorProto.INT32), centred=False)
+
+
+def max_pool_2d(step: Step) -> None:
+    """MAX_POOL_2D: of integers where they keep their scale."""
+    window = _window(step)
+    plain = step.input(0).type in _INTEGER_POOLS and step.same_quantisation()
+    if plain and step.option("FusedActivationFunction", 0) == 0:
+        step.move(lambda value: step.to_channels_last(step.op("MaxPool", step.to_channels_first(value), **window)))
+    else:
+        step.give(step.to_channels_last(step.op("MaxPool", step.to_channels_first(step.real()), **window)))
+
+
+def l2_pool_2d(step: Step) -> None:
+    """L2_POOL_2D: the root of the mean square of a window."""
+    image = step.to_channels_first(step.real())
+    mean = step.op("AveragePool", step.op("Mul", image, image), **_window(step))
+    step.give(step.to_channels_last(step.op("Sqrt", mean)))
+
+
+def local_response_normalization(step: Step) -> None:
+    """LOCAL_RESPONSE_NORMALIZATION: alpha times the sum, where ONNX takes alpha times the mean."""
+    size = 2 * step.option("Radius", 5) + 1
+    made = step.op(
+        "LRN",
+        step.to_channels_first(step.real()),
+        size=size,
+        alpha=float(np.float32(step.option("Alpha", 1.0))) * size,
+        beta=float(step.option("Beta", 0.5)),
+        bias=float(step.option("Bias", 1.0)),
+    )
+    step.give(step.to_channels_last(made))
+
+
+TRANSLATORS: Mapping[str, Translator] = {
+    "AVERAGE_POOL_2D": average_pool_2d,
+    "CONV_2D": conv_2d,
+    "CONV_3D": conv_3d,
+    "DEPTHWISE_CONV_2D": depthwise_conv_2d,
+    "L2_POOL_2D": l2_pool_2d,
+    "LOCAL_RESPONSE_NORMALIZATION": local_response_normalization,
+    "MAX_POOL_2D": max_pool_2d,
+    "TRANSPOSE_CONV": transpose_conv,
+}
+"""Operators of images."""

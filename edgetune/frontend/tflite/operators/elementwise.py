@@ -1,0 +1,250 @@
+"""Elementwise operators: arithmetic, comparisons, logic, activations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from edgetune.frontend.tflite.step import Step, Translator
+from edgetune.frontend.tflite.translation import MisfitError
+
+
+def _plain(operator: str, operands: int) -> Translator:
+    """An operator that ONNX has as well."""
+
+    def translator(step: Step) -> None:
+        step.give(step.op(operator, *(step.real(position) for position in range(operands))))
+
+    return translator
+
+
+def _activation(name: str) -> Translator:
+    return lambda step: step.give(step.activated(step.real(), name))
+
+
+def _compared(operator: str, negated: bool = False) -> Translator:
+    def translator(step: Step) -> None:
+        made = step.op(operator, step.real(0), step.real(1))
+        step.give_raw(step.op("Not", made) if negated else made)
+
+    return translator
+
+
+def _of_raw(operator: str, operands: int) -> Translator:
+    """An operator of booleans and plain integers."""
+    return lambda step: step.give_raw(step.op(operator, *(step.raw(position) for position in range(operands))))
+
+
+def _is_integer(step: Step) -> bool:
+    return step.input(0).quantisation is None and step.input(0).dtype.kind in "iu"
+
+
+_LEFT = 20
+"""Bits that sums of 8-bit integers are shifted left by before they are scaled."""
+
+
+def _sum(operator: str) -> Translator:
+    """ADD and SUB: 8-bit integers are brought to twice the larger scale, with 20 more bits (integer_ops/add.h)."""
+
+    def translator(step: Step) -> None:
+        if not step.is_narrow(0, 1):
+            step.give(step.op(operator, step.real(0), step.real(1)))
+            return
+        scales = [step.scale(position)[0] for position in (0, 1)]
+        unit = 2.0 * max(scales)
+        terms = [
+            step.scaled(
+                step.op("Mul", step.centred(position), step.constant(1 << _LEFT, np.int32)), scales[position] / unit
+            )
+            for position in (0, 1)
+        ]
+        step.give_integers(step.scaled(step.op(operator, *terms), unit / ((1 << _LEFT) * step.output_scale)))
+
+    return translator
+
+
+def multiply(step: Step) -> None:
+    """MUL: products of 8-bit integers are scaled once."""
+    if step.is_narrow(0, 1):
+        product = step.op("Mul", step.centred(0), step.centred(1))
+        step.give_integers(step.scaled(product, step.scale(0)[0] * step.scale(1)[0] / step.output_scale))
+    else:
+        step.give(step.op("Mul", step.real(0), step.real(1)))
+
+
+def add_n(step: Step) -> None:
+    """ADD_N: the sum of all inputs."""
+    step.give(step.op("Sum", *(step.real(position) for position in range(step.inputs))))
+
+
+def square(step: Step) -> None:
+    """SQUARE."""
+    step.give(step.op("Mul", step.real(), step.real()))
+
+
+def squared_difference(step: Step) -> None:
+    """SQUARED_DIFFERENCE."""
+    difference = step.op("Sub", step.real(0), step.real(1))
+    step.give(step.op("Mul", difference, difference))
+
+
+def rsqrt(step: Step) -> None:
+    """RSQRT: 1 over the square root."""
+    step.give(step.op("Reciprocal", step.op("Sqrt", step.real())))
+
+
+def floor_mod(step: Step) -> None:
+    """FLOOR_MOD: the remainder has the sign of the divisor."""
+    if _is_integer(step):
+        step.give(step.op("Mod", step.real(0), step.real(1), fmod=0))
+        return
+    divisor = step.real(1)
+    rest = step.op("Mod", step.real(0), divisor, fmod=1)
+    zero = step.constant(0.0)
+    other_sign = step.op("Xor", step.op("Less", rest, zero), step.op("Less", divisor, zero))
+    moved = step.op("And", other_sign, step.op("Not", step.op("Equal", rest, zero)))
+    step.give(step.op("Where", moved, step.op("Add", rest, divisor), rest))
+
+
+def floor_div(step: Step) -> None:
+    """FLOOR_DIV: rounds down, of integers as well."""
+    if _is_integer(step):
+        whole = step.op("Sub", step.real(0), step.op("Mod", step.real(0), step.real(1), fmod=0))
+        step.give(step.op("Div", whole, step.real(1)))
+    else:
+        step.give(step.op("Floor", step.op("Div", step.real(0), step.real(1))))
+
+
+def power(step: Step) -> None:
+    """POW."""
+    step.give(step.op("Pow", step.real(0), step.real(1)))
+
+
+def prelu(step: Step) -> None:
+    """PRELU: a slope for each channel, or of another shape that broadcasts."""
+    step.give(step.op("PRelu", step.real(0), step.real(1)))
+
+
+def leaky_relu(step: Step) -> None:
+    """LEAKY_RELU."""
+    step.give(step.op("LeakyRelu", step.real(), alpha=float(step.option("Alpha", 0.0))))
+
+
+def hard_swish(step: Step) -> None:
+    """HARD_SWISH: x * min(max(x + 3, 0), 6) / 6."""
+    step.give(step.op("HardSwish", step.real()))
+
+
+def gelu(step: Step) -> None:
+    """GELU, by erf or by tanh."""
+    approximate = "tanh" if step.option("Approximate", default=False) else "none"
+    step.give(step.op("Gelu", step.real(), approximate=approximate))
+
+
+def zeros_like(step: Step) -> None:
+    """ZEROS_LIKE."""
+    step.give(step.op("Mul", step.real(), step.constant(0, step.input(0).dtype if _is_integer(step) else np.float32)))
+
+
+def select(step: Step) -> None:
+    """SELECT and SELECT_V2: a condition of one axis chooses whole slices in SELECT."""
+    condition = step.raw(0)
+    rank = step.rank(1)
+    if step.is_called("SELECT") and step.rank(0) == 1 and rank > 1:
+        condition = step.op("Reshape", condition, step.constant([-1] + [1] * (rank - 1), np.int64))
+    same = all(step.input(position).quantisation == step.output().quantisation for position in (1, 2))
+    if same:
+        step.give_raw(step.op("Where", condition, step.raw(1), step.raw(2)))
+    else:
+        step.give(step.op("Where", condition, step.real(1), step.real(2)))
+
+
+def bucketize(step: Step) -> None:
+    """BUCKETIZE: how many of the boundaries an element reaches."""
+    boundaries = np.asarray(step.option("Boundaries", np.zeros(0)), np.float32)
+    value = step.op("Cast", step.real(), to=1)
+    reached = step.op(
+        "GreaterOrEqual", step.op("Unsqueeze", value, step.constant([-1], np.int64)), step.constant(boundaries)
+    )
+    counted = step.op("ReduceSum", step.op("Cast", reached, to=6), step.constant([-1], np.int64), keepdims=0)
+    step.give_raw(counted)
+
+
+def atan2(step: Step) -> None:
+    """ATAN2 of (y, x), by the arctangent of y / x and the quadrant."""
+    if step.input(0).dtype != np.float32:
+        raise MisfitError(f"is of {step.input(0).type}")
+    y, x, zero = step.real(0), step.real(1), step.constant(0.0)
+    angle = step.op("Atan", step.op("Div", y, x))
+    half = step.op("Where", step.op("Less", y, zero), step.constant(-np.pi), step.constant(np.pi))
+    turned = step.op("Where", step.op("Less", x, zero), step.op("Add", angle, half), angle)
+    both = step.op("And", step.op("Equal", x, zero), step.op("Equal", y, zero))
+    step.give(step.op("Where", both, zero, turned))
+
+
+_UNARY: Mapping[str, str] = {
+    "ABS": "Abs",
+    "CEIL": "Ceil",
+    "COS": "Cos",
+    "ELU": "Elu",
+    "EXP": "Exp",
+    "FLOOR": "Floor",
+    "LOG": "Log",
+    "LOGISTIC": "Sigmoid",
+    "NEG": "Neg",
+    "ROUND": "Round",
+    "SIGN": "Sign",
+    "SIN": "Sin",
+    "SQRT": "Sqrt",
+    "TANH": "Tanh",
+}
+
+_BINARY: Mapping[str, str] = {
+    "DIV": "Div",
+    "MAXIMUM": "Max",
+    "MINIMUM": "Min",
+}
+
+_OWN: Mapping[str, Callable[[Step], None]] = {
+    "ADD": _sum("Add"),
+    "ADD_N": add_n,
+    "ATAN2": atan2,
+    "BUCKETIZE": bucketize,
+    "EQUAL": _compared("Equal"),
+    "FLOOR_DIV": floor_div,
+    "FLOOR_MOD": floor_mod,
+    "GELU": gelu,
+    "GREATER": _compared("Greater"),
+    "GREATER_EQUAL": _compared("GreaterOrEqual"),
+    "HARD_SWISH": hard_swish,
+    "LEAKY_RELU": leaky_relu,
+    "LESS": _compared("Less"),
+    "LESS_EQUAL": _compared("LessOrEqual"),
+    "LOGICAL_AND": _of_raw("And", 2),
+    "LOGICAL_NOT": _of_raw("Not", 1),
+    "LOGICAL_OR": _of_raw("Or", 2),
+    "BITWISE_XOR": _of_raw("BitwiseXor", 2),
+    "MUL": multiply,
+    "NOT_EQUAL": _compared("Equal", negated=True),
+    "POW": power,
+    "PRELU": prelu,
+    "RELU": _activation("RELU"),
+    "RELU6": _activation("RELU6"),
+    "RELU_0_TO_1": _activation("RELU_0_TO_1"),
+    "RELU_N1_TO_1": _activation("RELU_N1_TO_1"),
+    "RSQRT": rsqrt,
+    "SELECT": select,
+    "SELECT_V2": select,
+    "SQUARE": square,
+    "SUB": _sum("Sub"),
+    "SQUARED_DIFFERENCE": squared_difference,
+    "ZEROS_LIKE": zeros_like,
+}
+
+TRANSLATORS: Mapping[str, Translator] = {
+    **{name: _plain(operator, 1) for name, operator in _UNARY.items()},
+    **{name: _plain(operator, 2) for name, operator in _BINARY.items()},
+    **_OWN,
+}
+"""Operators that compute each element from those at its place."""

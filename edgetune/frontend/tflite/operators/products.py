@@ -1,0 +1,97 @@
+"""Matrix products, and softmax and norms along the last axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from edgetune.frontend.tflite.step import Step, Translator
+from edgetune.frontend.tflite.translation import MisfitError
+
+
+def give_sums(step: Step, sums: str, *, once: bool = False) -> None:
+    """Makes the output of int32 sums of products: plus the bias, times scales of input, weights and output."""
+    if step.has(2):
+        bias = step.input(2).value
+        if bias is None or bias.dtype not in {np.dtype(np.int32), np.dtype(np.int64)}:
+            raise MisfitError("computes its bias at run time, or has one that is not int32")
+        sums = step.op("Add", sums, step.constant(bias, np.int32))
+    step.give_integers(step.scaled(sums, step.scale(0) * step.scale(1) / step.output_scale, once=once))
+
+
+def fully_connected(step: Step) -> None:
+    """FULLY_CONNECTED: rows of the input, or its last axis where it keeps its axes, times weights (O, I)."""
+    tensor = step.input(1)
+    weights = tensor.shape
+    if len(weights) != 2 or step.option("WeightsFormat", 0):
+        raise MisfitError(f"has weights {weights} in format {step.option('WeightsFormat', 0)}")
+    outputs, inner = weights
+    exact = step.is_narrow(0) and tensor.type in {"INT8", "UINT8"} and tensor.value is not None
+    rows = step.raw(0) if exact else step.real(0)
+    if step.rank() != 2 or step.input(0).shape[-1] != inner:
+        rows = step.op("Reshape", rows, step.constant([-1, inner], np.int64))
+    if exact and tensor.value is not None:
+        zeros = [step.zero_point(position) for position in (0, 1)]
+        made = step.op("MatMulInteger", rows, step.constant(tensor.value.T, None), *zeros)
+    else:
+        made = step.op("MatMul", rows, step.turned(1, (1, 0)))
+        made = step.op("Add", made, step.real(2)) if step.has(2) else made
+    if len(step.output().shape) != 2:
+        if step.option("KeepNumDims", default=False) and step.rank() == len(step.output().shape):
+            made = _as_before(step, made, outputs)
+        else:
+            made = step.op("Reshape", made, step.constant([*step.output().shape[:-1], outputs], np.int64))
+    if exact:
+        give_sums(step, made, once=True)
+    else:
+        step.give(made)
+
+
+def _as_before(step: Step, made: str, outputs: int) -> str:
+    """`made` with the axes of the input, the last one of which has other elements now."""
+    shape = step.op("Shape", step.raw(0), end=-1)
+    return step.op("Reshape", made, step.op("Concat", shape, step.constant([outputs], np.int64), axis=0))
+
+
+def batch_matmul(step: Step) -> None:
+    """BATCH_MATMUL: of matrices in the last two axes, each of which may be transposed."""
+    made = []
+    for position, option in ((0, "AdjX"), (1, "AdjY")):
+        rank = step.rank(position)
+        swapped = [*range(rank - 2), rank - 1, rank - 2]
+        adjoint = step.option(option, default=False)
+        made.append(step.turned(position, swapped) if adjoint else step.real(position))
+    step.give(step.op("MatMul", *made))
+
+
+def softmax(step: Step) -> None:
+    """SOFTMAX along the last axis, of `Beta` times the input."""
+    beta = float(step.option("Beta", 1.0))
+    value = step.real()
+    if beta != 1.0:
+        value = step.op("Mul", value, step.constant(beta))
+    step.give(step.op("Softmax", value, axis=-1))
+
+
+def log_softmax(step: Step) -> None:
+    """LOG_SOFTMAX along the last axis."""
+    step.give(step.op("LogSoftmax", step.real(), axis=-1))
+
+
+def l2_normalization(step: Step) -> None:
+    """L2_NORMALIZATION along the last axis: by the root of the sum of squares, at least 1e-6."""
+    value = step.real()
+    squares = step.op("ReduceSum", step.op("Mul", value, value), step.constant([-1], np.int64), keepdims=1)
+    norm = step.op("Max", step.op("Sqrt", squares), step.constant(1e-6))
+    step.give(step.op("Div", value, norm))
+
+
+TRANSLATORS: Mapping[str, Translator] = {
+    "BATCH_MATMUL": batch_matmul,
+    "FULLY_CONNECTED": fully_connected,
+    "L2_NORMALIZATION": l2_normalization,
+    "LOG_SOFTMAX": log_softmax,
+    "SOFTMAX": softmax,
+}
+"""Operators of rows and matrices."""

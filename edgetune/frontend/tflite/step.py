@@ -1,0 +1,257 @@
+"""One operator of a file, as its translator sees it: what it reads, and the ways to make what it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from edgetune.frontend.onnx.fixed_point import DOMAIN, ONCE, TWICE
+from edgetune.frontend.tflite.content import Operator, Tensor
+from edgetune.frontend.tflite.translation import MisfitError, Translation
+
+_FUSED = {0: "", 1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH"}
+
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "": (-np.inf, np.inf),
+    "RELU": (0.0, np.inf),
+    "RELU_N1_TO_1": (-1.0, 1.0),
+    "RELU6": (0.0, 6.0),
+}
+"""Between which real numbers an activation keeps a result."""
+
+
+def fixed_point(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positive `factors` as m * 2^(e - 31) with 2^30 <= m < 2^31 (`QuantizeMultiplier` of TensorFlow Lite)."""
+    fractions, exponents = np.frexp(np.asarray(factors, np.float64))
+    multipliers = np.floor(fractions * (1 << 31) + 0.5).astype(np.int64)
+    exponents = np.where(multipliers == 1 << 31, exponents + 1, exponents)
+    multipliers = np.where(multipliers == 1 << 31, 1 << 30, multipliers)
+    tiny = exponents < -31
+    return np.where(tiny, 0, multipliers).astype(np.int32), np.where(tiny, 0, exponents).astype(np.int32)
+
+
+def away_from_zero(value: float) -> int:
+    """`value` rounded, ties away from 0, within 32 bits."""
+    limit = float(np.iinfo(np.int32).max)
+    clipped = min(max(float(value), -limit), limit)
+    return int(np.copysign(np.floor(abs(clipped) + 0.5), clipped))
+
+
+class Step:
+    """One operator of the file, as its translator sees it: tensors by their position among its inputs and outputs."""
+
+    def __init__(self, translation: Translation, operator: Operator) -> None:
+        self._translation = translation
+        self._operator = operator
+        self._name = self.output(0).name
+
+    def is_called(self, name: str) -> bool:
+        """Whether the operator has this name in the schema."""
+        return self._operator.name == name
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs the operator has, those left out at its end not counted."""
+        given = [position for position, number in enumerate(self._operator.inputs) if number >= 0]
+        return given[-1] + 1 if given else 0
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs the operator has."""
+        return len(self._operator.outputs)
+
+    def option(self, name: str, default: Any) -> Any:
+        """A field of the operator's options by its name in the schema; `default` where the file has no options."""
+        return self._operator.options.get(name, default)
+
+    def has(self, position: int) -> bool:
+        """Whether an input is there."""
+        return position < len(self._operator.inputs) and self._operator.inputs[position] >= 0
+
+    def input(self, position: int) -> Tensor:
+        """An input."""
+        if not self.has(position):
+            raise MisfitError(f"lacks its input {position}")
+        return self._translation.content.tensors[self._operator.inputs[position]]
+
+    def output(self, position: int = 0) -> Tensor:
+        """An output."""
+        if position >= len(self._operator.outputs):
+            raise MisfitError(f"lacks its output {position}")
+        return self._translation.content.tensors[self._operator.outputs[position]]
+
+    def real(self, position: int = 0) -> str:
+        """An input as real numbers."""
+        return self._translation.real(self.input(position).index)
+
+    def raw(self, position: int = 0) -> str:
+        """An input as it is stored: integers where it is quantised."""
+        return self.input(position).name
+
+    def rank(self, position: int = 0) -> int:
+        """The number of axes of an input."""
+        return len(self.input(position).shape)
+
+    def value(self, position: int, what: str) -> np.ndarray:
+        """The elements of a constant input; raises MisfitError, which calls it `what`, where it is computed."""
+        found = self.input(position).value
+        if found is None:
+            raise MisfitError(f"computes its {what} at run time, which must be constant")
+        return found
+
+    def numbers(self, position: int) -> str:
+        """An input that holds extents, axes or places, as int64."""
+        tensor = self.input(position)
+        if tensor.value is not None:
+            return self.constant(tensor.value, np.int64)
+        return self.op("Cast", tensor.name, to=TensorProto.INT64)
+
+    def turned(self, position: int, order: Sequence[int]) -> str:
+        """An input as real numbers with its axes in another `order`; of a constant, the integers are turned."""
+        tensor = self.input(position)
+        found = tensor.quantisation
+        if tensor.value is None or found is None:
+            return self.op("Transpose", self.real(position), perm=list(order))
+        name = self._translation.constant(np.transpose(tensor.value, order), tensor.value.dtype, tensor.name)
+        return self._translation.dequantised(tensor, found, name, list(order).index(found.axis))
+
+    def constant(self, value: Any, dtype: Any = np.float32) -> str:
+        """A new constant."""
+        return self._translation.constant(value, dtype, f"{self._name}/constant")
+
+    def op(self, operator: str, *operands: str, **attributes: Any) -> str:
+        """The output of a new node."""
+        return self.ops(operator, 1, *operands, **attributes)[0]
+
+    def ops(self, operator: str, count: int, *operands: str, **attributes: Any) -> list[str]:
+        """All outputs of a new node."""
+        name = self._translation.fresh(f"{self._name}/{operator}")
+        results = [name] + [self._translation.fresh(f"{name}_{number}") for number in range(1, count)]
+        self._translation.nodes.append(helper.make_node(operator, list(operands), results, name=name, **attributes))
+        return results
+
+    def same_quantisation(self, position: int = 0, output: int = 0) -> bool:
+        """Whether input and output have equal real values where their integers are equal."""
+        return self.input(position).quantisation == self.output(output).quantisation
+
+    def give(self, value: str, output: int = 0) -> None:
+        """Makes an output of its real numbers, after the activation that the operator has with it."""
+        activation = self.option("FusedActivationFunction", 0)
+        if activation not in _FUSED:
+            raise MisfitError(f"has the fused activation {activation}")
+        if _FUSED[activation]:
+            value = self.activated(value, _FUSED[activation])
+        tensor = self.output(output)
+        if tensor.quantisation is not None:
+            self._translation.quantised(tensor, tensor.quantisation, value)
+        else:
+            self.give_raw(value, output)
+
+    def give_raw(self, value: str, output: int = 0) -> None:
+        """Makes an output of elements as it stores them."""
+        name, nodes = self.output(output).name, self._translation.nodes
+        if nodes and value in nodes[-1].output and value != name:
+            nodes[-1].output[list(nodes[-1].output).index(value)] = name
+            return
+        nodes.append(helper.make_node("Identity", [value], [name], name=self._translation.fresh(f"{name}/Identity")))
+
+    def scaled(self, value: str, factors: np.ndarray, *, once: bool = False) -> str:
+        """int32 times real `factors`, one or one for each element of the last axis, in TensorFlow Lite's fixed point.
+
+        It rounds twice, or `once`.
+        """
+        multipliers, exponents = fixed_point(factors)
+        left, right = np.maximum(exponents, 0), np.maximum(-exponents, 0)
+        if np.any(left):
+            value = self.op("Mul", value, self.constant(np.left_shift(1, left), np.int32))
+        operands = self.constant(multipliers, np.int32), self.constant(right, np.int32)
+        return self.op(ONCE if once else TWICE, value, *operands, domain=DOMAIN)
+
+    def give_integers(self, value: str, *, centred: bool = True) -> None:
+        """Makes the quantised output of int32, within the limits of its fused activation.
+
+        They are `centred` where they lack its zero point.
+        """
+        tensor = self.output()
+        found = tensor.quantisation
+        if found is None or found.scale.size != 1:
+            raise MisfitError(f"makes {tensor.name!r}, which has not one scale")
+        zero, scale = int(found.zero_point[0]), found.scale[0]
+        if zero and centred:
+            value = self.op("Add", value, self.constant(zero, np.int32))
+        activation = _FUSED.get(self.option("FusedActivationFunction", 0), "?")
+        if activation not in _RANGES:
+            raise MisfitError(f"has the fused activation {activation}")
+        low, high = (zero + away_from_zero(limit / scale) for limit in _RANGES[activation])
+        limits = np.iinfo(tensor.dtype)
+        ends = [self.constant(end, np.int32) for end in (max(limits.min, low), min(limits.max, high))]
+        value = self.op("Min", self.op("Max", value, ends[0]), ends[1])
+        self.give_raw(self.op("Cast", value, to=int(helper.np_dtype_to_tensor_dtype(tensor.dtype))))
+
+    def zero_point(self, position: int) -> str:
+        """The zero point of a quantised input, as a number."""
+        tensor = self.input(position)
+        found = tensor.quantisation
+        zero = 0 if found is None else found.zero_point.reshape(-1)[0]
+        return self.constant(zero, tensor.dtype)
+
+    def centred(self, position: int) -> str:
+        """A quantised input as int32 without its zero point."""
+        found = self.input(position).quantisation
+        value = self.op("Cast", self.raw(position), to=TensorProto.INT32)
+        if found is None or not np.any(found.zero_point):
+            return value
+        return self.op("Sub", value, self.constant(found.zero_point.reshape(-1)[0], np.int32))
+
+    def is_narrow(self, *positions: int) -> bool:
+        """Whether those inputs and output 0 are integers of 8 bits with one scale each."""
+        tensors = [*(self.input(position) for position in positions), self.output()]
+        return all(
+            tensor.type in {"INT8", "UINT8"} and tensor.quantisation is not None and tensor.quantisation.scale.size == 1
+            for tensor in tensors
+        )
+
+    def scale(self, position: int) -> np.ndarray:
+        """The scales of a quantised input, in double."""
+        found = self.input(position).quantisation
+        if found is None:
+            raise MisfitError(f"reads {self.input(position).name!r}, which is not quantised")
+        return found.scale.astype(np.float64)
+
+    @property
+    def output_scale(self) -> float:
+        """The scale of a quantised output 0."""
+        found = self.output().quantisation
+        if found is None:
+            raise MisfitError(f"makes {self.output().name!r}, which is not quantised")
+        return float(found.scale[0])
+
+    def move(self, made: Callable[[str], str], output: int = 0) -> None:
+        """Makes an output of the elements of input 0, which `made` only moves: their integers where that is right."""
+        if self.same_quantisation(0, output):
+            self.give_raw(made(self.raw(0)), output)
+        else:
+            self.give(made(self.real(0)), output)
+
+    def activated(self, value: str, activation: str) -> str:
+        """`value` after an activation without parameters, by its name in the schema."""
+        limits = {"RELU_N1_TO_1": (-1.0, 1.0), "RELU6": (0.0, 6.0), "RELU_0_TO_1": (0.0, 1.0)}
+        if activation in limits:
+            low, high = limits[activation]
+            return self.op("Clip", value, self.constant(low), self.constant(high))
+        return self.op({"RELU": "Relu", "TANH": "Tanh"}[activation], value)
+
+    def to_channels_first(self, value: str, rank: int = 4) -> str:
+        """(N, ..., C) as (N, C, ...)."""
+        return self.op("Transpose", value, perm=[0, rank - 1, *range(1, rank - 1)])
+
+    def to_channels_last(self, value: str, rank: int = 4) -> str:
+        """(N, C, ...) as (N, ..., C)."""
+        return self.op("Transpose", value, perm=[0, *range(2, rank), 1])
+
+
+Translator: TypeAlias = Callable[[Step], None]
+"""Emits the nodes of an operator; raises MisfitError for a form that it does not translate."""

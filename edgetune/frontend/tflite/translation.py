@@ -1,0 +1,130 @@
+"""Translation of a `.tflite` file to an ONNX model of the same arithmetic, operator by operator.
+
+A quantised tensor stays an integer tensor of the same name. An operator that computes reads it through a
+DequantizeLinear and its result goes through a QuantizeLinear, which is what the quantisation of TensorFlow Lite means
+("Quantization specification", version of 2018-12, and Jacob et al. 2017, section 2.1). LiteRT's kernels approximate
+that in fixed point, so that a result may be one step away.
+
+Operators that only move elements move the integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from edgetune.frontend.onnx.fixed_point import DOMAIN, fixed_point_functions
+from edgetune.frontend.tflite.content import Content, Quantisation, Tensor
+
+OPSET = 21
+"""The first opset whose QuantizeLinear has 16 and 4 bits."""
+
+_IR_VERSION = 10
+_STORED = {"INT4": TensorProto.INT8}
+
+
+class MisfitError(Exception):
+    """An operator of the file that is not translated; the text says why, without its name and place."""
+
+
+class Translation:
+    """Nodes and constants of the ONNX model. Values are names; every method that makes one returns its name."""
+
+    def __init__(self, content: Content) -> None:
+        self.content = content
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, np.ndarray] = {}
+        self._real: dict[int, str] = {}
+        self._taken = {tensor.name for tensor in content.tensors}
+        for tensor in content.tensors:
+            if tensor.value is not None:
+                self.constants[tensor.name] = tensor.value
+
+    def fresh(self, name: str) -> str:
+        """A name that nothing has yet."""
+        found, number = name, 0
+        while found in self._taken:
+            number += 1
+            found = f"{name}_{number}"
+        self._taken.add(found)
+        return found
+
+    def constant(self, value: Any, dtype: Any, name: str = "constant") -> str:
+        """A new constant."""
+        found = self.fresh(name)
+        self.constants[found] = np.asarray(value, dtype)
+        return found
+
+    def real(self, number: int) -> str:
+        """The real numbers that a quantised tensor stands for; any other tensor itself."""
+        tensor = self.content.tensors[number]
+        if tensor.quantisation is None:
+            return tensor.name
+        if number not in self._real:
+            self._real[number] = self.dequantised(tensor, tensor.quantisation, tensor.name, tensor.quantisation.axis)
+        return self._real[number]
+
+    def dequantised(self, tensor: Tensor, found: Quantisation, integers: str, axis: int) -> str:
+        """The real numbers of `integers`, arranged anew of `tensor`, whose quantised axis is `axis` now."""
+        shape = () if found.scale.size == 1 else found.scale.shape
+        operands = [integers, self.constant(found.scale.reshape(shape), np.float32, f"{tensor.name}/scale")]
+        if np.any(found.zero_point):
+            zero_point = found.zero_point.astype(np.int8 if tensor.type == "INT4" else tensor.dtype)
+            operands.append(self.constant(zero_point.reshape(shape), zero_point.dtype, f"{tensor.name}/zero_point"))
+        result = self.fresh(f"{tensor.name}/real")
+        attributes = {"axis": axis} if shape else {}
+        self.nodes.append(helper.make_node("DequantizeLinear", operands, [result], name=result, **attributes))
+        return result
+
+    def quantised(self, tensor: Tensor, found: Quantisation, value: str) -> None:
+        """Makes `tensor` of its real numbers."""
+        if tensor.type not in {"INT8", "UINT8", "INT16"} or found.scale.size > 1:
+            raise MisfitError(f"makes the tensor {tensor.name!r} of {tensor.type} with {found.scale.size} scales")
+        operands = [
+            value,
+            self.constant(found.scale.reshape(()), np.float32, f"{tensor.name}/scale"),
+            self.constant(found.zero_point.reshape(()), tensor.dtype, f"{tensor.name}/zero_point"),
+        ]
+        self.nodes.append(
+            helper.make_node("QuantizeLinear", operands, [tensor.name], name=self.fresh(f"{tensor.name}/quantised"))
+        )
+
+    def model(self, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
+        """The model whose inputs have `shapes`, by name."""
+        used = {name for node in self.nodes for name in node.input}
+        tensors = self.content.tensors
+        outputs = [self._output(number) for number in self.content.outputs]
+        used |= {value.name for value in outputs}
+        graph = helper.make_graph(
+            self.nodes,
+            self.content.path.stem,
+            [
+                helper.make_tensor_value_info(tensors[n].name, _element_type(tensors[n]), shapes[tensors[n].name])
+                for n in self.content.inputs
+            ],
+            outputs,
+            [numpy_helper.from_array(array, name) for name, array in self.constants.items() if name in used],
+        )
+        own = any(node.domain == DOMAIN for node in self.nodes)
+        return helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET), *([helper.make_opsetid(DOMAIN, 1)] if own else [])],
+            functions=fixed_point_functions() if own else [],
+            ir_version=_IR_VERSION,
+        )
+
+    def _output(self, number: int) -> onnx.ValueInfoProto:
+        tensor = self.content.tensors[number]
+        if tensor.value is not None or number in self.content.inputs:
+            name = self.fresh(f"{tensor.name}/output")
+            self.nodes.append(helper.make_node("Identity", [tensor.name], [name], name=name))
+            return helper.make_tensor_value_info(name, _element_type(tensor), None)
+        return helper.make_tensor_value_info(tensor.name, _element_type(tensor), None)
+
+
+def _element_type(tensor: Tensor) -> int:
+    return _STORED.get(tensor.type) or int(helper.np_dtype_to_tensor_dtype(tensor.dtype))

@@ -1,0 +1,52 @@
+"""Fixed-point scaling as a call in TIR, which code generators print as one function.
+
+A process that reads kernels which have such calls imports this module first, because TVM asks for their operator then.
+"""
+
+from __future__ import annotations
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from edgetune.graph.tvm_types import Expr
+
+FIXED_POINT_SCALE = "edgetune.fixed_point_scale"
+"""Operator of int32 (x, multiplier, right): x * multiplier / 2^31, rounded with ties up, / 2^right, rounded with ties
+away from 0 (`MultiplyByQuantizedMultiplier` of TensorFlow Lite; Jacob et al. 2017, section 2.2)."""
+
+_PURE = 1  # CallEffectKind: the same operands give the same result
+
+
+def fixed_point_scale(x: Expr, multiplier: Expr, right: Expr) -> Expr:
+    """The call; all operands are int32, and 0 <= right <= 31."""
+    return tirx.call_intrin("int32", FIXED_POINT_SCALE, x, multiplier, right)
+
+
+def fixed_point_scale_once(x: Expr, multiplier: Expr, right: Expr) -> Expr:
+    """The number x * multiplier / 2^(31 + right), rounded once, with ties up; operands as above."""
+    zero, bits = tirx.const(0, "int32"), tirx.const(31, "int32")
+    return tirx.q_multiply_shift(x, multiplier, bits, zero - right)
+
+
+def _lowered(call: Expr) -> Expr:
+    """The same in arithmetic, for back ends of TVM."""
+    x, multiplier, right = call.args
+    product = x.astype("int64") * multiplier.astype("int64") + tirx.const(1 << 30, "int64")
+    high = (product >> tirx.const(31, "int64")).astype("int32")
+    zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
+    half = (one << right) >> one
+    return (high + half - tirx.Select(tirx.And(high < zero, right > zero), one, zero)) >> right
+
+
+def _register() -> None:
+    tvm_ffi.get_global_func("ir.RegisterOp")(FIXED_POINT_SCALE, "integers times a fraction, in fixed point")
+    for key, value in (
+        ("TCallEffectKind", _PURE),
+        ("TVectorizable", True),
+        ("default.FLowerIntrinsic", _lowered),
+    ):
+        tvm.ir.register_op_attr(FIXED_POINT_SCALE, key, value)
+
+
+_register()
