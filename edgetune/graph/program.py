@@ -6,7 +6,7 @@ All later stages read this result of the graph passes. Only `Kernel.function` is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Literal
 
@@ -26,12 +26,20 @@ def byte_size(shape: tuple[int, ...], dtype: str) -> int:
 
 
 @dataclass(frozen=True)
+class LinearQuantisation:
+    """What the integers of a tensor stand for: (integer - zero_point) * scale. `scale` is a float32."""
+
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
 class TensorSpec:
     """An input or output of the model, with the name its author gave it; `dtype` is a numpy dtype name.
 
     `shape` has the axes in the order of the interface; `layout` is how that order derives from the model's order.
     `image` is true if the tensor is (N, C, spatial...) in the model. `selection` is true if its first rows are those of
-    selected boxes, and its remaining rows are -1.
+    selected boxes, and its remaining rows are -1. `quantisation` says what its integers stand for, where that is known.
     """
 
     name: str
@@ -40,6 +48,7 @@ class TensorSpec:
     layout: Layout = "model"
     image: bool = field(default=False, compare=False)
     selection: bool = field(default=False, compare=False)
+    quantisation: LinearQuantisation | None = field(default=None, compare=False)
 
     def of_model(self) -> TensorSpec:
         """The tensor with its axes in the order of the model."""
@@ -173,6 +182,17 @@ class Program:
     constants: dict[int, np.ndarray] = field(repr=False)
     model_sha256: str
     divisions: tuple[Program, ...] = ()
+
+    def with_quantisation(self, known: Mapping[str, LinearQuantisation]) -> Program:
+        """The program with the quantisation of its inputs and outputs, by name, in its divisions as well."""
+        if not known:
+            return self
+        inputs, outputs = (
+            tuple(replace(spec, quantisation=known.get(spec.name)) for spec in side)
+            for side in (self.inputs, self.outputs)
+        )
+        divisions = tuple(division.with_quantisation(known) for division in self.divisions)
+        return replace(self, inputs=inputs, outputs=outputs, divisions=divisions)
 
     @property
     def constant_bytes(self) -> int:

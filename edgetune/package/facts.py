@@ -238,8 +238,11 @@ def _device_usage(kernel: KernelView, code: CodeSize | None) -> dict[str, object
 
 def _tensor(tensor: PublicTensor) -> dict[str, object]:
     layout = {"layout": tensor.layout} if tensor.layout != "model" else {}
+    found = tensor.quantisation
+    quantisation = {} if found is None else {"scale": found.scale, "zero_point": found.zero_point}
     return {
         **layout,
+        **quantisation,
         "name": tensor.name,
         "field": tensor.field,
         "shape": list(tensor.shape),

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.graph.layout.axis_order import axis_names, from_model, reordered, to_model
 from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT
-from edgetune.graph.program import Buffer, Program, TensorSpec
+from edgetune.graph.program import Buffer, LinearQuantisation, Program, TensorSpec
 from edgetune.package.ctext import c_type, element_type, real
 from edgetune.package.golden import OutputTolerance
 from edgetune.package.ident import unique_identifiers
@@ -27,7 +29,7 @@ class PublicTensor:
     """An input or output: `field` of the C struct, `name` as in the model (untrusted), shape in elements, `nbytes`.
 
     `layout` says how the order of its axes differs from the model's, `image` whether the model has (N, C, spatial...).
-    `selection`: only the first rows are selected, those behind them are -1.
+    `selection`: only the first rows are selected, those behind them are -1. `quantisation`: what integers stand for.
     """
 
     field: str
@@ -43,6 +45,7 @@ class PublicTensor:
     layout: Layout = "model"
     image: bool = False
     selection: bool = False
+    quantisation: LinearQuantisation | None = None
 
     @property
     def extents(self) -> tuple[tuple[str, int], ...]:
@@ -82,7 +85,23 @@ class PublicTensor:
             "float64": "IEEE 754 double precision",
         }
         kind = special.get(self.dtype, f"{'unsigned' if self.dtype[0] == 'u' else 'signed'} integer")
+        if self.quantisation is not None:
+            kind += f" q that stands for {self.real_value('q')}"
         return f"{kind}, -1 in all rows after the selected ones" if self.selection else kind
+
+    def real_value(self, integer: str) -> str:
+        """The real number that an `integer` of a quantised tensor stands for, as a formula."""
+        found = self.quantisation
+        if found is None:
+            return integer
+        sign = "-" if found.zero_point >= 0 else "+"
+        centred = f"({integer} {sign} {abs(found.zero_point)})" if found.zero_point else integer
+        return f"{centred} * {self.scale_literal}"
+
+    @property
+    def scale_literal(self) -> str:
+        """The scale in the fewest decimal digits that give the same float."""
+        return "" if self.quantisation is None else str(np.float32(self.quantisation.scale))
 
     @property
     def element_type(self) -> str:
@@ -114,6 +133,11 @@ class Interface:
         return pool_bytes(self.threads)
 
     @property
+    def quantised(self) -> bool:
+        """Whether an input or output is known to be quantised."""
+        return any(tensor.quantisation is not None for tensor in (*self.inputs, *self.outputs))
+
+    @property
     def upper(self) -> str:
         """Prefix of macros."""
         return self.prefix.upper()
@@ -135,6 +159,13 @@ class Interface:
         exchanged = [[t.field, t.layout] for t in (*self.inputs, *self.outputs) if t.layout != "model"]
         if exchanged:  # the shape alone does not distinguish 3 channels of 3 x 3 pixels from 3 rows
             facts["layouts"] = exchanged
+        quantised = [
+            [t.field, t.quantisation.scale, t.quantisation.zero_point]
+            for t in (*self.inputs, *self.outputs)
+            if t.quantisation is not None
+        ]
+        if quantised:
+            facts["quantisation"] = quantised
         if self.threads > 1:
             facts["threads"] = [self.threads, self.pool_bytes]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
@@ -187,6 +218,7 @@ def public_tensors(
             layout=spec.layout,
             image=spec.image or spec.layout != "model",
             selection=spec.selection,
+            quantisation=spec.quantisation,
         )
         for field, spec, buffer in zip(fields, specs, buffers, strict=True)
     )

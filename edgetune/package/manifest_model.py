@@ -56,6 +56,8 @@ class _Tensor(_Part):
     nbytes: int = Field(alias="bytes")
     alignment: int
     layout: Layout = "model"
+    scale: float | None = None
+    zero_point: int | None = None
 
 
 class _Tolerance(_Part):

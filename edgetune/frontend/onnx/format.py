@@ -110,9 +110,11 @@ class LoadedOnnx(Model):
     def program(self, channels_last: frozenset[str] = frozenset(), *, joins_attention: bool = True) -> Program:
         """The model as TVM's importer and our converters import it, after the graph passes."""
         from edgetune.frontend.onnx.interface_layout import import_channels_last
+        from edgetune.frontend.onnx.interface_quantisation import interface_quantisation
         from edgetune.graph.partition import to_program
 
-        return to_program(import_channels_last(self.model, channels_last), joins_attention=joins_attention)
+        program = to_program(import_channels_last(self.model, channels_last), joins_attention=joins_attention)
+        return program.with_quantisation(interface_quantisation(self.model))
 
     def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:
         """Feeds in which integers that index a table stay within it."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from edgetune.frontend.onnx.format import LoadedOnnx
-    from edgetune.frontend.tflite.content import Content
+    from edgetune.frontend.tflite.content import Content, Tensor
     from edgetune.graph.accuracy import Tolerance
     from edgetune.graph.program import Program, TensorSpec
     from edgetune.target.preferences import Layout
@@ -132,6 +132,15 @@ class LoadedTflite(Model):
     def _quantised(self) -> bool:
         return any(tensor.quantisation is not None for tensor in self.content.tensors)
 
+    def _tensors(self, numbers: Sequence[int]) -> list[Tensor]:
+        return [self.content.tensors[number] for number in numbers]
+
+    @cached_property
+    def _steps(self) -> Mapping[str, QuantisedOutput]:
+        """One step of each output of integers."""
+        quantised = (tensor for tensor in self._tensors(self.content.outputs) if tensor.quantisation is not None)
+        return {tensor.name: QuantisedOutput(1.0) for tensor in quantised}
+
     @property
     def inputs(self) -> Sequence[TensorSpec]:
         """The inputs of the file, without unused ones."""
@@ -142,8 +151,16 @@ class LoadedTflite(Model):
         return self.onnx.channels_last(layout, layouts) if layouts else frozenset()
 
     def program(self, channels_last: frozenset[str] = frozenset(), *, joins_attention: bool = True) -> Program:
-        """As for an ONNX model."""
-        return self.onnx.program(channels_last, joins_attention=joins_attention)
+        """As for an ONNX model, with the quantisation that the file gives to inputs and outputs."""
+        from edgetune.graph.program import LinearQuantisation
+
+        program = self.onnx.program(channels_last, joins_attention=joins_attention)
+        known = {
+            tensor.name: LinearQuantisation(float(found.scale[0]), int(found.zero_point[0]))
+            for tensor in (*self._tensors(self.content.inputs), *self._tensors(self.content.outputs))
+            if (found := tensor.quantisation) is not None and found.scale.size == 1
+        }
+        return program.with_quantisation(known)
 
     def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:
         """Feeds in which integers that index a table stay within it."""
@@ -174,20 +191,22 @@ class LoadedTflite(Model):
         return self.onnx.reference_outputs(feeds, program, events)
 
     def quantised_outputs(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, QuantisedOutput]:
-        """As for an ONNX model, whose evaluators are compared with LiteRT."""
-        return self.onnx.quantised_outputs(feeds, outputs)
+        """One step of integers; floats as for an ONNX model, whose evaluators are compared with LiteRT."""
+        if len(self._steps) == len(self.content.outputs):
+            return self._steps
+        return {**self.onnx.quantised_outputs(feeds, outputs), **self._steps}
 
     def rounding(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, Rounding]:
-        """As for an ONNX model."""
-        return self.onnx.rounding(feeds, outputs)
+        """As for an ONNX model; nothing where all outputs are quantised."""
+        return {} if len(self._steps) == len(self.content.outputs) else self.onnx.rounding(feeds, outputs)
 
     def output_limits(self) -> Mapping[str, float]:
         """As for an ONNX model."""
         return self.onnx.output_limits()
 
     def outputs_in_double(self, feeds: Sequence[Feed]) -> list[dict[str, np.ndarray]] | None:
-        """As for an ONNX model."""
-        return self.onnx.outputs_in_double(feeds)
+        """As for an ONNX model; None where a tensor is quantised, because steps judge that."""
+        return None if self._quantised else self.onnx.outputs_in_double(feeds)
 
     def import_departure(self, feed: Feed, allowed: Callable[[np.ndarray], Tolerance]) -> ImportDeparture | None:
         """As for an ONNX model."""
