@@ -82,7 +82,7 @@ VERBS = {
 )
 @click.version_option(__version__, "-V", "--version", message="edgetune %(version)s")
 def cli() -> None:
-    """Tune an ONNX model for a board by timing it there, and get it back as plain C."""
+    """Tune a model for a board by timing it there, and get it back as plain C."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -60,7 +60,7 @@ def require_model_file(path: Path, origin: str = "") -> None:
     if complaint is not None:
         if (path / "saved_model.pb").is_file():
             raise ModelError(_sentence(path, "a TensorFlow SavedModel", _SAVED_MODEL) + given)
-        raise ModelError(f"{path} {complaint}: give the path of an ONNX file{given}")
+        raise ModelError(f"{path} {complaint}: give the path of a model file{given}")
     try:
         opened = _open(path)
     except OSError as error:

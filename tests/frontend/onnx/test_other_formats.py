@@ -67,7 +67,6 @@ CASES: dict[str, tuple[bytes, str, str]] = {
     "keras": (archive("metadata.json", "config.json", "model.weights.h5"), "Keras", "load_model('{path}').export("),
     "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(100), "HDF5", "load_model('{path}').export("),
     "hdf5 with a user block": (bytes(512) + b"\x89HDF\r\n\x1a\n" + bytes(100), "HDF5", "format='onnx'"),
-    "tflite": (b"\x1c\0\0\0TFL3" + bytes(100), "TensorFlow Lite", "tf2onnx.convert --tflite {path} --output"),
     "frozen graph": (FROZEN, "frozen graph", "tf2onnx.convert --graphdef {path}"),
     "ort": (b"\x1c\0\0\0ORTM" + bytes(100), "ORT", "give the ONNX file"),
     "safetensors": (safetensors(), "safetensors", "optimum-cli export onnx"),
@@ -113,12 +112,12 @@ def test_a_saved_model(tmp_path: Path) -> None:
 
 
 def test_names_are_quoted_for_shell_and_python(tmp_path: Path) -> None:
-    path = tmp_path / "it's mine; rm -rf {x}.tflite"
-    path.write_bytes(CASES["tflite"][0])
+    path = tmp_path / "it's mine; rm -rf {x}.gz"
+    path.write_bytes(CASES["gzip"][0])
     with pytest.raises(ModelError) as refusal:
         require_model_file(path)
-    assert "--tflite '" in refusal.value.message
-    assert "it'\"'\"'s mine; rm -rf {x}.tflite'" in refusal.value.message
+    assert "gunzip '" in refusal.value.message
+    assert "it'\"'\"'s mine; rm -rf {x}.gz'" in refusal.value.message
 
 
 @pytest.mark.parametrize(
