@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from edgetune.frontend.tflite.operators.hybrid import asymmetric, give_scaled, is_hybrid, symmetric
 from edgetune.frontend.tflite.operators.products import give_sums
 from edgetune.frontend.tflite.step import Step, Translator
 from edgetune.frontend.tflite.translation import MisfitError
@@ -65,7 +66,17 @@ def _convolved(step: Step, order: Sequence[int], group: int, **attributes: Any) 
         sums = step.to_channels_last(step.op("ConvInteger", *operands, *zeros, **attributes), rank)
         give_sums(step, sums)
         return
-    operands = [step.to_channels_first(step.real(0), rank), step.turned(1, order)]
+    image = step.real(0)
+    if is_hybrid(step):
+        axes = range(1, rank)
+        if step.scale(1).size == 1 and not step.is_called("DEPTHWISE_CONV_2D"):
+            integers, scale = symmetric(step, image, axes)
+            taps = step.constant(np.transpose(step.value(1, "weights"), order), None)
+            sums = step.op("ConvInteger", step.to_channels_first(integers, rank), taps, **attributes)
+            give_scaled(step, step.to_channels_last(sums, rank), scale)
+            return
+        image = asymmetric(step, image, axes)
+    operands = [step.to_channels_first(image, rank), step.turned(1, order)]
     step.give(step.to_channels_last(step.op("Conv", *_biased(step, operands, 2), **attributes), rank))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from edgetune.frontend.tflite.operators.hybrid import asymmetric, give_scaled, is_hybrid, symmetric
 from edgetune.frontend.tflite.step import Step, Translator
 from edgetune.frontend.tflite.translation import MisfitError
 
@@ -31,21 +32,33 @@ def fully_connected(step: Step) -> None:
     rows = step.raw(0) if exact else step.real(0)
     if step.rank() != 2 or step.input(0).shape[-1] != inner:
         rows = step.op("Reshape", rows, step.constant([-1, inner], np.int64))
-    if exact and tensor.value is not None:
+    if exact:
         zeros = [step.zero_point(position) for position in (0, 1)]
-        made = step.op("MatMulInteger", rows, step.constant(tensor.value.T, None), *zeros)
+        sums = step.op("MatMulInteger", rows, _columns(step), *zeros)
+        give_sums(step, _with_axes(step, sums, outputs), once=True)
+    elif is_hybrid(step) and step.scale(1).size == 1 and not step.option("AsymmetricQuantizeInputs", default=False):
+        integers, scale = symmetric(step, rows, [1])
+        products = step.op("MatMulInteger", integers, _columns(step))
+        give_scaled(step, products, scale, lambda made: _with_axes(step, made, outputs))
     else:
+        rows = asymmetric(step, rows, [1]) if is_hybrid(step) else rows
         made = step.op("MatMul", rows, step.turned(1, (1, 0)))
         made = step.op("Add", made, step.real(2)) if step.has(2) else made
-    if len(step.output().shape) != 2:
-        if step.option("KeepNumDims", default=False) and step.rank() == len(step.output().shape):
-            made = _as_before(step, made, outputs)
-        else:
-            made = step.op("Reshape", made, step.constant([*step.output().shape[:-1], outputs], np.int64))
-    if exact:
-        give_sums(step, made, once=True)
-    else:
-        step.give(made)
+        step.give(_with_axes(step, made, outputs))
+
+
+def _columns(step: Step) -> str:
+    """The weights (O, I) as the right side of a product."""
+    return step.constant(step.value(1, "weights").T, None)
+
+
+def _with_axes(step: Step, made: str, outputs: int) -> str:
+    """Rows of `outputs` elements with the axes of the result."""
+    if len(step.output().shape) == 2:
+        return made
+    if step.option("KeepNumDims", default=False) and step.rank() == len(step.output().shape):
+        return _as_before(step, made, outputs)
+    return step.op("Reshape", made, step.constant([*step.output().shape[:-1], outputs], np.int64))
 
 
 def _as_before(step: Step, made: str, outputs: int) -> str:
