@@ -110,7 +110,7 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "vmax": (_extreme_types, partial(vector_snippets.min_max, "max")),
     "vmin": (_extreme_types, partial(vector_snippets.min_max, "min")),
     "vfixed_point_scale": (
-        lambda rest: [f"type:{rest}", f"type:i64{rest.removeprefix('i32')}"],
+        lambda rest: [f"type:{rest}", *(f"type:{of}{rest.removeprefix('i32')}" for of in ("u32", "i64"))],
         vector_snippets.fixed_point_scale,
     ),
     "vmaximum": (lambda rest: [f"vmax:{rest}"], partial(vector_snippets.extreme_or_nan, "maximum")),

@@ -168,10 +168,12 @@ static inline int32_t @q_multiply_shift_i32(int32_t x, int32_t y, int32_t q, int
     return (int32_t)((product + (INT64_C(1) << (right - 1))) >> right);
 }
 """
-_FIXED_POINT_SCALE = """/* x * multiplier / 2^31 rounded, half upwards; that / 2^right rounded, half away from 0. */
-static inline int32_t @fixed_point_scale_i32(int32_t x, int32_t multiplier, int32_t right)
+_FIXED_POINT_SCALE = """/* x * m / 2^31 rounded, half upwards; that / 2^right rounded, half away from 0. The last 5 bits of
+   scale are right, the others are those of m / 8 after the first one, which is 1. */
+static inline int32_t @fixed_point_scale_i32(int32_t x, uint32_t scale)
 {
-    const int32_t high = (int32_t)(((int64_t)x * multiplier + (INT64_C(1) << 30)) >> 31);
+    const int32_t m = (int32_t)((scale >> 5 | 1u << 27) << 3), right = (int32_t)(scale & 31u);
+    const int32_t high = (int32_t)(((int64_t)x * m + (INT64_C(1) << 30)) >> 31);
     const uint32_t half = (1u << right) >> 1, less = high < 0 && right > 0 ? 1u : 0u;
     return (int32_t)((uint32_t)high + half - less) >> right;
 }

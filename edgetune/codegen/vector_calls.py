@@ -185,13 +185,13 @@ def vector_call(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text
 
 def _scaled(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text:
     """Lanes of integers that are scaled in fixed point."""
-    value, c_type = printer.context.local("scaled", e), printer.type(element_and_lanes(e.ty)[0], width)
-    x, *operands = (printer.vector(operand, first, width) for operand in e.args)
-    roles = zip(operands, ("multiplier", "right"), strict=True)
-    names = [printer.named(operand, c_type, role) for operand, role in roles]
-    printer.context.emit(f"{c_type} {value} = {x.code};")
+    of, scale_of = element_and_lanes(e.ty)[0], element_and_lanes(e.args[1].ty)[0]
+    x, scale = (printer.vector(operand, first, width) for operand in e.args)
+    name = printer.named(scale, printer.type(scale_of, width), "scale")
+    value = printer.context.local("scaled", e)
+    printer.context.emit(f"{printer.type(of, width)} {value} = {x.code};")
     function = printer.context.need(f"v{_FIXED_POINT_SCALE}:i32x{width}")
-    printer.context.emit(f"{function}(&{value}, &{names[0]}, &{names[1]});")
+    printer.context.emit(f"{function}(&{value}, &{name});")
     return Text(value)
 
 

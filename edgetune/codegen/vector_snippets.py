@@ -53,15 +53,17 @@ def min_max(word: str, rest: str) -> str:
 
 
 def fixed_point_scale(rest: str) -> str:
-    """`void @vfixed_point_scale_i32x8(i32x8 *x, const i32x8 *multiplier, const i32x8 *right)`, as for a scalar."""
-    wide = f"i64x{lanes_of(rest)}"
-    return f"""/* *x * *multiplier / 2^31 rounded, half upwards; that / 2^*right rounded, half away from 0. */
-{_HEAD}@vfixed_point_scale_{rest}({rest} *x, const {rest} *multiplier, const {rest} *right)
+    """`void @vfixed_point_scale_i32x8(i32x8 *x, const u32x8 *scale)`, as for a scalar."""
+    wide, scales = f"i64x{lanes_of(rest)}", f"u32x{lanes_of(rest)}"
+    return f"""/* *x * m / 2^31 rounded, half upwards; that / 2^right rounded, half away from 0. The last 5 bits of
+   *scale are right, the others are those of m / 8 after the first one, which is 1. */
+{_HEAD}@vfixed_point_scale_{rest}({rest} *x, const {scales} *scale)
 {{
-    const {wide} product = __builtin_convertvector(*x, {wide}) * __builtin_convertvector(*multiplier, {wide});
+    const {rest} m = ({rest})((*scale >> 5 | 1u << 27) << 3), right = ({rest})(*scale & 31u);
+    const {wide} product = __builtin_convertvector(*x, {wide}) * __builtin_convertvector(m, {wide});
     const {rest} high = __builtin_convertvector((product + (INT64_C(1) << 30)) >> 31, {rest});
-    const {rest} half = ((({rest}){{0}} + 1) << *right) >> 1 & 0x7fffffff;
-    *x = (high + half + ((high < 0) & (*right > 0))) >> *right;
+    const {rest} half = ({rest})(((({scales}){{0}} + 1u) << ({scales})right) >> 1);
+    *x = ({rest})(({scales})high + ({scales})half + ({scales})((high < 0) & (right > 0))) >> right;
 }}
 """
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from onnx import TensorProto, helper
 
-from edgetune.frontend.onnx.fixed_point import DOMAIN, ONCE, TWICE
+from edgetune.frontend.onnx.fixed_point import DOMAIN, ONCE, TWICE, fixed_point_scales
 from edgetune.frontend.tflite.content import Operator, Tensor
 from edgetune.frontend.tflite.translation import MisfitError, Translation
 
@@ -21,16 +21,6 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "RELU6": (0.0, 6.0),
 }
 """Between which real numbers an activation keeps a result."""
-
-
-def fixed_point(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positive `factors` as m * 2^(e - 31) with 2^30 <= m < 2^31 (`QuantizeMultiplier` of TensorFlow Lite)."""
-    fractions, exponents = np.frexp(np.asarray(factors, np.float64))
-    multipliers = np.floor(fractions * (1 << 31) + 0.5).astype(np.int64)
-    exponents = np.where(multipliers == 1 << 31, exponents + 1, exponents)
-    multipliers = np.where(multipliers == 1 << 31, 1 << 30, multipliers)
-    tiny = exponents < -31
-    return np.where(tiny, 0, multipliers).astype(np.int32), np.where(tiny, 0, exponents).astype(np.int32)
 
 
 def away_from_zero(value: float) -> int:
@@ -163,12 +153,10 @@ class Step:
 
         It rounds twice, or `once`.
         """
-        multipliers, exponents = fixed_point(factors)
-        left, right = np.maximum(exponents, 0), np.maximum(-exponents, 0)
+        scales, left = fixed_point_scales(factors)
         if np.any(left):
             value = self.op("Mul", value, self.constant(np.left_shift(1, left), np.int32))
-        operands = self.constant(multipliers, np.int32), self.constant(right, np.int32)
-        return self.op(ONCE if once else TWICE, value, *operands, domain=DOMAIN)
+        return self.op(ONCE if once else TWICE, value, self.constant(scales, np.uint32), domain=DOMAIN)
 
     def give_integers(self, value: str, *, centred: bool = True) -> None:
         """Makes the quantised output of int32, within the limits of its fused activation.

@@ -9,42 +9,34 @@ from tvm import relax, te, tirx
 from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 
-from edgetune.errors import UnsupportedOperator
-from edgetune.graph import fixed_point
+from edgetune.graph.fixed_point import fixed_point_scale, fixed_point_scale_once
+from edgetune.graph.tvm_types import Expr
 
 
 class FixedPointScale(tvm_onnx.OnnxOpConverter):
-    """One number for all elements is part of the code, several are a table."""
+    """One scale of all elements is part of the code, several are a table."""
 
     @classmethod
     def _impl_v1(cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], _params: Any) -> relax.Expr:
-        value, multiplier, right = inputs
-        if not isinstance(right, GenericConst):
-            raise UnsupportedOperator(f"operator {cls.__name__} computes its shifts at run time; make them constant")
-        tables = [multiplier, relax.const(right.value.numpy().astype(np.int8))]
-        numbers = [_number(table) for table in tables]
-        tensors = [table for table, number in zip(tables, numbers, strict=True) if number is None]
+        value, scales = inputs
+        number = _number(scales)
 
-        def fixed_point_scale(x: te.Tensor, *rest: te.Tensor) -> te.Tensor:
-            def at(*i: tirx.Var) -> tirx.Expr:
-                given = iter(rest)
-                operands = (
-                    _element(next(given), i).astype("int32") if number is None else tirx.const(number, "int32")
-                    for number in numbers
-                )
-                return cls._scaled(x(*i), *operands)
+        def fixed_point_scale(x: te.Tensor, *tables: te.Tensor) -> te.Tensor:
+            def at(*i: tirx.Var) -> Expr:
+                scale = _element(tables[0], i) if tables else tirx.const(number, "uint32")
+                return cls._scaled(x(*i), scale)
 
             return te.compute(x.shape, at, name="fixed_point_scale")
 
-        return bb.emit_te(fixed_point_scale, value, *tensors)
+        return bb.emit_te(fixed_point_scale, value, *([scales] if number is None else []))
 
-    _scaled = staticmethod(fixed_point.fixed_point_scale)
+    _scaled = staticmethod(fixed_point_scale)
 
 
 class FixedPointScaleOnce(FixedPointScale):
     """The same with one rounding."""
 
-    _scaled = staticmethod(fixed_point.fixed_point_scale_once)
+    _scaled = staticmethod(fixed_point_scale_once)
 
 
 def _number(operand: relax.Expr) -> int | None:
@@ -55,7 +47,7 @@ def _number(operand: relax.Expr) -> int | None:
     return int(array.reshape(-1)[0]) if array.size and np.all(array == array.reshape(-1)[0]) else None
 
 
-def _element(tensor: te.Tensor, index: tuple[tirx.Var, ...]) -> tirx.Expr:
+def _element(tensor: te.Tensor, index: tuple[tirx.Var, ...]) -> Expr:
     """The element that broadcasts to `index`."""
     own = index[len(index) - len(tensor.shape) :]
     return tensor(*(0 if int(extent) == 1 else at for extent, at in zip(tensor.shape, own, strict=True)))
