@@ -168,8 +168,8 @@ static inline int32_t @q_multiply_shift_i32(int32_t x, int32_t y, int32_t q, int
     return (int32_t)((product + (INT64_C(1) << (right - 1))) >> right);
 }
 """
-_FIXED_POINT_SCALE = """/* x * m / 2^31 rounded, half upwards; that / 2^right rounded, half away from 0. The last 5 bits of
-   scale are right, the others are those of m / 8 after the first one, which is 1. */
+_FIXED_POINT_SCALE = """/* x * m / 2^31 rounded, half upwards; that / 2^right rounded, half away from 0. The last 5 bits
+   of scale are right, the others are those of m / 8 after the first one, which is 1. */
 static inline int32_t @fixed_point_scale_i32(int32_t x, uint32_t scale)
 {
     const int32_t m = (int32_t)((scale >> 5 | 1u << 27) << 3), right = (int32_t)(scale & 31u);
