@@ -30,7 +30,8 @@ _OTHER_NAMES = {"round": "nearbyint", "abs": "fabs", "rint": "nearbyint"}
 _COUNTS = {"popcount": "popcount", "ctpop": "popcount", "clz": "clz"}
 _SHIFTS = {"shift_left": "shl", "shift_right": "shr"}
 _BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
-_FIXED_POINT = frozenset(("fixed_point_scale", "q_multiply_shift"))
+FIXED_POINT = frozenset(("fixed_point_scale", "fixed_point_scale_once"))
+"""Scaling of integers, see `edgetune.graph.fixed_point`."""
 _IGNORED = frozenset(("likely", "assume", "ignore_loop_partition", "filter"))
 
 
@@ -97,7 +98,7 @@ def _bit_operation(printer: ScalarPrinter, name: str, of: Element, to: Element, 
 
 def _integer_operation(printer: ScalarPrinter, name: str, of: Element, values: list[Text]) -> Text | None:
     need, codes = printer.context.need, ", ".join(value.code for value in values)
-    if name in _FIXED_POINT:
+    if name in (*FIXED_POINT, "q_multiply_shift"):
         return Text(f"{need(f'{name}:i32')}({codes})")
     if name == "pow":
         return Text(f"{need(f'pow:{of.value_short}')}({codes})")

@@ -16,6 +16,7 @@ from edgetune.codegen import (
     vector_snippets,
 )
 from edgetune.codegen.dtypes import by_short, storage_type
+from edgetune.codegen.intrinsics import FIXED_POINT
 from edgetune.codegen.multiply_add import multiply_add
 from edgetune.codegen.package_names import with_prefix
 from edgetune.codegen.scalar_snippets import scalar_snippet
@@ -109,10 +110,13 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "turn_quads": (transposition_snippets.types_needed, transposition_snippets.turn_quads),
     "vmax": (_extreme_types, partial(vector_snippets.min_max, "max")),
     "vmin": (_extreme_types, partial(vector_snippets.min_max, "min")),
-    "vfixed_point_scale": (
-        lambda rest: [f"type:{rest}", *(f"type:{of}{rest.removeprefix('i32')}" for of in ("u32", "i64"))],
-        vector_snippets.fixed_point_scale,
-    ),
+    **{
+        f"v{name}": (
+            lambda rest: [f"type:{rest}", *(f"type:{of}{rest.removeprefix('i32')}" for of in ("u32", "i64"))],
+            partial(vector_snippets.fixed_point_scale, name),
+        )
+        for name in sorted(FIXED_POINT)
+    },
     "vmaximum": (lambda rest: [f"vmax:{rest}"], partial(vector_snippets.extreme_or_nan, "maximum")),
     "vminimum": (lambda rest: [f"vmin:{rest}"], partial(vector_snippets.extreme_or_nan, "minimum")),
     **{

@@ -168,15 +168,24 @@ static inline int32_t @q_multiply_shift_i32(int32_t x, int32_t y, int32_t q, int
     return (int32_t)((product + (INT64_C(1) << (right - 1))) >> right);
 }
 """
-_FIXED_POINT_SCALE = """/* x * m / 2^31 rounded, half upwards; that / 2^right rounded, half away from 0. The last 5 bits
-   of scale are right, the others are those of m / 8 after the first one, which is 1. */
+_SCALE = """The last 5 bits of
+   scale are right, the others are those of m / 8 after the first one, which is 1. */"""
+_FIXED_POINT_SCALE = f"""/* x * m / 2^31 rounded, half upwards; that / 2^right rounded, half away from 0. {_SCALE}
 static inline int32_t @fixed_point_scale_i32(int32_t x, uint32_t scale)
-{
+{{
     const int32_t m = (int32_t)((scale >> 5 | 1u << 27) << 3), right = (int32_t)(scale & 31u);
     const int32_t high = (int32_t)(((int64_t)x * m + (INT64_C(1) << 30)) >> 31);
     const uint32_t half = (1u << right) >> 1, less = high < 0 && right > 0 ? 1u : 0u;
     return (int32_t)((uint32_t)high + half - less) >> right;
-}
+}}
+"""
+_FIXED_POINT_SCALE_ONCE = f"""/* x * m / 2^(31 + right) rounded, half upwards. {_SCALE}
+static inline int32_t @fixed_point_scale_once_i32(int32_t x, uint32_t scale)
+{{
+    const int64_t product = (int64_t)x * (int32_t)((scale >> 5 | 1u << 27) << 3);
+    const int32_t right = 31 + (int32_t)(scale & 31u);
+    return (int32_t)((product + (INT64_C(1) << (right - 1))) >> right);
+}}
 """
 _FROM_BF16 = """/* bfloat16 as float: exact. */
 static inline float @from_bf16_f32(uint16_t h)
@@ -248,6 +257,7 @@ SCALAR: dict[str, Callable[[str], str]] = {
     "reinterpret": _reinterpret,
     "q_multiply_shift": lambda _: _MULTIPLY_SHIFT,
     "fixed_point_scale": lambda _: _FIXED_POINT_SCALE,
+    "fixed_point_scale_once": lambda _: _FIXED_POINT_SCALE_ONCE,
     "from_bf16": lambda _: _FROM_BF16,
     "to_bf16": lambda _: _TO_BF16,
     "prefetch": lambda _: _PREFETCH,

@@ -12,7 +12,7 @@ from tvm import ir, tirx
 from edgetune.codegen.column_loads import group_in_use
 from edgetune.codegen.constant_lanes import constant_lanes
 from edgetune.codegen.dtypes import Element, element_and_lanes
-from edgetune.codegen.intrinsics import POLYNOMIALS, operator
+from edgetune.codegen.intrinsics import FIXED_POINT, POLYNOMIALS, operator
 from edgetune.codegen.powers import exponent_of, product, root
 from edgetune.codegen.strided_loads import strided
 from edgetune.codegen.text import ATOM, UNARY, Text, joined
@@ -134,7 +134,6 @@ _RESULTS = {
 }
 _FUNCTIONS = {**_LANEWISE, "rsqrt": "sqrt"}
 _EXTREMES = {"maximum": "larger", "minimum": "smaller"}
-_FIXED_POINT_SCALE = "fixed_point_scale"
 _PASSED = ("likely", "ignore_loop_partition")
 
 
@@ -146,7 +145,7 @@ def vector_call(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text
         return printer.choose_vector(e.args[0], e.args[1], e.args[2], first, width)
     if name in _PASSED:
         return printer.vector(e.args[0], first, width)
-    if name == _FIXED_POINT_SCALE:
+    if name in FIXED_POINT:
         return _scaled(printer, e, first, width)
     if of.kind != "float" or not _has_form(name, e):
         return printer.by_lanes(e, first, width)
@@ -190,7 +189,7 @@ def _scaled(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text:
     name = printer.named(scale, printer.type(scale_of, width), "scale")
     value = printer.context.local("scaled", e)
     printer.context.emit(f"{printer.type(of, width)} {value} = {x.code};")
-    function = printer.context.need(f"v{_FIXED_POINT_SCALE}:i32x{width}")
+    function = printer.context.need(f"v{operator(e)}:i32x{width}")
     printer.context.emit(f"{function}(&{value}, &{name});")
     return Text(value)
 
@@ -294,7 +293,7 @@ def _call_has_form(printer: VectorPrinter, e: Expr) -> bool:
         return scalar and has_vector_form(printer, e.args[1]) and has_vector_form(printer, e.args[2])
     if name in _PASSED or name == "isnan":
         return has_vector_form(printer, e.args[0])
-    if name == _FIXED_POINT_SCALE:
+    if name in FIXED_POINT:
         return all(has_vector_form(printer, operand) for operand in e.args)
     varying = e.args[:1] if name == "pow" else e.args
     known = len(e.args) == 1 or name == "pow" or name in _EXTREMES

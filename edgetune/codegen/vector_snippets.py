@@ -52,19 +52,32 @@ def min_max(word: str, rest: str) -> str:
     return f"{comment}{_HEAD}@v{word}_{rest}({rest} *a, const {rest} *b)\n{{\n{either(choices, plain)}}}\n"
 
 
-def fixed_point_scale(rest: str) -> str:
-    """`void @vfixed_point_scale_i32x8(i32x8 *x, const u32x8 *scale)`, as for a scalar."""
-    wide, scales = f"i64x{lanes_of(rest)}", f"u32x{lanes_of(rest)}"
-    return f"""/* *x * m / 2^31 rounded, half upwards; that / 2^right rounded, half away from 0. The last 5 bits of
-   *scale are right, the others are those of m / 8 after the first one, which is 1. */
-{_HEAD}@vfixed_point_scale_{rest}({rest} *x, const {scales} *scale)
+_TWICE = """    const {r} high = __builtin_convertvector((product + (INT64_C(1) << 30)) >> 31, {r});
+    const {r} half = ({r})(((({u}){{0}} + 1u) << ({u})right) >> 1);
+    *x = ({r})(({u})high + ({u})half + ({u})((high < 0) & (right > 0))) >> right;
+"""
+_ONCE = """    const {w} places = __builtin_convertvector(right, {w});
+    const {w} half = (({w}){{0}} + (INT64_C(1) << 30)) << places;
+    *x = __builtin_convertvector((product + half) >> (places + 31), {r});
+"""
+_SCALED = {
+    "fixed_point_scale": ("*x * m / 2^31 rounded, half upwards; that / 2^right rounded, half away from 0", _TWICE),
+    "fixed_point_scale_once": ("*x * m / 2^(31 + right) rounded, half upwards", _ONCE),
+}
+
+
+def fixed_point_scale(name: str, rest: str) -> str:
+    """`void @vfixed_point_scale_i32x8(i32x8 *x, const u32x8 *scale)`, as for a scalar; or the one that rounds once."""
+    comment, body = _SCALED[name]
+    types = {"r": rest, "w": f"i64x{lanes_of(rest)}", "u": f"u32x{lanes_of(rest)}"}
+    r, w, u = types.values()
+    return f"""/* {comment}. The last 5 bits
+   of *scale are right, the others are those of m / 8 after the first one, which is 1. */
+{_HEAD}@v{name}_{rest}({rest} *x, const {u} *scale)
 {{
-    const {rest} m = ({rest})((*scale >> 5 | 1u << 27) << 3), right = ({rest})(*scale & 31u);
-    const {wide} product = __builtin_convertvector(*x, {wide}) * __builtin_convertvector(m, {wide});
-    const {rest} high = __builtin_convertvector((product + (INT64_C(1) << 30)) >> 31, {rest});
-    const {rest} half = ({rest})(((({scales}){{0}} + 1u) << ({scales})right) >> 1);
-    *x = ({rest})(({scales})high + ({scales})half + ({scales})((high < 0) & (right > 0))) >> right;
-}}
+    const {r} m = ({r})((*scale >> 5 | 1u << 27) << 3), right = ({r})(*scale & 31u);
+    const {w} product = __builtin_convertvector(*x, {w}) * __builtin_convertvector(m, {w});
+{body.format(**types)}}}
 """
 
 

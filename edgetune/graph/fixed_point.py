@@ -1,9 +1,14 @@
 """Fixed-point scaling as a call in TIR, which code generators print as one function.
 
-A process that reads kernels which have such calls imports this module first, because TVM asks for their operator then.
+A process that reads kernels which have such calls imports this module first, because TVM asks for their operators then.
+
+A scale (uint32) stands for m / 2^31 / 2^right. Its last 5 bits are `right`, the others are those of m / 8 after the
+first one, so that 2^30 <= m < 2^31.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import tvm
 import tvm_ffi
@@ -13,51 +18,52 @@ from edgetune.graph.tvm_types import Expr
 
 FIXED_POINT_SCALE = "edgetune.fixed_point_scale"
 """Operator of (x int32, scale uint32): x * m / 2^31, rounded with ties up, / 2^right, rounded with ties away from 0
-(`MultiplyByQuantizedMultiplier` of TensorFlow Lite; Jacob et al. 2017, section 2.2). The last 5 bits of a scale are
-`right`, the others are those of m / 8 after the first one, and 2^30 <= m < 2^31."""
+(`MultiplyByQuantizedMultiplier` of TensorFlow Lite; Jacob et al. 2017, section 2.2)."""
+
+FIXED_POINT_SCALE_ONCE = "edgetune.fixed_point_scale_once"
+"""Operator of (x int32, scale uint32): x * m / 2^(31 + right), rounded with ties up."""
 
 _PURE = 1  # CallEffectKind: the same operands give the same result
 
 
 def fixed_point_scale(x: Expr, scale: Expr) -> Expr:
-    """The call."""
+    """The call that rounds twice."""
     return tirx.call_intrin("int32", FIXED_POINT_SCALE, x, scale)
 
 
 def fixed_point_scale_once(x: Expr, scale: Expr) -> Expr:
-    """The number x * m / 2^(31 + right), rounded once, with ties up."""
-    multiplier, right = _parts(scale)
-    return tirx.q_multiply_shift(x, multiplier, tirx.const(31, "int32"), tirx.const(0, "int32") - right)
+    """The call that rounds once."""
+    return tirx.call_intrin("int32", FIXED_POINT_SCALE_ONCE, x, scale)
 
 
-def _parts(scale: Expr) -> tuple[Expr, Expr]:
-    """The multiplier and the shift to the right, int32."""
-    if isinstance(scale, tirx.IntImm):
-        value = int(scale.value)
-        return tirx.const(((value >> 5) + (1 << 27)) << 3, "int32"), tirx.const(value & 31, "int32")
+def _product(x: Expr, scale: Expr) -> tuple[Expr, Expr]:
+    """The number x * m (int64), and the shift to the right (int32)."""
     digits = (scale >> tirx.const(5, "uint32")) + tirx.const(1 << 27, "uint32")
-    return (digits << tirx.const(3, "uint32")).astype("int32"), (scale & tirx.const(31, "uint32")).astype("int32")
+    multiplier = (digits << tirx.const(3, "uint32")).astype("int64")
+    return x.astype("int64") * multiplier, (scale & tirx.const(31, "uint32")).astype("int32")
 
 
-def _lowered(call: Expr) -> Expr:
+def _rounded_twice(call: Expr) -> Expr:
     """The same in arithmetic, for back ends of TVM."""
-    x, scale = call.args
-    multiplier, right = _parts(scale)
-    product = x.astype("int64") * multiplier.astype("int64") + tirx.const(1 << 30, "int64")
-    high = (product >> tirx.const(31, "int64")).astype("int32")
+    product, right = _product(*call.args)
+    high = ((product + tirx.const(1 << 30, "int64")) >> tirx.const(31, "int64")).astype("int32")
     zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
-    half = (one << right) >> one
+    half = tirx.const(1 << 30, "int32") >> (tirx.const(31, "int32") - right)
     return (high + half - tirx.Select(tirx.And(high < zero, right > zero), one, zero)) >> right
 
 
-def _register() -> None:
-    tvm_ffi.get_global_func("ir.RegisterOp")(FIXED_POINT_SCALE, "integers times a fraction, in fixed point")
-    for key, value in (
-        ("TCallEffectKind", _PURE),
-        ("TVectorizable", True),
-        ("default.FLowerIntrinsic", _lowered),
-    ):
-        tvm.ir.register_op_attr(FIXED_POINT_SCALE, key, value)
+def _rounded_once(call: Expr) -> Expr:
+    product, right = _product(*call.args)
+    places = right.astype("int64")
+    half = tirx.const(1 << 30, "int64") << places
+    return ((product + half) >> (places + tirx.const(31, "int64"))).astype("int32")
 
 
-_register()
+def _register(name: str, described: str, lowered: Callable[[Expr], Expr]) -> None:
+    tvm_ffi.get_global_func("ir.RegisterOp")(name, described)
+    for key, value in (("TCallEffectKind", _PURE), ("TVectorizable", True), ("default.FLowerIntrinsic", lowered)):
+        tvm.ir.register_op_attr(name, key, value)
+
+
+_register(FIXED_POINT_SCALE, "integers times a fraction, rounded twice", _rounded_twice)
+_register(FIXED_POINT_SCALE_ONCE, "integers times a fraction, rounded once", _rounded_once)

@@ -54,12 +54,17 @@ class TfliteFormat(ModelFormat):
         return Recognition.CERTAIN if found == _IDENTIFIER else Recognition.NONE
 
     def signature(self, source: ModelSource) -> Mapping[str, OpenShape]:
-        """Shapes of the inputs by name."""
+        """Shapes of the inputs by name; a free first axis is a batch of 1."""
         from edgetune.frontend.tflite.content import read_content
 
         content = read_content(source)
-        tensors = [content.tensors[number] for number in content.inputs]
-        return {tensor.name: tuple(e if e >= 0 else "?" for e in tensor.signature) for tensor in tensors}
+        return {
+            tensor.name: tuple(
+                extent if extent >= 0 else "?" if axis else tensor.shape[0]
+                for axis, extent in enumerate(tensor.signature)
+            )
+            for tensor in (content.tensors[number] for number in content.inputs)
+        }
 
     def read(self, source: ModelSource) -> StoredModel:
         """Reads the first subgraph of a file."""
