@@ -29,12 +29,8 @@ from benchmarks.table import markdown  # noqa: E402
 from edgetune.boards.cores import CoreSplit, confined, split_cores  # noqa: E402
 from edgetune.boards.lock import TimingLock  # noqa: E402
 from edgetune.errors import EdgetuneError  # noqa: E402
-from edgetune.frontend.onnx.node_values import real_inputs  # noqa: E402
-from edgetune.frontend.onnx.reader import read_onnx  # noqa: E402
-from edgetune.frontend.onnx.reference import evaluate_model, output_steps  # noqa: E402
-from edgetune.frontend.onnx.sample_inputs import sample_inputs  # noqa: E402
-from edgetune.graph.program import TensorSpec  # noqa: E402
 from edgetune.package.manifest import read_manifest  # noqa: E402
+from edgetune.pipeline.model_formats import read_model  # noqa: E402
 from edgetune.verify.toolchain import PackageToolchain  # noqa: E402
 
 CHECKED_INPUTS = 2
@@ -102,19 +98,20 @@ def _run(options: argparse.Namespace, split: CoreSplit) -> int:
 
 def compare(model: Path, package: Path, work: Path, plan: Plan) -> ModelResult:
     """Measure one package and all peers with one model; raises ModelError where the model itself is at fault."""
-    read = read_onnx(model)
-    specs = tuple(spec_of(value) for value in real_inputs(read.proto.graph))
-    feeds = sample_inputs(read, specs, CHECKED_INPUTS, 0)
-    references = evaluate_model(read, feeds)
-    outputs = tuple(value.name for value in read.proto.graph.output)
-    allowed = max(tolerance(reference, output_steps(read)) for reference in references)
+    read, title = read_model(model), model.stem
+    specs = tuple(read.inputs)
+    feeds = read.sample_inputs(specs, CHECKED_INPUTS, 0)
+    references, _ = read.reference_outputs(feeds, read.program, lambda event: print(event.data, file=sys.stderr))
+    outputs = tuple(references[0])
+    steps = {name: one.step for name, one in read.quantised_outputs(feeds, references).items()}
+    allowed = max(tolerance(reference, steps) for reference in references)
     loaded: dict[str, Loaded] = {}
     gaps: dict[str, float] = {}
     missing: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
         sides: list[SideProcess] = []
         for name in (OURS, *plan.peers):
-            case = Case(read.name, model.resolve(), package.resolve(), specs, outputs, work / name)
+            case = Case(title, model.resolve(), package.resolve(), specs, outputs, work / name)
             side = SideProcess(name, case, plan.core)
             stack.callback(side.stop)
             try:
@@ -122,17 +119,17 @@ def compare(model: Path, package: Path, work: Path, plan: Plan) -> ModelResult:
                 answers = [side.answer(feed) for feed in feeds]
             except CannotLoad as error:
                 missing[name] = str(error)
-                print(f"{read.name}: {TITLES[name]}: {error}", file=sys.stderr)
+                print(f"{title}: {TITLES[name]}: {error}", file=sys.stderr)
                 continue
             gaps[name] = max(difference(a, r) for a, r in zip(answers, references, strict=True))
             sides.append(side)
-        print(f"{read.name}: timing {', '.join(side.name for side in sides)}", file=sys.stderr)
+        print(f"{title}: timing {', '.join(side.name for side in sides)}", file=sys.stderr)
         lock = TimingLock(on_event=lambda event: print(event.data.get("message", event), file=sys.stderr))
         stack.callback(lock.close)
         found = measure_rounds(sides, plan.rounds, plan.seconds, lambda: held(lock))
     missing |= found.died
     done = [side_result(name, loaded[name], samples, gaps[name], allowed) for name, samples in found.samples.items()]
-    return model_result(read.name, done, missing, OURS)
+    return model_result(title, done, missing, OURS)
 
 
 @contextlib.contextmanager
@@ -143,16 +140,6 @@ def held(lock: TimingLock) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def spec_of(value: object) -> TensorSpec:
-    """Name, shape and dtype of an input of an ONNX graph."""
-    import onnx
-
-    assert isinstance(value, onnx.ValueInfoProto)  # noqa: S101  for the type checker
-    kind = value.type.tensor_type
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
-    return TensorSpec(value.name, tuple(d.dim_value for d in kind.shape.dim), str(dtype))
 
 
 def build_package(model: Path, package: Path, db: Path | None) -> Path:
@@ -183,7 +170,9 @@ def _peers(text: str) -> tuple[str, ...]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks/run.py", description=__doc__.splitlines()[0] if __doc__ else None)
     models = sorted((ROOT / "examples" / "models").glob("*.onnx"))
-    parser.add_argument("--model", type=Path, nargs="+", default=models, help="ONNX files (default: examples/models)")
+    parser.add_argument(
+        "--model", type=Path, nargs="+", default=models, help="ONNX or TensorFlow Lite files (default: examples/models)"
+    )
     parser.add_argument("--package", type=Path, nargs="+", help="one package per model; default: edgetune build")
     parser.add_argument("--db", type=Path, help="records that packages are built from")
     parser.add_argument("--peers", type=_peers, default=PEERS, help=f"of {','.join(PEERS)} (default: all)")

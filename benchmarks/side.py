@@ -22,7 +22,7 @@ class CannotLoad(Exception):  # noqa: N818  it says what happened, as the errors
 
 @dataclass(frozen=True)
 class Case:
-    """One model for all sides: ONNX file, package, tensors in the order of the model, a folder for converted files."""
+    """One model for all sides: model file, package, tensors in the order of the model, a folder for converted files."""
 
     name: str
     model: Path
@@ -65,6 +65,12 @@ def version_of(distribution: str) -> str:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         raise CannotLoad(f"{distribution} is not installed") from None
+
+
+def require_file(case: Case, who: str, *suffixes: str) -> None:
+    """Raise CannotLoad unless the model's file has one of the `suffixes` that this side reads."""
+    if case.model.suffix not in suffixes:
+        raise CannotLoad(f"{who} is given {' and '.join(suffixes)} files here, and the model is {case.model.suffix}")
 
 
 def require_float32(case: Case, who: str) -> None:

@@ -21,16 +21,15 @@ if str(ROOT) not in sys.path:  # as a script, the folder above is not on the pat
     sys.path.insert(0, str(ROOT))
 
 from benchmarks.rounds import measure_rounds  # noqa: E402  the path comes first
-from benchmarks.run import LEAST_ROUNDS, build_package, held, spec_of  # noqa: E402
+from benchmarks.run import LEAST_ROUNDS, build_package, held  # noqa: E402
 from benchmarks.side import CannotLoad, Case  # noqa: E402
 from benchmarks.side_process import SideProcess  # noqa: E402
 from benchmarks.sides import OURS  # noqa: E402
 from edgetune.boards.cores import CoreSplit, confined, split_cores  # noqa: E402
 from edgetune.boards.lock import TimingLock  # noqa: E402
 from edgetune.errors import EdgetuneError, UsageError  # noqa: E402
-from edgetune.frontend.onnx.node_values import real_inputs  # noqa: E402
-from edgetune.frontend.onnx.reader import read_onnx  # noqa: E402
-from edgetune.frontend.onnx.sample_inputs import sample_inputs  # noqa: E402
+from edgetune.package.manifest import read_manifest  # noqa: E402
+from edgetune.pipeline.model_formats import read_model  # noqa: E402
 
 TUNED, UNTUNED = "tuned", "untuned"
 
@@ -61,15 +60,15 @@ def measure_pair(model: Path, packages: tuple[Path, Path], work: Path, core: int
 
     Raises CannotLoad when one of them does not run, ModelError where the model itself is at fault.
     """
-    read = read_onnx(model)
-    specs = tuple(spec_of(value) for value in real_inputs(read.proto.graph))
-    outputs = tuple(value.name for value in read.proto.graph.output)
-    (feed,) = sample_inputs(read, specs, 1, 0)
+    read = read_model(model)
+    specs = tuple(read.inputs)
+    outputs = tuple(tensor["name"] for tensor in read_manifest(packages[0])["outputs"])
+    (feed,) = read.sample_inputs(specs, 1, 0)
     settings: list[str] = []
     with contextlib.ExitStack() as stack:
         sides: list[SideProcess] = []
         for name, package in zip((TUNED, UNTUNED), packages, strict=True):
-            case = Case(read.name, model.resolve(), package.resolve(), specs, outputs, work / name)
+            case = Case(model.stem, model.resolve(), package.resolve(), specs, outputs, work / name)
             side = SideProcess(OURS, case, core)
             stack.callback(side.stop)
             side.name = name
@@ -82,7 +81,7 @@ def measure_pair(model: Path, packages: tuple[Path, Path], work: Path, core: int
     if found.died:
         raise CannotLoad("; ".join(f"{name}: {why}" for name, why in found.died.items()))
     times = {name: tuple(s.median_ns / 1e3 for s in samples) for name, samples in found.samples.items()}
-    return Pair(read.name, times[TUNED], times[UNTUNED], settings[0])
+    return Pair(model.stem, times[TUNED], times[UNTUNED], settings[0])
 
 
 def table(pairs: Sequence[Pair]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side import Arrays, Call, CannotLoad, Case, Loaded, require_float32, version_of
+from benchmarks.side import Arrays, Call, CannotLoad, Case, Loaded, require_file, require_float32, version_of
 
 
 class MnnSession:
@@ -16,6 +16,7 @@ class MnnSession:
     def load(self, case: Case) -> Loaded:
         """Convert and load the model; raises CannotLoad when the converter writes nothing."""
         version = version_of("MNN")
+        require_file(case, "MNN", ".onnx")
         require_float32(case, "MNN")
         import MNN
 

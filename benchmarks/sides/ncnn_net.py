@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side import Arrays, Call, CannotLoad, Case, Loaded, require_float32, version_of
+from benchmarks.side import Arrays, Call, CannotLoad, Case, Loaded, require_file, require_float32, version_of
 
 CONVERSION_S = 240.0
 
@@ -21,6 +21,7 @@ class NcnnNet:
     def load(self, case: Case) -> Loaded:
         """Convert and load the model; raises CannotLoad when pnnx cannot convert it."""
         version = f"{version_of('ncnn')}, pnnx {version_of('pnnx')}"
+        require_file(case, "ncnn", ".onnx")
         require_float32(case, "ncnn")
         parameters = _convert(case)
         import ncnn

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.side import Arrays, Call, Case, Loaded, version_of
+from benchmarks.side import Arrays, Call, Case, Loaded, require_file, version_of
 
 
 class OnnxRuntime:
@@ -16,6 +16,7 @@ class OnnxRuntime:
     def load(self, case: Case) -> Loaded:
         """Open the session."""
         version = version_of("onnxruntime")
+        require_file(case, "ONNX Runtime", ".onnx")
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
