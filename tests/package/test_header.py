@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from edgetune.graph.program import LinearQuantisation
 from edgetune.target.preferences import Layout
 from tests import package_sample as sample
 from tests.package.test_build import make
@@ -119,3 +121,29 @@ def test_every_axis_has_a_macro(tmp_path: Path, shape: tuple[int, ...], layout: 
     subprocess.run(
         ["gcc", "-fsyntax-only", "-Wall", "-Werror", "-x", "c", "p/include/copies.h"], cwd=tmp_path, check=True
     )
+
+
+def test_quantised_tensors_have_their_scale_and_zero_point(tmp_path: Path) -> None:
+    """In macros, in words, in the manifest, and in the fingerprint; a tensor that is not quantised has none."""
+    model, made, goldens = sample.copies([("int8", (2, 3)), ("uint8", (4,)), ("float32", (5,))])
+    known = {"in int8": LinearQuantisation(0.5847029, 83), "out uint8": LinearQuantisation(2.0**-8, 0)}
+    folders = {name: tmp_path / name for name in ("plain", "quantised", "other")}
+    sample.emit_copies(folders["plain"], model, made, goldens, measure=False)
+    sample.emit_copies(folders["quantised"], model.with_quantisation(known), made, goldens, measure=False)
+    other = {name: replace(one, zero_point=-one.zero_point) for name, one in known.items()}
+    sample.emit_copies(folders["other"], model.with_quantisation(other), made, goldens, measure=False)
+    header = (folders["quantised"] / "include" / "copies.h").read_text()
+    found = dict(re.findall(r"#define (COPIES_\w+_(?:SCALE|ZERO_POINT)) (.*)", header))
+    assert found == {
+        "COPIES_INPUT_IN_INT8_SCALE": "0.5847029f",
+        "COPIES_INPUT_IN_INT8_ZERO_POINT": "83",
+        "COPIES_OUTPUT_OUT_UINT8_SCALE": "0.00390625f",
+        "COPIES_OUTPUT_OUT_UINT8_ZERO_POINT": "0",
+    }
+    assert "signed integer q that stands for (q - 83) * 0.5847029" in header
+    assert "ZERO_POINT (-83)" in (folders["other"] / "include" / "copies.h").read_text()
+    assert "_SCALE" not in (folders["plain"] / "include" / "copies.h").read_text()
+    prints = {json.loads((folder / "MANIFEST.json").read_text())["abi"] for folder in folders.values()}
+    assert len(prints) == len(folders)
+    manifest = json.loads((folders["quantised"] / "MANIFEST.json").read_text())
+    assert [tensor.get("zero_point") for tensor in manifest["inputs"]] == [83, None, None]
