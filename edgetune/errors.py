@@ -48,7 +48,7 @@ class UnsupportedOperator(EdgetuneError):
 
 
 class DynamicShape(EdgetuneError):
-    """An input has a dimension that is not fixed: names the input and the ``--shape`` that fixes it."""
+    """An input has a dimension that is not fixed: names each one, and the ``--shape`` or ``--dim`` that fixes it."""
 
     exit_code = 6
 

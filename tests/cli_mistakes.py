@@ -32,6 +32,7 @@ def prepare(folder: Path) -> None:
     """Fill `folder` with what the commands find there."""
     _model(folder / "good.onnx", 1, 4)
     _model(folder / "open.onnx", "batch", 3, None, None)
+    _model(folder / "words.onnx", "batch", "words")
     (folder / "empty.onnx").touch()
     (folder / "cut.onnx").write_bytes((folder / "good.onnx").read_bytes()[:40])
     with zipfile.ZipFile(folder / "model.pt2", "w") as archive:

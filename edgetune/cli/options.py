@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +18,7 @@ from edgetune.yaml_reader.quantities import MOST_THREADS, parse_seconds
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from edgetune.config.settings import Settings
+    from edgetune.config.settings import Settings, StatedSizes
     from edgetune.frontend.model_format import Model
     from edgetune.target.preferences import Layout
 
@@ -66,6 +66,21 @@ class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
         if not name or not all(part.isascii() and part.isdigit() and _is_size(part) for part in parts):
             self.fail(f"must look like input=1,3,224,224 with sizes from 0 to 2147483647, not {value!r}", param, ctx)
         return name, tuple(int(part.lstrip("0") or "0") for part in parts)
+
+
+class AxisSize(click.ParamType[tuple[str, int]]):
+    """The size of an open axis such as ``tokens=128``; the value is a pair of name and size."""
+
+    name = "name=n"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Parse ``value``; the last equals sign separates, because names may contain one."""
+        if isinstance(value, tuple):
+            return value
+        name, _, size = (part.strip() for part in str(value).rpartition("="))
+        if not name or not size.isascii() or not size.isdigit() or not _is_size(size):
+            self.fail(f"must look like tokens=128 with a size from 0 to 2147483647, not {value!r}", param, ctx)
+        return name, int(size.lstrip("0") or "0")
 
 
 def _is_size(digits: str) -> bool:
@@ -233,6 +248,13 @@ def model_and_board(function: F) -> F:
                 help="Set the shape of an input; may be repeated.",
             ),
             click.option(
+                "--dim",
+                "dims",
+                type=AxisSize(),
+                multiple=True,
+                help="Set the size of an axis that the model names and leaves open; may be repeated.",
+            ),
+            click.option(
                 "--layout",
                 "layouts",
                 type=TensorLayout(),
@@ -270,6 +292,7 @@ def model_and_board(function: F) -> F:
 def settings_of(
     model: Path | None,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    dims: tuple[tuple[str, int], ...],
     layouts: tuple[tuple[str, Layout], ...],
     **flags: Any,
 ) -> tuple[Settings, Model]:
@@ -285,17 +308,20 @@ def settings_of(
     named = dict(shapes)
     if len(named) < len(shapes):
         raise click.UsageError("--shape names the same input twice")
+    sizes = dict(dims)
+    if len(sizes) < len(dims):
+        raise click.UsageError("--dim names the same axis twice")
     ordered = dict(layouts)
     if len(ordered) < len(layouts):
         raise click.UsageError("--layout names the same tensor twice, or the order of all images")
     layout = ordered.pop("", None)
-    stated = CommandLineFlags(model=model, shapes=named, layout=layout, layouts=ordered, **flags)
+    stated = CommandLineFlags(model=model, shapes=named, dims=sizes, layout=layout, layouts=ordered, **flags)
     found: list[Model] = []
 
-    def read(path: Path, shapes: Mapping[str, tuple[int, ...]], origin: str) -> None:
+    def read(path: Path, sizes: StatedSizes, origin: str) -> None:
         from edgetune.pipeline.model_formats import read_model
 
-        found.append(read_model(path, shapes, origin))
+        found.append(read_model(path, sizes.shapes, origin, sizes.dims))
 
     settings = resolve_settings(stated, os.environ, Path.cwd(), read)
     return settings, found[0]

@@ -61,6 +61,10 @@ class ProjectFile(Preferences):
         default={},
         description="Shapes of inputs whose shape the model leaves open.",
     )
+    dims: dict[Text, Dimension] = Field(
+        default={},
+        description="Sizes of axes that the model leaves open, by their names in the model.",
+    )
     layouts: dict[Text, Layout] = Field(
         default={},
         description=(

@@ -92,6 +92,10 @@ def _shapes(signature: Mapping[str, Shape]) -> str:
         fixed = [1 if index == 0 and isinstance(dim, str) else dim for index, dim in enumerate(shape)]
         written = ", ".join(str(dim) if isinstance(dim, int) else '"?"' for dim in fixed)
         lines.append(f"  {_quoted(name)}: [{written}]")
+    named = {dim: None for shape in still_open.values() for dim in shape[1:] if isinstance(dim, str) and dim != "?"}
+    if named:
+        lines.append('# dims:                # sizes by the names of axes, for inputs that are not under "shapes"')
+        lines += [f"#   {_quoted(name)}: 128" for name in named]
     return "\n".join(lines) + "\n"
 
 

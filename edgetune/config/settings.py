@@ -12,22 +12,30 @@ from edgetune.config.database_location import Branch, DatabaseLocation, Database
 from edgetune.config.environment import VARIABLE_NAMES, read_environment
 from edgetune.config.naming import package_name, package_version, require_package_name
 from edgetune.config.project import PROJECT_FILE, USER_FILE, ProjectFile, UserFile
+from edgetune.config.setting_sources import FLAG_NAMES, Layer, of_flags, of_preferences, of_project, of_user
 from edgetune.config.transport_rules import ANY_TRANSPORT, TransportRules
 from edgetune.errors import ConfigError, UsageError
 from edgetune.resources import user_dir
 from edgetune.target.board_kind import BoardKind
-from edgetune.target.preferences import Grade, Layout, Precision, Preferences, Rpc, Winograd
+from edgetune.target.preferences import Grade, Layout, Precision, Rpc, Winograd
 from edgetune.yaml_reader.checked import check_document
 from edgetune.yaml_reader.source import YamlDocument, load_yaml
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
 
-Shapes = Mapping[str, tuple[int, ...]]
 
 DEFAULT_SECONDS = 1800.0
 DEFAULT_DB = Path(".edgetune") / "records.db"
 DEFAULT_FLAVOURS = ("make", "cmake")
+
+
+@dataclass(frozen=True)
+class StatedSizes:
+    """What is stated of a model's open axes: shapes by input, and sizes by the names of axes."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    dims: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,7 @@ class CommandLineFlags:
     db: DatabaseLocation | None = None
     out: Path | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
     layout: Layout | None = None
     precision: Precision | None = None
     layouts: Mapping[str, Layout] = field(default_factory=dict)
@@ -63,7 +72,8 @@ class Settings:
     """All settings of ``tune`` and ``build``, validated; paths are absolute. Paths may be given as text.
 
     Exactly one of ``budget_trials`` (candidates over all tasks) and ``budget_seconds`` is set. ``ram_limit`` and
-    ``flash_limit`` are bytes. ``shapes`` maps input names to fixed shapes. ``origins`` says for each field where its
+    ``flash_limit`` are bytes. ``shapes`` maps input names to fixed shapes, ``dims`` names of
+    axes to sizes. ``origins`` says for each field where its
     value came from, in words. ``addresses`` are the boards to measure on, none where the target needs no address;
     ``rpc`` is the transport to them, None to use each board's own setting. Times below ``min_trust`` are refused.
     ``winograd`` names the largest tiles of transformed convolutions, "off" for none. ``layout`` is the order of the
@@ -93,6 +103,7 @@ class Settings:
     winograd: Winograd = "f4"
     layout: Layout = "model"
     layouts: Mapping[str, Layout] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
     flavours: tuple[str, ...] = DEFAULT_FLAVOURS
     package_version: tuple[int, int, int] = (1, 0, 0)
     precision: Precision = "fp32"
@@ -115,14 +126,6 @@ def _convert_paths(settings: CommandLineFlags | Settings) -> None:
             object.__setattr__(settings, name, convert(given))
 
 
-@dataclass(frozen=True)
-class _Layer:
-    """One source of settings: its values, and a function that names the origin of a setting."""
-
-    values: Mapping[str, object]
-    origin: Callable[[str], str]
-
-
 _DEFAULTS: dict[str, object] = {
     "budget": (None, DEFAULT_SECONDS),
     "objective": "latency",
@@ -131,6 +134,7 @@ _DEFAULTS: dict[str, object] = {
     "ram": None,
     "flash": None,
     "shapes": {},
+    "dims": {},
     "layout": "model",
     "layouts": {},
     "rpc": None,
@@ -146,13 +150,13 @@ def resolve_settings(
     flags: CommandLineFlags,
     environment: Mapping[str, str],
     folder: StrPath,
-    look_at: Callable[[Path, Shapes, str], None] = lambda *_: None,
+    look_at: Callable[[Path, StatedSizes, str], None] = lambda *_: None,
     rules: TransportRules = ANY_TRANSPORT,
 ) -> Settings:
     """Resolve the settings of one run in ``folder``; only this function decides precedence.
 
     The model is resolved before the board, so that ``look_at`` refuses a file that is not a model at once: it gets the
-    path, the stated shapes, and the origin of the path in words. ``rules`` are those of the installed transports.
+    path, the stated sizes, and the origin of the path in words. ``rules`` are those of the installed transports.
     Raises ConfigError (a file or variable is wrong), UsageError (no source names a model or board), UnknownBoard, and
     what ``look_at`` raises.
     """
@@ -160,29 +164,29 @@ def resolve_settings(
     project_document = _optional(folder / PROJECT_FILE)
     project = check_document(ProjectFile, project_document) if project_document else None
     layers = [
-        _Layer(_of_flags(flags), lambda key: f"flag {_FLAG_NAMES[key]}"),
-        _Layer(read_environment(environment), lambda key: f"environment {VARIABLE_NAMES[key]}"),
+        Layer(of_flags(flags), lambda key: f"flag {FLAG_NAMES[key]}"),
+        Layer(read_environment(environment), lambda key: f"environment {VARIABLE_NAMES[key]}"),
     ]
     if project is not None and project_document is not None:
-        layers.append(_of_project(project, project_document, folder, flags.model))
+        layers.append(of_project(project, project_document, folder, flags.model))
     user_document = _optional(user_dir() / USER_FILE)
     if user_document is not None:
-        layers.append(_of_user(check_document(UserFile, user_document), user_document, folder))
+        layers.append(of_user(check_document(UserFile, user_document), user_document, folder))
     model, origin = _model(layers)
-    look_at(model, _by_name(layers, "shapes"), origin)
+    look_at(model, StatedSizes(_by_name(layers, "shapes"), _by_name(layers, "dims")), origin)
     board = next((str(layer.values["board"]) for layer in layers if "board" in layer.values), None)
     if board is None:
         raise UsageError(_no_board(project))
     resolved = load_board(board, rules)
-    layers.append(_Layer(_of_preferences(resolved.target.defaults), lambda _: f"board {resolved.target.name}"))
-    layers.append(_Layer(resolved.target.memory_sizes, lambda _: f"memory_map of board {resolved.target.name}"))
-    layers.append(_Layer(_DEFAULTS, lambda _: "default"))
+    layers.append(Layer(of_preferences(resolved.target.defaults), lambda _: f"board {resolved.target.name}"))
+    layers.append(Layer(resolved.target.memory_sizes, lambda _: f"memory_map of board {resolved.target.name}"))
+    layers.append(Layer(_DEFAULTS, lambda _: "default"))
     for layer in layers:
         _check_rpc(layer, rules)
     return _settle(layers, resolved, folder)
 
 
-def _check_rpc(layer: _Layer, rules: TransportRules) -> None:
+def _check_rpc(layer: Layer, rules: TransportRules) -> None:
     rpc = layer.values.get("rpc")
     if isinstance(rpc, str) and (fault := rules.rpc_fault(rpc)):
         raise ConfigError(f"{layer.origin('rpc')}: 'rpc' {fault}")
@@ -202,7 +206,7 @@ def resolve_db(flag: DatabaseLocation | None, environment: Mapping[str, str], fo
     return database_location(stated, folder) if stated else folder / DEFAULT_DB
 
 
-def _model(layers: list[_Layer]) -> tuple[Path, str]:
+def _model(layers: list[Layer]) -> tuple[Path, str]:
     """Return the path of the model, and where it was given."""
     stated = next((layer for layer in layers if "model" in layer.values), None)
     if stated is None:
@@ -215,7 +219,7 @@ def _model(layers: list[_Layer]) -> tuple[Path, str]:
     return path, stated.origin("model")
 
 
-def _settle(layers: list[_Layer], board: ResolvedBoard, folder: Path) -> Settings:
+def _settle(layers: list[Layer], board: ResolvedBoard, folder: Path) -> Settings:
     target = board.target
     values: dict[str, object] = {}
     origins: dict[str, str] = {}
@@ -245,6 +249,7 @@ def _settle(layers: list[_Layer], board: ResolvedBoard, folder: Path) -> Setting
         db=db if isinstance(db, Path | DatabaseUrl) else folder / DEFAULT_DB,
         out=out if isinstance(out, Path) else folder / "build" / f"{name}-{target.name}",
         shapes=_by_name(layers, "shapes"),
+        dims=_by_name(layers, "dims"),
         origins=origins,
         addresses=board.addresses,
         rpc=None if values["rpc"] is None else str(values["rpc"]),
@@ -258,7 +263,7 @@ def _settle(layers: list[_Layer], board: ResolvedBoard, folder: Path) -> Setting
     )
 
 
-def _by_name(layers: list[_Layer], key: str) -> dict[str, Any]:
+def _by_name(layers: list[Layer], key: str) -> dict[str, Any]:
     """Merge the settings of single tensors from all sources; a flag overrides only the tensors that it names."""
     merged: dict[str, Any] = {}
     for layer in reversed(layers):
@@ -278,115 +283,6 @@ def _names(value: object) -> tuple[str, ...]:
 
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) else None
-
-
-_FLAG_NAMES = {
-    "model": "MODEL",
-    "board": "--board",
-    "budget": "--trials/--time",
-    "objective": "--objective",
-    "seed": "--seed",
-    "threads": "--threads",
-    "db": "--db",
-    "out": "--out",
-    "shapes": "--shape",
-    "layout": "--layout",
-    "layouts": "--layout",
-    "rpc": "--rpc",
-    "min_trust": "--min-trust",
-    "flavours": "--flavour",
-    "package_version": "--package-version",
-    "name": "--name",
-    "precision": "--precision",
-}
-
-
-def _under(folder: Path, location: DatabaseLocation | None) -> DatabaseLocation | None:
-    return folder / location if isinstance(location, Path) else location
-
-
-def _of_flags(flags: CommandLineFlags) -> dict[str, object]:
-    here = Path.cwd()
-    if flags.trials is not None and flags.seconds is not None:
-        raise UsageError("--trials and --time exclude each other: give one of them")
-    values: dict[str, object] = {
-        "model": here / flags.model if flags.model else None,
-        "board": flags.board,
-        "budget": None if flags.trials is flags.seconds is None else (flags.trials, flags.seconds),
-        "objective": flags.objective,
-        "seed": flags.seed,
-        "threads": flags.threads,
-        "db": _under(here, flags.db),
-        "out": here / flags.out if flags.out else None,
-        "shapes": dict(flags.shapes) or None,
-        "layout": flags.layout,
-        "layouts": dict(flags.layouts) or None,
-        "rpc": flags.rpc,
-        "min_trust": flags.min_trust,
-        "flavours": flags.flavours or None,
-        "package_version": flags.package_version,
-        "name": flags.name,
-        "precision": flags.precision,
-    }
-    return _stated(values)
-
-
-def _of_project(project: ProjectFile, document: YamlDocument, folder: Path, model: Path | None) -> _Layer:
-    values = _of_preferences(project)
-    own = folder / Path(project.model).expanduser()
-    if model is None or (Path.cwd() / model).resolve() == own.resolve():
-        # Name, version, shapes and layouts belong to the model that the file names, not to another one given as a flag.
-        values["model"] = own
-        values |= _stated(
-            {
-                "shapes": project.shapes or None,
-                "layouts": project.layouts or None,
-                "name": project.name,
-                "package_version": project.package_version,
-            }
-        )
-    if project.boards is not None and len(project.boards) == 1:
-        values["board"] = project.boards[0]
-    if project.db is not None:
-        values["db"] = database_location(project.db, folder)
-    return _Layer(values, _file_origin(document))
-
-
-def _of_user(user: UserFile, document: YamlDocument, folder: Path) -> _Layer:
-    values = _of_preferences(user)
-    if user.board is not None:
-        values["board"] = user.board
-    if user.db is not None:
-        values["db"] = database_location(user.db, folder)
-    return _Layer(values, _file_origin(document))
-
-
-def _of_preferences(stated: Preferences) -> dict[str, object]:
-    plain = ("objective", "seed", "threads", "layout", "rpc", "min_trust", "flavours")
-    values: dict[str, object] = {key: getattr(stated, key) for key in plain}
-    if stated.budget is not None:
-        values["budget"] = (stated.budget.trials, stated.budget.time)
-    if stated.memory is not None:
-        values |= {"ram": stated.memory.ram, "flash": stated.memory.flash}
-    if stated.accuracy is not None:
-        values["winograd"] = stated.accuracy.winograd
-    return _stated(values)
-
-
-def _stated(values: Mapping[str, object]) -> dict[str, object]:
-    return {key: value for key, value in values.items() if value is not None}
-
-
-_FILE_KEYS: dict[str, tuple[str, ...]] = {
-    "ram": ("memory", "ram"),
-    "flash": ("memory", "flash"),
-    "winograd": ("accuracy", "winograd"),
-    "board": ("boards",),
-}
-
-
-def _file_origin(document: YamlDocument) -> Callable[[str], str]:
-    return lambda key: f"{document.path}, line {document.line(_FILE_KEYS.get(key, (key,)))}"
 
 
 def _optional(path: Path) -> YamlDocument | None:

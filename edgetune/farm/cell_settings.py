@@ -37,6 +37,7 @@ class CellSettings(BaseModel):
     threads: int = 1
     layout: Layout | None = None
     shapes: dict[str, tuple[int, ...]] = {}
+    dims: dict[str, int] = {}
 
     @classmethod
     def stated(cls, farm: Farm, model: str) -> Self:
@@ -49,6 +50,7 @@ class CellSettings(BaseModel):
             threads=entry.threads,
             layout=entry.layout,
             shapes={name: tuple(map(int, sizes)) for name, sizes in entry.shapes.items()},
+            dims={name: int(size) for name, size in entry.dims.items()},
         )
 
     def changes(self, now: CellSettings) -> list[str]:
@@ -59,7 +61,7 @@ class CellSettings(BaseModel):
         elif self.sha256 and self.sha256 != now.sha256:
             renamed = f": {self.file} became {now.file}" if self.file != now.file else f" in {now.file}"
             said.append(f"the model has other content{renamed}")
-        for key in ("trials", "threads", "layout", "shapes"):
+        for key in ("trials", "threads", "layout", "shapes", "dims"):
             was, is_now = getattr(self, key), getattr(now, key)
             if was != is_now:
                 said.append(f"{key} {was} became {is_now}")
@@ -79,6 +81,7 @@ class CellSettings(BaseModel):
             db=farm.db,
             out=folder / "package",
             shapes=self.shapes,
+            dims=self.dims,
             layout=self.layout,
             threads=self.threads,
         )

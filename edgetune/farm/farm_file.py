@@ -84,6 +84,9 @@ class FarmModel(Checked):
     shapes: dict[Text, tuple[Dimension, ...]] = Field(
         default={}, description="Shapes of inputs whose shape the model leaves open."
     )
+    dims: dict[Text, Dimension] = Field(
+        default={}, description="Sizes of axes that the model leaves open, by their names in the model."
+    )
     layout: Layout | None = Field(default=None, description="Order of the axes of image inputs and outputs.")
     threads: Annotated[StrictInt, Field(ge=1, le=MOST_THREADS)] = Field(
         default=1, description="Most threads that the package may use."

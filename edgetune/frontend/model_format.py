@@ -27,6 +27,8 @@ ModelSource: TypeAlias = Any
 """The path of a model file, or an object of Python that only its format knows."""
 
 Shapes = Mapping[str, tuple[int, ...]]
+AxisSizes = Mapping[str, int]
+"""Sizes of open axes by their symbols in the file, for all inputs that have them."""
 OpenShape = tuple[int | str, ...]
 """A shape as a file states it: an open dimension is its symbol, or "?"."""
 
@@ -172,6 +174,16 @@ class StoredModel(Protocol):
 
         Raises ModelError for a shape that contradicts the model, and DynamicShape where a size stays open.
         """
+
+    def with_axes(self, shapes: Shapes, sizes: AxisSizes) -> Model:
+        """The model with these shapes of inputs, and these sizes of axes that the file names; raises as `with_shapes`.
+
+        By default, models have no names of axes.
+        """
+        if sizes:
+            name = next(iter(sizes))
+            raise ModelError(f"--dim names {name!r}, but models of this format name no axes: give --shape")
+        return self.with_shapes(shapes)
 
 
 class ModelFormat(Protocol):

@@ -11,7 +11,7 @@ from edgetune.boards.access import BoardAccess
 from edgetune.boards.transport import Transport
 from edgetune.config import boards_add, boards_file, doctor, settings
 from edgetune.config.boards_file import BoardAddress, BoardEntry, ResolvedBoard, require_measurable
-from edgetune.config.settings import CommandLineFlags, Settings, Shapes
+from edgetune.config.settings import CommandLineFlags, Settings, StatedSizes
 from edgetune.config.stack import check_stack
 from edgetune.config.transport_rules import TransportRules
 from edgetune.errors import ConfigError, StackMismatch, UsageError
@@ -177,7 +177,7 @@ def resolve_settings(
     flags: CommandLineFlags,
     environment: Mapping[str, str],
     folder: Path,
-    look_at: Callable[[Path, Shapes, str], None] = lambda *_: None,
+    look_at: Callable[[Path, StatedSizes, str], None] = lambda *_: None,
 ) -> Settings:
     """Resolve the settings of one run; arguments and errors are those of `config.settings.resolve_settings`."""
     return settings.resolve_settings(flags, environment, folder, look_at, ASKING_RULES)

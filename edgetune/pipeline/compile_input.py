@@ -52,7 +52,7 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
     `model` is the content of `settings.model` if the caller has read it already. The reference evaluates the unchanged
     model; afterwards the goldens are converted to the layouts of the interface.
     """
-    model = model or read_model(settings.model, settings.shapes)
+    model = model or read_model(settings.model, settings.shapes, sizes=settings.dims)
     exchanged = model.channels_last(settings.layout, settings.layouts)
     if settings.layout == "channels_last" and not exchanged:
         events(Event("warning", {"message": _NO_IMAGE}))

@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.errors import ConfigError
-from edgetune.frontend.model_format import Model, ModelFormat, ModelSource, OpenShape, Recognition, Shapes, StoredModel
+from edgetune.frontend.model_format import (
+    AxisSizes,
+    Model,
+    ModelFormat,
+    ModelSource,
+    OpenShape,
+    Recognition,
+    Shapes,
+    StoredModel,
+)
 from edgetune.registry import Registry
 
 MODEL_FORMATS: Registry[ModelFormat] = Registry("model format", "edgetune.model_formats", ModelFormat)
@@ -62,11 +71,16 @@ def read_stored(source: ModelSource) -> StoredModel:
     return form.read(source)
 
 
-def read_model(source: ModelSource, shapes: Shapes | None = None, origin: str = "") -> Model:
-    """Reads `source` and fixes its input shapes; `origin` says where it was given. Raises ModelError, DynamicShape."""
+def read_model(
+    source: ModelSource, shapes: Shapes | None = None, origin: str = "", sizes: AxisSizes | None = None
+) -> Model:
+    """Reads `source` and fixes its input shapes, also by `sizes` of axes that it names.
+
+    `origin` says where it was given. Raises ModelError, DynamicShape.
+    """
     form, source = _recognised(source)
     form.require(source, origin)
-    return form.read(source).with_shapes(shapes or {})
+    return form.read(source).with_axes(shapes or {}, sizes or {})
 
 
 def register_operator(name: str, expression: Callable[..., Any]) -> None:

@@ -57,9 +57,10 @@ def test_an_unsupported_operator(tmp_path: Path, operator: str, domain: str) -> 
 
 @pytest.mark.long
 def test_an_open_shape(tmp_path: Path) -> None:
-    dense(tmp_path / "open.onnx", batch="batch")
+    dense(tmp_path / "open.onnx", batch="rows")
     sentence = refused(6, "build", "open.onnx", *OUT, cwd=tmp_path)
     assert "--shape x=1,8" in sentence
+    assert "--dim rows=1" in sentence
 
 
 HOSTILE = {

@@ -61,6 +61,7 @@ def test_open_shapes_are_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyP
     init(tmp_path / "free.onnx")
     with pytest.raises(ConfigError, match=r"line \d+: 'shapes.x.1' must be a fixed size"):
         resolve_settings(CommandLineFlags(), {}, tmp_path)
+    assert '\n#   "length": 128\n' in (tmp_path / "edgetune.yaml").read_text(encoding="utf-8")
 
 
 @given(st.text(min_size=1, max_size=20).filter(lambda text: text < "\ud800" or text > "\udfff"))

@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from edgetune.errors import ConfigError, ModelError
+from edgetune.events import Event
 from edgetune.frontend.model_format import ModelFormat
 from edgetune.frontend.tensor_expression.format import TensorExpression
 from edgetune.pipeline.model_formats import MODEL_FORMATS, format_of, read_model
@@ -65,8 +68,32 @@ def test_an_expression_takes_no_shapes_and_no_layouts() -> None:
     twice = TensorExpression(lambda x: te.compute(x.shape, lambda i: x[i] * 2.0), {"x": ([4], "float32")}, {}, "twice")
     with pytest.raises(ModelError, match="a shape is given for 'x', but an expression has its shapes already"):
         read_model(twice, {"x": (4,)})
+    with pytest.raises(ModelError, match="--dim names 'n', but models of this format name no axes: give --shape"):
+        read_model(twice, sizes={"n": 4})
     with pytest.raises(ModelError, match="a layout is given for 'x', but models of this format keep their axes"):
         read_model(twice).channels_last("model", {"x": "channels_last"})
+
+
+@pytest.mark.parametrize(("flags", "shape", "told"), [([], [1, 3], 1), (["--dim", "batch=2"], [2, 3], 0)])
+def test_an_axis_that_becomes_1_is_told_once(
+    flags: list[str], shape: list[int], told: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from edgetune.cli.build import command
+    from edgetune.cli.options import settings_of
+    from edgetune.pipeline.compile_input import load
+
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    monkeypatch.chdir(tmp_path)
+    given = command.make_context("build", ["m.onnx", "--board", "host", *flags]).params
+    settings, model = settings_of(**{name: given[name] for name in given.keys() - {"as_json", "verbose", "quiet"}})
+    events: list[Event] = []
+    for read in (model, None):
+        events.clear()
+        assert load(settings, events.append, read).program.inputs[0].shape == tuple(shape)
+        said = [str(event.data["message"]) for event in events if event.kind == "warning"]
+        assert sum("axis 0 (batch) of input 'x' becomes 1" in sentence for sentence in said) == told
 
 
 def test_to_ask_for_a_format_loads_nothing_large() -> None:

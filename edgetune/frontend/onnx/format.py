@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune.events import Event
 from edgetune.frontend.model_format import (
+    AxisSizes,
     Feed,
     ImportDeparture,
     Model,
@@ -83,9 +84,13 @@ class StoredOnnx(StoredModel):
 
     def with_shapes(self, shapes: Shapes) -> Model:
         """The model, checked, with all its shapes inferred."""
+        return self.with_axes(shapes, {})
+
+    def with_axes(self, shapes: Shapes, sizes: AxisSizes) -> Model:
+        """The model, checked, with all its shapes inferred; an axis that is the batch becomes 1 (`fix_shapes`)."""
         from edgetune.frontend.onnx.reader import with_shapes
 
-        return LoadedOnnx(with_shapes(self.content, shapes))
+        return LoadedOnnx(with_shapes(self.content, shapes, sizes))
 
 
 @dataclass(frozen=True)
@@ -128,8 +133,8 @@ class LoadedOnnx(Model):
         """Outputs by an evaluator of ONNX, or by the program itself where only it knows an operator.
 
         For a model with a registered operator, an event reports that: such outputs show that the C computes what the
-        expression says, not that the expression is right. Others report branches that are never taken, and evaluators
-        that do not agree on a quantised model.
+        expression says, not that the expression is right. Others report axes that become 1, branches that are never
+        taken, and evaluators that do not agree on a quantised model.
         """
         from edgetune.frontend.onnx.custom import registered_in
         from edgetune.frontend.onnx.disagreement import evaluate_quantised

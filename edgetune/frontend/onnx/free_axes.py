@@ -6,8 +6,7 @@ convolution or a matrix product fixes, axes that are fixed already, and symbols 
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx
@@ -20,9 +19,33 @@ _LENGTH = 128  # length of a text or a signal
 _FRAMES = 16  # frames of a video
 _CHANNELS = (1, 3, 4)
 _SMALL = 1024
-_CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}  # operator -> which input is the weight
+_CONVOLUTIONS = {"Conv": 1, "FusedConv": 1, "ConvInteger": 1, "QLinearConv": 3}  # operator -> which input is the weight
+_PRODUCTS = {
+    "Gemm": 1,
+    "MatMul": 1,
+    "MatMulInteger": 1,
+    "QLinearMatMul": 3,
+    "FusedGemm": 1,
+    "FusedMatMul": 1,
+    "QGemm": 3,
+    "DynamicQuantizeMatMul": 1,
+    "MatMulIntegerToFloat": 1,
+}
+"""Operators whose first input is multiplied row by row -> which input is the other factor."""
+_UNNAMED = frozenset({"", "?", "None"})
 _ONE_TO_ONE = frozenset(
-    {"Cast", "Add", "Sub", "Mul", "Div", "QuantizeLinear", "DequantizeLinear", "BatchNormalization"}
+    {
+        "Cast",
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "QuantizeLinear",
+        "DequantizeLinear",
+        "BatchNormalization",
+        "Identity",
+        "Dropout",
+    }
 )
 _IMAGE_RANK, _FILM_RANK = 4, 5
 
@@ -49,36 +72,61 @@ class FreeInput:
         return f"input {self.name!r} leaves {'axes' if len(free) > 1 else 'axis'} {listed} free"
 
 
+def size_of(dim: onnx.TensorShapeProto.Dimension) -> int | None:
+    """The size of an axis, None where it is open."""
+    return int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else None
+
+
+def symbol_of(dim: onnx.TensorShapeProto.Dimension) -> str:
+    """The name of an open axis, "" where it has none. Some exporters write None as a name."""
+    name = str(dim.dim_param)
+    return "" if name in _UNNAMED else name
+
+
 def free_input(value: onnx.ValueInfoProto) -> FreeInput | None:
     """Return the free axes of `value`, None where its shape is fixed. A size of zero is fixed."""
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         return FreeInput(value.name, None)
-    dims = tuple(
-        int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in tensor.shape.dim
-    )
+    dims = tuple(map(size_of, tensor.shape.dim))
     if None not in dims:
         return None
-    return FreeInput(value.name, dims, tuple(dim.dim_param for dim in tensor.shape.dim))
+    return FreeInput(value.name, dims, tuple(map(symbol_of, tensor.shape.dim)))
 
 
-def proposed_shapes(graph: onnx.GraphProto, free: list[FreeInput], opsets: list[onnx.OperatorSetIdProto]) -> str:
-    """Return the `--shape` flags that fix all of `free`, as words of a command line."""
+def multiplied_by_rows(graph: onnx.GraphProto, name: str) -> bool:
+    """Whether a matrix product reads `name`, two axes, row by row: rows are then no steps of time."""
+    return any(
+        node.op_type in _PRODUCTS
+        and node.input[0] == read
+        and not any(a.name == "transA" and a.i for a in node.attribute)
+        for read, node in _readers(graph, name, _ONE_TO_ONE | {"Flatten"})
+    )
+
+
+def proposed_shapes(
+    graph: onnx.GraphProto, free: Sequence[FreeInput], opsets: list[onnx.OperatorSetIdProto], known: Mapping[str, int]
+) -> dict[str, tuple[int, ...]]:
+    """Return a shape for each of `free`; `known` are sizes by symbol."""
     channels = {one.name: found for one in free if (found := _convolution_of(graph, one.name)) is not None}
     for size in _IMAGE_SIZES:
-        shapes = _proposal(graph, free, channels, size)
+        shapes = _proposal(graph, free, channels, size, known)
         if _fits(graph, shapes, opsets):
             break
     else:
-        shapes = _proposal(graph, free, channels, _IMAGE_SIZES[0])
-    return " ".join(f"--shape {shlex.quote(f'{name}=' + ','.join(map(str, shape)))}" for name, shape in shapes.items())
+        shapes = _proposal(graph, free, channels, _IMAGE_SIZES[0], known)
+    return shapes
 
 
 def _proposal(
-    graph: onnx.GraphProto, free: list[FreeInput], weights: Mapping[str, tuple[int, ...]], image: int
+    graph: onnx.GraphProto,
+    free: Sequence[FreeInput],
+    weights: Mapping[str, tuple[int, ...]],
+    image: int,
+    known: Mapping[str, int],
 ) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {}
-    named: dict[str, int] = {}
+    named = dict(known)
     for one in free:
         weight = weights.get(one.name)
         if one.dims is not None:
@@ -129,26 +177,28 @@ def _usual(
     return tuple(sizes)
 
 
-def _readers(graph: onnx.GraphProto, name: str) -> Iterator[onnx.NodeProto]:
-    """Nodes that read `name`, also through operators that keep the order of its axes."""
+def _readers(
+    graph: onnx.GraphProto, name: str, through: frozenset[str] = _ONE_TO_ONE
+) -> Iterator[tuple[str, onnx.NodeProto]]:
+    """Nodes that read `name`, also through operators that keep the order of its axes, and what they call it."""
     names, seen = [name], {name}
     while names:
         wanted = names.pop()
         for node in graph.node:
             if wanted not in node.input:
                 continue
-            if node.op_type in _ONE_TO_ONE and node.input[0] == wanted:
+            if node.op_type in through and node.input[0] == wanted:
                 new = [output for output in node.output if output not in seen]
                 names += new
                 seen.update(new)
             else:
-                yield node
+                yield wanted, node
 
 
 def _convolution_of(graph: onnx.GraphProto, name: str) -> tuple[int, ...] | None:
     """Shape of the weight of a convolution that reads `name`, with the input's channels (not those of a group)."""
     shapes = _weight_shapes(graph)
-    for node in _readers(graph, name):
+    for _, node in _readers(graph, name):
         number = _CONVOLUTIONS.get(node.op_type)
         if number is None or len(node.input) <= number:
             continue
@@ -162,16 +212,16 @@ def _convolution_of(graph: onnx.GraphProto, name: str) -> tuple[int, ...] | None
 def _features(graph: onnx.GraphProto, name: str) -> int | None:
     """Number of features of a matrix product that reads `name`."""
     shapes = _weight_shapes(graph)
-    for node in _readers(graph, name):
-        if node.op_type in {"Gemm", "MatMul", "MatMulInteger"}:
-            found = _depth(node, shapes)
-            if found is not None:
-                return found
+    for _, node in _readers(graph, name):
+        found = _depth(node, shapes)
+        if found is not None:
+            return found
     return None
 
 
 def _depth(node: onnx.NodeProto, shapes: Mapping[str, tuple[int, ...]]) -> int | None:
-    shape = shapes.get(node.input[1]) if len(node.input) > 1 else None
+    number = _PRODUCTS.get(node.op_type)
+    shape = shapes.get(node.input[number]) if number is not None and len(node.input) > number else None
     if shape is None or len(shape) < 2:
         return None
     transposed = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)

@@ -16,15 +16,14 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from onnx import TensorProto, helper, shape_inference
 
-from edgetune.errors import DynamicShape, ModelError, UnsupportedOperator
-from edgetune.frontend.model_format import OpenShape, Shapes
+from edgetune.errors import ModelError, UnsupportedOperator
+from edgetune.frontend.model_format import AxisSizes, OpenShape, Shapes
 from edgetune.frontend.onnx.domains import DEFAULT_DOMAIN, opset_of
 from edgetune.frontend.onnx.external_data import ExternalData, element_bits, external_tensors, tensors
-from edgetune.frontend.onnx.free_axes import free_input, proposed_shapes
 from edgetune.frontend.onnx.inline import Evaluator
+from edgetune.frontend.onnx.input_shapes import fix_shapes
 from edgetune.frontend.onnx.large_tensors import Weights, as_inputs, take_in
 from edgetune.frontend.onnx.nested_graphs import all_nodes
-from edgetune.frontend.onnx.node_values import real_inputs
 from edgetune.frontend.onnx.old_forms import CURRENT, with_current_forms
 from edgetune.frontend.onnx.other_formats import require_model_file
 
@@ -85,7 +84,8 @@ class OnnxModel:
     """A model as read: the graph with fixed input shapes, its default opset and its hash (`ExternalData.sha256`).
 
     No tensor of `proto` is in another file, but large ones are stand-ins for the arrays of `weights`, by name
-    (`edgetune.frontend.onnx.large_tensors`). `settled` tells which branches its shapes rule out.
+    (`edgetune.frontend.onnx.large_tensors`). `settled` tells which axes become 1, and which branches its
+    shapes rule out.
     """
 
     proto: onnx.ModelProto
@@ -106,14 +106,14 @@ class OnnxFile:
     weights: Weights
 
 
-def read_onnx(path: Path, shapes: Shapes | None = None) -> OnnxModel:
-    """Reads `path` and fixes its input shapes from the file or from `shapes` (input name to extents).
+def read_onnx(path: Path, shapes: Shapes | None = None, sizes: AxisSizes | None = None) -> OnnxModel:
+    """Reads `path` and fixes its input shapes from the file, `shapes` (by input) and `sizes` (by symbol of an axis).
 
-    Raises ModelError when the file or its external data are missing, unreadable or not a valid ONNX model, DynamicShape
-    when an input's extent stays unknown, and ModelError when `shapes` names an input that the model does not have or
-    contradicts it.
+    An axis that is the batch becomes 1 (`fix_shapes`). Raises ModelError when the file or its external data are
+    missing, unreadable or not a valid ONNX model, DynamicShape when an input's extent stays unknown, and ModelError
+    when `shapes` or `sizes` name what the model does not have or contradict it.
     """
-    return with_shapes(read_stored(path), shapes)
+    return with_shapes(read_stored(path), shapes, sizes)
 
 
 def read_signature(path: Path) -> dict[str, OpenShape]:
@@ -144,10 +144,10 @@ def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str:
     return str(dim.dim_param) or "?"
 
 
-def with_shapes(stored: OnnxFile, shapes: Shapes | None = None) -> OnnxModel:
+def with_shapes(stored: OnnxFile, shapes: Shapes | None = None, sizes: AxisSizes | None = None) -> OnnxModel:
     """`stored` checked and with fixed input shapes; raises as `read_onnx` does."""
     path = stored.path
-    return model_from_proto(stored.proto, stored.sha256, path.stem, shapes, str(path), stored.weights)
+    return model_from_proto(stored.proto, stored.sha256, path.stem, shapes, str(path), stored.weights, sizes)
 
 
 def read_stored(path: Path) -> OnnxFile:
@@ -187,6 +187,7 @@ def model_from_proto(
     shapes: Shapes | None,
     where: str,
     weights: Weights | None = None,
+    sizes: AxisSizes | None = None,
 ) -> OnnxModel:
     """Checks `proto`, fixes its input shapes and infers the rest; `where` names the model in messages.
 
@@ -197,7 +198,7 @@ def model_from_proto(
     weights = weights or {}
     if next(external_tensors(proto), None) is not None:
         raise ModelError(f"{where} has tensors in other files; read it from its own file")
-    _fix_shapes(proto, shapes or {}, where)
+    assumed = fix_shapes(proto, shapes or {}, sizes or {}, where)
     try:
         # Infer shapes first: the checker needs them on outputs, and exporters omit them.
         proto = shape_inference.infer_shapes(proto)
@@ -208,9 +209,10 @@ def model_from_proto(
             _check(proto, weights)
     except (onnx.checker.ValidationError, shape_inference.InferenceError, ValueError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelError(f"{where} is not a valid ONNX model ({reason}); export it again") from None
+        supposed = f"; {assumed[0]}" if assumed else ""
+        raise ModelError(f"{where} is not a valid ONNX model ({reason}); export it again{supposed}") from None
     proto, settled = _with_settled_branches(proto, weights)
-    return OnnxModel(proto, opset_of(proto), sha256, name, weights, settled)
+    return OnnxModel(proto, opset_of(proto), sha256, name, weights, assumed + settled)
 
 
 def _check(proto: onnx.ModelProto, weights: Weights) -> None:
@@ -289,49 +291,3 @@ def _fill(node: onnx.NodeProto, chosen: str) -> None:
     for attribute in node.attribute:
         if attribute.name != chosen:
             attribute.g.CopyFrom(taken)
-
-
-def _fix_shapes(proto: onnx.ModelProto, shapes: Shapes, where: str) -> None:
-    for output in proto.graph.output:
-        if output.type.WhichOneof("value") not in {None, "tensor_type"}:
-            raise ModelError(
-                f"output {output.name!r} of {where} is not a tensor; only tensor outputs can be built: "
-                "make each element an output of its own"
-            )
-    inputs = {i.name: i for i in real_inputs(proto.graph)}
-    unknown = sorted(set(shapes) - set(inputs))
-    if unknown:
-        raise ModelError(
-            f"--shape names {unknown[0]!r}, but {where} has the inputs {', '.join(sorted(inputs)) or 'none'}"
-        )
-    for name, value in inputs.items():
-        if not value.type.HasField("tensor_type"):
-            raise ModelError(f"input {name!r} of {where} is not a tensor; only tensor inputs can be built")
-        tensor = value.type.tensor_type
-        wanted = shapes.get(name)
-        if wanted is not None:
-            _check_against_file(name, tensor, wanted, where)
-            tensor.ClearField("shape")
-            tensor.shape.SetInParent()
-            for extent in wanted:
-                tensor.shape.dim.add().dim_value = extent
-    free = [one for name, value in inputs.items() if name not in shapes and (one := free_input(value)) is not None]
-    if free:
-        example = proposed_shapes(proto.graph, free, list(proto.opset_import))
-        raise DynamicShape(
-            f"{' and '.join(one.in_words for one in free)} in {where}: fix all sizes, for example with {example} "
-            "(an example; use the sizes that the model runs with)"
-        )
-
-
-def _check_against_file(name: str, tensor: onnx.TypeProto.Tensor, wanted: tuple[int, ...], where: str) -> None:
-    if any(extent < 0 for extent in wanted):
-        raise ModelError(f"--shape {name} has a negative extent; give 0 for an empty axis, and more for any other")
-    if not tensor.HasField("shape"):
-        return
-    known = [d.dim_value for d in tensor.shape.dim]
-    if len(known) != len(wanted) or any(k > 0 and k != w for k, w in zip(known, wanted, strict=True)):
-        shown = ",".join(str(k) if k > 0 else "?" for k in known)
-        raise ModelError(
-            f"--shape {name}={','.join(map(str, wanted))} contradicts {where}, where its shape is {shown or 'empty'}"
-        )

@@ -1,17 +1,21 @@
-"""What a model leaves free, and the `--shape` that is proposed for it: never an image of one pixel."""
+"""What a model leaves free: a batch becomes 1, the rest is asked for with flags that are proposed for it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.errors import DynamicShape
-from edgetune.frontend.onnx.reader import read_onnx
+from edgetune.errors import DynamicShape, ModelError
+from edgetune.frontend.onnx.reader import OnnxModel, read_onnx
 
 Dim = int | str | None
 
@@ -22,7 +26,7 @@ def weight(name: str, *dims: int) -> onnx.TensorProto:
 
 def save(
     path: Path,
-    inputs: dict[str, Sequence[Dim] | None],
+    inputs: Mapping[str, Sequence[Dim] | None],
     nodes: Sequence[onnx.NodeProto],
     weights: Sequence[onnx.TensorProto] = (),
     kind: int = TensorProto.FLOAT,
@@ -117,3 +121,164 @@ def test_inputs_that_share_a_symbol_are_proposed_alike_and_all_at_once(tmp_path:
     with pytest.raises(DynamicShape, match="input 'mask' leaves axes") as second:
         read_onnx(path, {"the words": (1, 7)})
     assert "the words" not in second.value.message
+
+
+MATMUL = helper.make_node("MatMul", ["x", "w"], ["y"])
+ROWS = weight("w", 3, 2)
+
+
+def shape_of(model: OnnxModel, number: int = 0) -> tuple[int, ...]:
+    return tuple(dim.dim_value for dim in model.proto.graph.input[number].type.tensor_type.shape.dim)
+
+
+@pytest.mark.parametrize(
+    "name", ["batch", "Batch_Size", "batch_size", "N", "unk__6", "DynamicDimension.0", "p2o.dim.0"]
+)
+@pytest.mark.parametrize("rest", [[], [3], [7, 40], [3, 8, 8]], ids=["vector", "rows", "frames", "image"])
+def test_a_first_axis_that_is_called_batch_becomes_1(tmp_path: Path, name: str, rest: list[int]) -> None:
+    path = save(tmp_path / "m.onnx", {"x": [name, *rest]}, [IMAGE])
+    model = read_onnx(path)
+    assert shape_of(model) == (1, *rest)
+    (sentence,) = model.settled
+    assert sentence == (
+        f"axis 0 ({name}) of input 'x' becomes 1, as a board runs one input at a time: --dim {name}=N gives another "
+        "size"
+    )
+    assert shape_of(read_onnx(path, sizes={name: 5})) == (5, *rest)
+    assert read_onnx(path, sizes={name: 5}).settled == ()
+    assert read_onnx(path, {"x": (4, *rest)}).settled == ()
+
+
+@pytest.mark.parametrize(
+    ("dims", "nodes", "weights"),
+    [
+        pytest.param([None, 3, 8, 8], [IMAGE], [], id="image"),
+        pytest.param([None, 3], [MATMUL], [ROWS], id="rows of a product"),
+        pytest.param(["None", 3], [MATMUL], [ROWS], id="None as a name"),
+        pytest.param(
+            [None, 3],
+            [
+                helper.make_node("Mul", ["x", "x"], ["s"]),
+                helper.make_node("Flatten", ["s"], ["f"]),
+                helper.make_node("Gemm", ["f", "w"], ["y"]),
+            ],
+            [ROWS],
+            id="rows after others",
+        ),
+    ],
+)
+def test_a_first_axis_without_a_name_becomes_1_where_no_axis_is_time(
+    tmp_path: Path, dims: Sequence[Dim], nodes: list[onnx.NodeProto], weights: list[onnx.TensorProto]
+) -> None:
+    model = read_onnx(save(tmp_path / "m.onnx", {"x": dims}, nodes, weights))
+    rest = [dim for dim in dims[1:] if isinstance(dim, int)]
+    assert shape_of(model) == (1, *rest)
+    (sentence,) = model.settled
+    assert sentence.startswith("axis 0 of input 'x' becomes 1")
+    assert f"--shape x=N,{','.join(map(str, rest))} gives another size" in sentence
+
+
+@pytest.mark.parametrize(
+    ("dims", "nodes", "weights"),
+    [
+        pytest.param([None, 3], [IMAGE], [], id="rows of no product"),
+        pytest.param([None, 7, 40], [IMAGE], [], id="frames"),
+        pytest.param([None, 3, 4, 8, 8], [IMAGE], [], id="film"),
+        pytest.param([None], [IMAGE], [], id="vector"),
+        pytest.param(
+            [None, 3], [helper.make_node("Gemm", ["x", "w"], ["y"], transA=1)], [weight("w", 1, 3)], id="turned"
+        ),
+        pytest.param(
+            [None, 3], [helper.make_node("MatMul", ["w", "x"], ["y"])], [weight("w", 2, 1)], id="right factor"
+        ),
+        pytest.param([2, "batch"], [IMAGE], [], id="second axis"),
+        *(
+            pytest.param([name, 3, 8, 8], [IMAGE], [], id=name)
+            for name in ("time", "T", "seq_len", "n", "batch_frames", "nb", "points", "dim_0", "height")
+        ),
+    ],
+)
+def test_every_other_axis_is_asked_for(
+    tmp_path: Path, dims: Sequence[Dim], nodes: list[onnx.NodeProto], weights: list[onnx.TensorProto]
+) -> None:
+    with pytest.raises(DynamicShape, match=r"fix all sizes, for example with --shape x="):
+        read_onnx(save(tmp_path / "m.onnx", {"x": dims}, nodes, weights))
+
+
+def test_one_sentence_for_all_batches_and_a_symbol_is_one_size(tmp_path: Path) -> None:
+    inputs: dict[str, Sequence[Dim] | None] = {
+        "x": ["batch", 3],
+        "m": ["batch", 3],
+        "state": [2, "batch", 4],
+        "image": [None, 3, 8, 8],
+    }
+    nodes = [helper.make_node("Identity", [name], [f"{name}_y"]) for name in inputs]
+    path = save(tmp_path / "m.onnx", inputs, nodes)
+    model = read_onnx(path)
+    assert [shape_of(model, number) for number in range(4)] == [(1, 3), (1, 3), (2, 1, 4), (1, 3, 8, 8)]
+    (sentence,) = model.settled
+    assert sentence == (
+        "axis 0 (batch) of inputs 'x' and 'm' and axis 0 of input 'image' become 1, as a board runs one input at a "
+        "time: --dim batch=N and --shape image=N,3,8,8 give another size"
+    )
+    stated = read_onnx(path, {"x": (6, 3), "image": (1, 3, 8, 8)})
+    assert [shape_of(stated, number) for number in (1, 2)] == [(6, 3), (2, 6, 4)]
+    assert stated.settled == ()
+
+
+def test_names_fix_the_axes_of_all_inputs(tmp_path: Path) -> None:
+    inputs: dict[str, Sequence[Dim] | None] = {"words": ["batch", "past tokens"], "mask": ["batch", "past tokens"]}
+    path = save(tmp_path / "m.onnx", inputs, [helper.make_node("Add", ["words", "mask"], ["y"])])
+    with pytest.raises(DynamicShape) as refusal:
+        read_onnx(path)
+    assert refusal.value.message.endswith(", or by name with --dim 'past tokens=128'")
+    model = read_onnx(path, sizes={"past tokens": 9})
+    assert [shape_of(model, number) for number in (0, 1)] == [(1, 9), (1, 9)]
+    assert len(model.settled) == 1
+
+
+@pytest.mark.parametrize(
+    ("shapes", "sizes", "words"),
+    [
+        ({}, {"u": 3}, "--dim names 'u', but .* has the named axes batch, t$"),
+        ({}, {"t": -1}, "--dim t has a negative size"),
+        ({"x": (1, 4)}, {"t": 3}, "--shape x=1,4 contradicts --dim t=3, which is its axis 1: give one of them"),
+    ],
+)
+def test_a_wrong_dim_is_refused(
+    shapes: dict[str, tuple[int, ...]], sizes: dict[str, int], words: str, tmp_path: Path
+) -> None:
+    path = save(tmp_path / "m.onnx", {"x": ["batch", "t"]}, [IMAGE])
+    with pytest.raises(ModelError, match=words):
+        read_onnx(path, shapes, sizes)
+
+
+def test_what_a_model_cannot_be_with_a_batch_of_1_says_so(tmp_path: Path) -> None:
+    both: dict[str, Sequence[Dim] | None] = {"x": ["batch", 3], "y": [4, 3]}
+    node = helper.make_node("Concat", ["x", "y"], ["z"], axis=1)
+    with pytest.raises(ModelError, match=r"is not a valid ONNX model .*; axis 0 \(batch\) of input 'x' becomes 1"):
+        read_onnx(save(tmp_path / "m.onnx", both, [node]))
+
+
+names = st.one_of(st.none(), st.integers(1, 9), st.sampled_from(["batch", "N", "t", "a b", "unk__1", "x.dim.0"]))
+
+
+@pytest.mark.long
+@given(st.lists(st.lists(names, min_size=1, max_size=4), min_size=1, max_size=3), st.booleans())
+def test_what_is_proposed_can_be_pasted(
+    tmp_path_factory: pytest.TempPathFactory, inputs: list[list[Dim]], by_name: bool
+) -> None:
+    given_names = {f"in {number}": dims for number, dims in enumerate(inputs)}
+    nodes = [helper.make_node("Identity", [name], [f"{name} y"]) for name in given_names]
+    path = save(tmp_path_factory.mktemp("open") / "m.onnx", given_names, nodes)
+    try:
+        read_onnx(path)
+    except DynamicShape as refusal:
+        parts = re.split(r", or by name with |fix all sizes, for example with ", refusal.message)[1:]
+        words = shlex.split(parts[-1 if by_name else 0].partition(" (an example")[0])
+        pasted: dict[str, dict[str, str]] = {"--shape": {}, "--dim": {}}
+        for flag, value in zip(words[::2], words[1::2], strict=True):
+            name, _, sizes = value.rpartition("=")
+            pasted[flag][name] = sizes
+        shapes = {name: tuple(map(int, sizes.split(","))) for name, sizes in pasted["--shape"].items()}
+        read_onnx(path, shapes, {name: int(size) for name, size in pasted["--dim"].items()})

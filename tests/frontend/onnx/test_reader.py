@@ -73,7 +73,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_an_unknown_extent_asks_for_shape() -> None:
     with pytest.raises(DynamicShape, match="--shape x=1,3"):
-        checked(relu_model(["batch", 3]))
+        checked(relu_model(["rows", 3]))
 
 
 def test_shape_fixes_an_unknown_extent() -> None:
