@@ -27,8 +27,9 @@ from edgetune.frontend.onnx.external_data import element_bits
 from edgetune.frontend.onnx.inline import simplify
 from edgetune.frontend.onnx.large_tensors import Weights, is_stand_in, value_of
 from edgetune.frontend.onnx.node_values import real_inputs
-from edgetune.frontend.onnx.origins import described
+from edgetune.frontend.onnx.origins import described, shown_node
 from edgetune.frontend.onnx.reader import OnnxModel
+from edgetune.frontend.onnx.refused_nodes import RefusedNode, one_each, sentence_of, without_nodes
 from edgetune.frontend.onnx.selected_rows import selections_of
 from edgetune.graph.imported import Imported
 from edgetune.graph.layer_names import mark_nodes, place_of
@@ -61,25 +62,38 @@ BORDER = "edgetune.border."
 """Name prefix of nodes between the model and its interface, which are not nodes of the model."""
 
 _UPGRADED = 13
+_MOST_REFUSED = 100
 _LINEAR = ("Conv", "Gemm", "MatMul")
 
 
 def import_onnx(model: OnnxModel) -> Imported:
     """Converts a model with static shapes.
 
-    Raises UnsupportedOperator, which names the operator, its node and what to do, and ModelError when TVM's importer
-    rejects the graph for another reason. Many of TVM's converters support the attributes of old opsets only in part, so
-    a model before opset 13 that fails is converted to opset 13 and tried again.
+    Raises UnsupportedOperator, which names all nodes that cannot be imported, their operators and what to do, and
+    ModelError when TVM's importer rejects the graph for another reason.
     """
-    try:
-        return _import(model)
-    except UnsupportedOperator as error:
-        newer = _upgraded(model)
-        if newer is None:
-            raise
-        with contextlib.suppress(UnsupportedOperator):
-            return _import(newer)
-        raise error from None
+    imported, refused = import_supported(model)
+    if imported is None or refused:
+        raise UnsupportedOperator(sentence_of(refused))
+    return imported
+
+
+def import_supported(model: OnnxModel) -> tuple[Imported | None, list[RefusedNode]]:
+    """What can be imported of a model with static shapes, and the nodes that cannot.
+
+    The results of refused nodes are parameters of the module, behind inputs and weights; there is no module where their
+    shapes are unknown. Many of TVM's converters support the attributes of old opsets only in part, so a model before
+    opset 13 with refused nodes is converted to opset 13 and tried again. Raises ModelError when TVM's importer rejects
+    the graph for another reason.
+    """
+    imported, refused = _import(model)
+    newer = _upgraded(model) if refused else None
+    if newer is not None:
+        again = _import(newer)
+        if not again[1]:
+            return again
+    places = {shown_node(node): number for number, node in enumerate(model.proto.graph.node)}
+    return imported, sorted(refused, key=lambda one: places.get(one.name, len(places)))
 
 
 def _upgraded(model: OnnxModel) -> OnnxModel | None:
@@ -95,18 +109,43 @@ def _upgraded(model: OnnxModel) -> OnnxModel | None:
     return replace(model, proto=proto, opset=_UPGRADED)
 
 
-def _import(model: OnnxModel) -> Imported:
+def _import(model: OnnxModel) -> tuple[Imported | None, list[RefusedNode]]:
     kept = kept_weights(model.proto, model.weights)
-    proto, large = simplify(model.proto, _has_converter, kept, model.weights)
-    _check_operators(proto, model)
+    refused: list[RefusedNode] = []
+    proto, large = simplify(model.proto, _has_converter, kept, model.weights, refused)
+    refused = one_each([*refused, *_without_converter(proto, model)])
+    while True:
+        rest = without_nodes(proto, refused)
+        if rest is None:
+            return None, refused
+        conversion = _Conversion(model.name)
+        try:
+            cut = [name for one in refused for name in one.outputs]
+            return _import_rest(rest, model, large, conversion, cut), refused
+        except UnsupportedOperator as error:
+            if conversion.current is None:
+                more = [RefusedNode("", "", error.message, ())]
+            else:
+                more = [RefusedNode.of(conversion.current, error.message)]
+            known = len(refused)
+            refused = one_each([*refused, *more])
+            if len(refused) == known or conversion.current is None or len(refused) > _MOST_REFUSED:
+                return None, refused
+
+
+def _import_rest(
+    proto: onnx.ModelProto, model: OnnxModel, large: Weights, conversion: _Conversion, cut: Sequence[str]
+) -> Imported:
+    """The module of `proto`; of its inputs, those in `cut` are no inputs of the model, but results of refused nodes."""
     weights = kept_weights(proto, large)  # without unused ones, and with those that the model computes of constants
     selections = selections_of(proto.graph, model.name)
     # An unused initializer that is also listed as an input is gone by now, but its entry among the inputs remains.
     real = {value.name for value in real_inputs(model.proto.graph)}
     inputs = tuple(_spec(value) for value in proto.graph.input if value.name in real)
-    _put_inputs_first(proto.graph, [i.name for i in inputs] + list(weights))
-    shapes = {i.name: list(i.shape) for i in inputs}
-    module, nodes, places = _convert(proto, model, shapes, large)
+    others = [_spec(value) for value in proto.graph.input if value.name in cut]
+    _put_inputs_first(proto.graph, [*(i.name for i in inputs), *weights, *(i.name for i in others)])
+    shapes = {i.name: list(i.shape) for i in (*inputs, *others)}
+    module, nodes, places = _convert(proto, model, shapes, large, conversion)
     _check_static(module, model, places)
     outputs = tuple(o.name for o in proto.graph.output)
     selected = selections.intersection(outputs)
@@ -116,10 +155,13 @@ def _import(model: OnnxModel) -> Imported:
 
 
 def _convert(
-    proto: onnx.ModelProto, model: OnnxModel, shapes: dict[str, list[int]], large: Weights
+    proto: onnx.ModelProto,
+    model: OnnxModel,
+    shapes: dict[str, list[int]],
+    large: Weights,
+    conversion: _Conversion,
 ) -> tuple[tvm.IRModule, tuple[tuple[str, str], ...], tuple[str, ...]]:
     """The module with marked variables; name and operator of each node; and where it is, in words."""
-    conversion = _Conversion(model.name)
     try:
         with (
             own_converters(),
@@ -260,13 +302,12 @@ def _has_converter(node: onnx.NodeProto) -> bool:
     return node.op_type in onnx_frontend._get_convert_map() and outputs <= FEWER_OUTPUTS.get(node.op_type, outputs)
 
 
-def _check_operators(proto: onnx.ModelProto, model: OnnxModel) -> None:
-    for node in proto.graph.node:
-        if not _has_converter(node) and not (node.op_type == "If" and is_onnx(node)):
-            raise UnsupportedOperator(
-                f"{described(node, model.name)} is not supported; "
-                "replace it in the model, or give it a tensor expression in Python (see docs/operators.md)"
-            )
+def _without_converter(proto: onnx.ModelProto, model: OnnxModel) -> list[RefusedNode]:
+    return [
+        RefusedNode.without_converter(node, model.name)
+        for node in proto.graph.node
+        if not _has_converter(node) and not (node.op_type == "If" and is_onnx(node))
+    ]
 
 
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:

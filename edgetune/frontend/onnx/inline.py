@@ -26,6 +26,7 @@ from edgetune.frontend.onnx.large_tensors import LARGE, Weights, is_stand_in, st
 from edgetune.frontend.onnx.nested_graphs import reads
 from edgetune.frontend.onnx.node_values import constant_value, real_inputs, static_shape
 from edgetune.frontend.onnx.origins import keep_origin, shown_node
+from edgetune.frontend.onnx.refused_nodes import RefusedNode, sentence_of
 from edgetune.frontend.onnx.sub_byte_types import storage, store_interface, written_out
 
 
@@ -122,24 +123,27 @@ def simplify(
     has_converter: Callable[[onnx.NodeProto], bool],
     kept: Iterable[str] = (),
     weights: Weights | None = None,
+    refused: list[RefusedNode] | None = None,
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """A model of the same inputs and outputs from which every removable operator is removed.
 
     `has_converter` says which operators may stay; `kept` are initializers that must not be folded;
     `weights` are the arrays of the stand-ins among the initializers. Those of the new model are returned with it.
-    Raises ModelError for a node that would be decomposed, but cannot have inputs of these shapes, and
-    UnsupportedOperator, which names the node, for a form of an operator that no rule can write out.
+    Nodes with a form that no rule can write out stay, and are added to `refused`. Raises ModelError for a node that
+    would be decomposed, but cannot have inputs of these shapes, and UnsupportedOperator for refused nodes where
+    `refused` is not given.
     """
     if proto.functions:
         proto = inliner.inline_selected_functions(with_defaults(proto), list(NAMES), exclude=True)
     evaluator = Evaluator(proto, has_converter, frozenset(kept), weights or {})
-    try:
-        evaluator.run(proto.graph.node, {}, "")
-    except UnsupportedOperator as error:
-        raise UnsupportedOperator(f"node {shown_node(evaluator.origin)!r}: {error.message}") from error
+    evaluator.run(proto.graph.node, {}, "")
     for operator, misfit in evaluator.misfits:
         if operator in DECOMPOSITIONS:  # TVM's importer judges the others
             raise ModelError(f"{misfit}; give inputs of other sizes, or export the model again")
+    if refused is None and evaluator.refused:
+        raise UnsupportedOperator(sentence_of(evaluator.refused))
+    if refused is not None:
+        refused += evaluator.refused
     return evaluator.model()
 
 
@@ -148,7 +152,8 @@ class Evaluator:
 
     `sequences` has the names of the elements of each sequence of tensors. `misfits` are nodes that cannot have inputs
     of the shapes they get: the operator, and a sentence. `settled` holds, by its first output, which branch an If takes
-    because the other one has such a node, and why. `origin` is the node of the model that it is at.
+    because the other one has such a node, and why. `refused` are nodes of the model that no rule can write out.
+    `origin` is the node of the model that it is at.
     """
 
     def __init__(
@@ -174,6 +179,7 @@ class Evaluator:
         self.sequences: dict[str, list[str]] = {}
         self.misfits: list[tuple[str, str]] = []
         self.settled: dict[str, tuple[bool, str]] = {}
+        self.refused: list[RefusedNode] = []
         self._fresh = 0
         self.origin = onnx.NodeProto()
         for initializer in proto.graph.initializer:
@@ -198,7 +204,20 @@ class Evaluator:
                 if output:
                     scope.setdefault(output, prefix + output)
                 node.output.append(scope.get(output, output))
+            if prefix:
+                self._node(node, scope, original)
+            else:
+                self._node_of_model(node, scope, original)
+
+    def _node_of_model(self, node: onnx.NodeProto, scope: Scope, original: onnx.NodeProto) -> None:
+        """Evaluates a node of the model itself: where a rule refuses it, the nodes behind it are still looked at."""
+        try:
             self._node(node, scope, original)
+        except UnsupportedOperator as error:
+            self._keep(node)
+            self.refused.append(RefusedNode.of(node, f"node {shown_node(original)!r}: {error.message}"))
+            with contextlib.suppress(UnfitInputsError):
+                self.types.update(self._inferred(node, self.schema(node)))
 
     def prefix(self) -> str:
         """A prefix that no value has used before."""

@@ -24,9 +24,14 @@ def keep_origin(node: onnx.NodeProto, origin: onnx.NodeProto) -> None:
         node.metadata_props.add(key=key, value=value)
 
 
+def origin_of(node: onnx.NodeProto) -> tuple[str, str]:
+    """Name and operator, as messages have them, of the node of the model that `node` stands for."""
+    kept = {entry.key: entry.value for entry in node.metadata_props}
+    return kept.get(_NAME, shown_node(node)), kept.get(_OPERATOR, "") or shown_operator(node)
+
+
 def described(node: onnx.NodeProto, model: str) -> str:
     """Operator and node in messages about `model`: the node that is in the model, whatever stands for it."""
-    kept = {entry.key: entry.value for entry in node.metadata_props}
-    name, origin, own = kept.get(_NAME, shown_node(node)), kept.get(_OPERATOR, ""), shown_operator(node)
-    part = f"{own} in {origin}" if origin not in {"", own} else own
+    (name, origin), own = origin_of(node), shown_operator(node)
+    part = f"{own} in {origin}" if origin != own else own
     return f"operator {part} (node {name!r} of {model})"

@@ -16,7 +16,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from onnx import TensorProto, helper, shape_inference
 
-from edgetune.errors import ModelError, UnsupportedOperator
+from edgetune.errors import ModelError
 from edgetune.frontend.model_format import AxisSizes, OpenShape, Shapes
 from edgetune.frontend.onnx.domains import DEFAULT_DOMAIN, opset_of
 from edgetune.frontend.onnx.external_data import ExternalData, element_bits, external_tensors, tensors
@@ -264,9 +264,8 @@ def _with_settled_branches(proto: onnx.ModelProto, weights: Weights) -> tuple[on
     if not chosen:
         return proto, ()
     evaluator = Evaluator(proto, lambda _: True, frozenset(), weights)
-    try:
-        evaluator.run(proto.graph.node, {}, "")
-    except UnsupportedOperator:  # the import refuses it in its own words
+    evaluator.run(proto.graph.node, {}, "")
+    if evaluator.refused:  # the import refuses them in its own words
         return proto, ()
     result, said = onnx.ModelProto(), []
     result.CopyFrom(proto)
