@@ -129,6 +129,7 @@ format: $(VENV)/.stamp-test
 schemas: $(VENV)/.stamp-run
 	$(BIN)/python -m edgetune.config.schema schemas
 	$(BIN)/python -m edgetune.farm.schema schemas
+	$(BIN)/python -m edgetune.pipeline.schema schemas
 
 system:
 	@sh .ci/system.sh .ci/tools.txt $(PYTHON)

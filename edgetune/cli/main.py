@@ -58,6 +58,7 @@ def termination() -> Iterator[Termination]:
 # Verb -> (module, first line of its help). The module is imported when the verb is used, not before.
 VERBS = {
     "init": "Write edgetune.yaml for a model.",
+    "inspect": "Show what a model is and needs, without a build.",
     "tune": "Search for the fastest kernels on a board, then write the package.",
     "build": "Write the package from records, without a search.",
     "verify": "Compile a package, run its self-test, compare with the reference.",

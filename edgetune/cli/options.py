@@ -289,6 +289,19 @@ def model_and_board(function: F) -> F:
     return function
 
 
+def sizes_by_name(
+    shapes: tuple[tuple[str, tuple[int, ...]], ...], dims: tuple[tuple[str, int], ...]
+) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+    """The values of `--shape` and `--dim` by name; raises UsageError for one that is given twice."""
+    named = dict(shapes)
+    if len(named) < len(shapes):
+        raise click.UsageError("--shape names the same input twice")
+    sizes = dict(dims)
+    if len(sizes) < len(dims):
+        raise click.UsageError("--dim names the same axis twice")
+    return named, sizes
+
+
 def settings_of(
     model: Path | None,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
@@ -305,12 +318,7 @@ def settings_of(
     from edgetune.config.settings import CommandLineFlags
     from edgetune.pipeline.boards import resolve_settings
 
-    named = dict(shapes)
-    if len(named) < len(shapes):
-        raise click.UsageError("--shape names the same input twice")
-    sizes = dict(dims)
-    if len(sizes) < len(dims):
-        raise click.UsageError("--dim names the same axis twice")
+    named, sizes = sizes_by_name(shapes, dims)
     ordered = dict(layouts)
     if len(ordered) < len(layouts):
         raise click.UsageError("--layout names the same tensor twice, or the order of all images")

@@ -119,8 +119,8 @@ def _measurable(farm: Farm, name: str, where: Location) -> ResolvedBoard:
 
 
 def _facts(target: BoardKind) -> str:
-    """All that a target says, except how it is called."""
-    return json.dumps(target.model_dump(mode="json", exclude={"name", "description"}), sort_keys=True)
+    """All that a target says, except how it is called, and what only estimates need."""
+    return json.dumps(target.model_dump(mode="json", exclude={"name", "description", "clock_mhz"}), sort_keys=True)
 
 
 def _digest(values: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from edgetune.events import Event
 if TYPE_CHECKING:
     import numpy as np
 
+    from edgetune.frontend.model_facts import ModelFacts
     from edgetune.graph.accuracy import Tolerance
     from edgetune.graph.program import Program, TensorSpec
     from edgetune.target.preferences import Layout
@@ -184,6 +185,17 @@ class StoredModel(Protocol):
             name = next(iter(sizes))
             raise ModelError(f"--dim names {name!r}, but models of this format name no axes: give --shape")
         return self.with_shapes(shapes)
+
+    def facts(self, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
+        """What the model is and needs, without a build, with these shapes of inputs and sizes of axes.
+
+        Shapes that stay open and nodes that cannot be imported are facts too, where the format knows them. By default,
+        the facts are those of the program. Raises ModelError, and where they are no facts, DynamicShape and
+        UnsupportedOperator.
+        """
+        from edgetune.frontend.model_facts import facts_of_program
+
+        return facts_of_program(self.with_axes(shapes, sizes).program())
 
 
 class ModelFormat(Protocol):

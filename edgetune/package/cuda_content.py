@@ -211,7 +211,7 @@ class CudaContent:
     def manifest(self, target: BoardKind, threads: int) -> dict[str, object]:
         """Return its facts but those that affect nothing, and where `verify` runs it without a GPU."""
         del threads
-        unused = {"defaults", "reach", "emulated", "description", "clock"}
+        unused = {"defaults", "reach", "emulated", "description", "clock", "clock_mhz"}
         return {**target.model_dump(mode="json", exclude=unused), "instead": ON_CPU}
 
     def made_for(self, target: BoardKind) -> str:

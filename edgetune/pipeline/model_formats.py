@@ -52,6 +52,12 @@ def _recognised(given: ModelSource) -> tuple[ModelFormat, ModelSource]:
     return formats[names[0]], source
 
 
+def name_of_format(source: ModelSource) -> str:
+    """The registry's name of the format of `source`; raises as `format_of` does."""
+    form = format_of(source)
+    return next(name for name, member in _formats().items() if member is form)
+
+
 def require_model(source: ModelSource, origin: str) -> None:
     """Raises ModelError at once where `source` cannot be a model; `origin` says where it was given."""
     form, source = _recognised(source)

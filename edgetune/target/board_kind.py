@@ -2,13 +2,47 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, StrictBool, StrictStr
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from edgetune.target.preferences import Preferences
 from edgetune.yaml_reader.checked import Checked
+
+_HIGHEST = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+def this_clock_mhz(highest: Path = _HIGHEST, cpuinfo: Path = _CPUINFO) -> float | None:
+    """The highest clock in MHz that the kernel states, else the present one; None where it states none.
+
+    It changes with load, so no record depends on it.
+    """
+    try:
+        return int(highest.read_text(encoding="ascii")) / 1000
+    except (OSError, ValueError):
+        pass  # virtual machines have no such file
+    try:
+        found = re.search(
+            r"^cpu MHz\s*:\s*([0-9.]+)$", cpuinfo.read_text(encoding="utf-8", errors="replace"), re.MULTILINE
+        )
+        return float(found[1]) if found else None
+    except (OSError, ValueError):
+        return None
+
+
+@dataclass(frozen=True)
+class Peak:
+    """What a board can do at most, for estimates: float32 multiply-adds of `unit` per cycle, its clock and memory."""
+
+    multiply_adds_per_cycle: int
+    clock_mhz: float
+    memory_gb_per_s: float
+    unit: str
 
 
 class BoardKind(Checked):
@@ -41,6 +75,9 @@ class BoardKind(Checked):
         "models that run rarely. Only for boards with the agent, for GPUs and in bundles; warm and cold times share no "
         "records.",
     )
+    clock_mhz: Annotated[StrictFloat | StrictInt, Field(gt=0)] | None = Field(
+        default=None, description="Highest clock of a core, or of the GPU; for estimates of `edgetune inspect` alone."
+    )
     defaults: Preferences = Field(
         default=Preferences(), description="Settings for this board that other sources override."
     )
@@ -49,6 +86,10 @@ class BoardKind(Checked):
     def caveat(self) -> str:
         """The note that must accompany every measured number, such as that of an emulator; else empty."""
         return "times of an emulated machine, which say nothing about a real board" if self.emulated else ""
+
+    def peak(self) -> Peak | None:
+        """What one core, or the whole GPU, can do at most; None where its clock is not known."""
+        return None
 
     @property
     @abstractmethod

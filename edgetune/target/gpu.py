@@ -6,11 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
-from edgetune.target.board_kind import BoardKind
+from edgetune.target.board_kind import BoardKind, Peak
 from edgetune.yaml_reader.checked import Checked
 from edgetune.yaml_reader.quantities import ByteCount
 
 Count = Annotated[StrictInt, Field(ge=1)]
+_LANES, _FEW_LANES = 128, 64  # float32 lanes of a multiprocessor (CUDA Programming Guide: arithmetic instructions)
+_WITH_FEW_LANES = frozenset({60, 70, 72, 75, 80})
 _ASYNCHRONOUS = 80  # compute capability from which copies into shared memory are asynchronous
 TensorCoreType = Literal["fp16", "bf16", "tf32", "int8", "fp8"]
 
@@ -56,6 +58,13 @@ class GpuTarget(BoardKind):
     def copies_asynchronously(self) -> bool:
         """Whether it copies into shared memory while threads go on (CUDA Programming Guide: from 8.0 on)."""
         return self.compute_capability >= _ASYNCHRONOUS
+
+    def peak(self) -> Peak | None:
+        """One multiply-add per cycle of each float32 lane; None where the clock is not known."""
+        if self.clock_mhz is None:
+            return None
+        lanes = _FEW_LANES if self.compute_capability in _WITH_FEW_LANES else _LANES
+        return Peak(self.multiprocessors * lanes, self.clock_mhz, float(self.memory_gb_per_s), "the whole GPU")
 
     @property
     def most_shared_bytes(self) -> int:

@@ -16,7 +16,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from edgetune.errors import UnknownBoard, UsageError
 from edgetune.resources import targets_dir, user_dir
-from edgetune.target.board_kind import BoardKind
+from edgetune.target.board_kind import BoardKind, Peak, this_clock_mhz
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.isa import INSTRUCTION_SETS, InstructionSet, Isa
 from edgetune.target.preferences import Preferences
@@ -59,6 +59,7 @@ STACK_LIMIT_BYTES = 4096
 """Stack of one function: a search refuses candidates that take more, a package warns of them."""
 
 Words = tuple[StrictStr, ...]
+_FLOAT_BITS = 32
 _SWEEP = 16  # times the size of the L2 cache, so that the L3 cache of a small board is swept as well
 Count = Annotated[StrictInt, Field(ge=1)]
 GigabytesPerSecond = Annotated[StrictFloat | StrictInt, Field(gt=0)]
@@ -148,6 +149,13 @@ class Target(BoardKind):
         """Bytes of `ram` and `flash`, where `memory_map` says them."""
         space = self.memory_map
         return {} if space is None else {"ram": space.ram.bytes, "flash": space.flash.bytes}
+
+    def peak(self) -> Peak | None:
+        """One vector multiply-add per cycle of one core; the clock of this machine is asked for where it is meant."""
+        clock = self.clock_mhz or (this_clock_mhz() if self.reach == "local" else None)
+        if clock is None:
+            return None
+        return Peak(max(1, self.vector_bits // _FLOAT_BITS), clock, float(self.memory_gb_per_s), "one core")
 
     @property
     def register_bytes(self) -> int:

@@ -30,6 +30,7 @@ from edgetune.frontend.model_format import (
 if TYPE_CHECKING:
     import numpy as np
 
+    from edgetune.frontend.model_facts import ModelFacts
     from edgetune.frontend.onnx.reader import OnnxFile, OnnxModel
     from edgetune.graph.accuracy import Tolerance
     from edgetune.graph.program import Program, TensorSpec
@@ -91,6 +92,12 @@ class StoredOnnx(StoredModel):
         from edgetune.frontend.onnx.reader import with_shapes
 
         return LoadedOnnx(with_shapes(self.content, shapes, sizes))
+
+    def facts(self, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
+        """What the file says, and what an import shows; open shapes and unsupported nodes are facts."""
+        from edgetune.frontend.onnx.facts import facts_of
+
+        return facts_of(self.content, shapes, sizes)
 
 
 @dataclass(frozen=True)

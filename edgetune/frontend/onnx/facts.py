@@ -1,0 +1,154 @@
+"""Facts of an ONNX model: what its file says, and what an import of its graph shows, without a build."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from math import prod
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from edgetune.errors import DynamicShape, UnsupportedOperator
+from edgetune.frontend.model_facts import InterfaceTensor, ModelFacts, TensorQuantisation, UnsupportedNode
+from edgetune.frontend.model_format import AxisSizes, Shapes
+from edgetune.frontend.onnx.domains import DEFAULT_DOMAIN, opset_of, shown_operator
+from edgetune.frontend.onnx.external_data import element_bits, tensors
+from edgetune.frontend.onnx.free_axes import size_of, symbol_of
+from edgetune.frontend.onnx.large_tensors import Weights, is_stand_in
+from edgetune.frontend.onnx.nested_graphs import all_nodes
+from edgetune.frontend.onnx.node_values import real_inputs
+from edgetune.frontend.onnx.reader import OnnxFile, OnnxModel, with_shapes
+
+_BYTE = 8
+_SAME_VALUES = frozenset({"Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice"})
+
+
+def facts_of(stored: OnnxFile, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
+    """The facts of `stored` with these shapes and sizes of axes; open ones stay open, and a remark says which.
+
+    Raises ModelError as `with_shapes` does, except for shapes that stay open.
+    """
+    operators = Counter(shown_operator(node) for node in all_nodes(stored.proto.graph))
+    weights = _weight_bytes(stored.proto, stored.weights)
+    quantised = _quantisations(stored.proto.graph, stored.weights)
+    unsupported: tuple[UnsupportedNode, ...] = ()
+    macs = ram = None
+    before = onnx.GraphProto(input=stored.proto.graph.input, output=stored.proto.graph.output)
+    initializers = {tensor.name for tensor in stored.proto.graph.initializer}
+    inputs: Iterable[onnx.ValueInfoProto] = [value for value in before.input if value.name not in initializers]
+    outputs: Iterable[onnx.ValueInfoProto] = before.output
+    try:
+        model = with_shapes(stored, shapes, sizes)
+    except DynamicShape as error:
+        remarks: tuple[str, ...] = (error.message,)
+    except UnsupportedOperator as error:  # an old form of an operator, which keeps all shapes behind it unknown
+        remarks, unsupported = (), (UnsupportedNode("", "", error.message),)
+    else:
+        remarks = model.settled
+        inputs, outputs = real_inputs(model.proto.graph), model.proto.graph.output
+        unsupported, macs, ram = _imported(model)
+    return ModelFacts(
+        format="ONNX",
+        version=_version(stored.proto),
+        producer=" ".join(filter(None, (stored.proto.producer_name, stored.proto.producer_version))),
+        inputs=tuple(_tensor(value, quantised) for value in inputs),
+        outputs=tuple(_tensor(value, quantised) for value in outputs),
+        operators=dict(operators.most_common()),
+        unsupported=unsupported,
+        weights=weights,
+        macs=macs,
+        ram_bytes=ram,
+        remarks=remarks,
+    )
+
+
+def _imported(model: OnnxModel) -> tuple[tuple[UnsupportedNode, ...], int | None, int | None]:
+    """Nodes that cannot be imported, multiply-adds and least memory of the others."""
+    from edgetune.frontend.onnx.importer import import_supported
+    from edgetune.graph.module_costs import costs_of
+
+    imported, refused = import_supported(model)
+    unsupported = [UnsupportedNode(one.operator, one.name, one.sentence) for one in refused]
+    if imported is None:
+        return tuple(unsupported), None, None
+    try:
+        costs = costs_of(imported)
+    except UnsupportedOperator as error:
+        return (*unsupported, UnsupportedNode("", "", error.message)), None, None
+    return tuple(unsupported), costs.macs, costs.live_bytes
+
+
+def _version(proto: onnx.ModelProto) -> str:
+    used = {node.domain for node in all_nodes(proto.graph)} - set(DEFAULT_DOMAIN)
+    others = [f"{entry.domain} {entry.version}" for entry in proto.opset_import if entry.domain in used]
+    return ", ".join([f"opset {opset_of(proto)}", *others, f"IR version {proto.ir_version}"])
+
+
+def _weight_bytes(proto: onnx.ModelProto, weights: Weights) -> dict[str, int]:
+    """Bytes of all stored tensors by type, largest first; packed types count as they are packed."""
+    total: Counter[str] = Counter()
+    for tensor in tensors(proto):
+        if is_stand_in(tensor, weights):
+            total[weights[tensor.name].dtype.name] += weights[tensor.name].nbytes
+        elif (bits := element_bits(tensor.data_type)) is not None:
+            name = TensorProto.DataType.Name(tensor.data_type).lower()
+            total[{"float": "float32", "double": "float64"}.get(name, name)] += -(-prod(tensor.dims) * bits // _BYTE)
+    return {name: size for name, size in total.most_common() if size}
+
+
+def _quantisations(graph: onnx.GraphProto, weights: Weights) -> dict[str, TensorQuantisation]:
+    """The quantisation of tensors that QuantizeLinear or DequantizeLinear reads or makes, with constant parameters.
+
+    Also of those that become one of these without a change of values.
+    """
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    constants |= {
+        node.output[0]: attribute.t
+        for node in graph.node
+        if node.op_type == "Constant" and node.output
+        for attribute in node.attribute
+        if attribute.name == "value"
+    }
+    found: dict[str, TensorQuantisation] = {}
+    for node in graph.node:
+        if node.op_type in {"QuantizeLinear", "DequantizeLinear"} and len(node.input) > 1 and node.output:
+            known = _quantisation(node, constants, weights)
+            if known is not None:
+                found.setdefault(node.input[0], known)
+                found.setdefault(node.output[0], known)
+    for node in [*graph.node, *reversed(graph.node)]:
+        if node.op_type in _SAME_VALUES and node.input and node.output:
+            for name, other in ((node.input[0], node.output[0]), (node.output[0], node.input[0])):
+                if name in found and found[name].axis is None:
+                    found.setdefault(other, found[name])
+    return found
+
+
+def _quantisation(
+    node: onnx.NodeProto, constants: Mapping[str, TensorProto], weights: Weights
+) -> TensorQuantisation | None:
+    if node.input[1] not in constants:
+        return None
+    scales = _values(constants[node.input[1]], weights).astype(np.float64)
+    points = np.zeros(scales.shape, np.int64)
+    if len(node.input) > 2 and node.input[2]:
+        if node.input[2] not in constants:
+            return None
+        points = _values(constants[node.input[2]], weights).astype(np.int64)
+    axis = next((a.i for a in node.attribute if a.name == "axis"), 1) if scales.size > 1 else None
+    return TensorQuantisation(tuple(map(float, scales.ravel())), tuple(map(int, points.ravel())), axis)
+
+
+def _values(tensor: TensorProto, weights: Weights) -> np.ndarray:
+    return weights[tensor.name] if is_stand_in(tensor, weights) else np.asarray(numpy_helper.to_array(tensor))
+
+
+def _tensor(value: onnx.ValueInfoProto, quantised: Mapping[str, TensorQuantisation]) -> InterfaceTensor:
+    tensor = value.type.tensor_type
+    sizes = ((size_of(dim), symbol_of(dim)) for dim in tensor.shape.dim)
+    shape = tuple(symbol or "?" if size is None else size for size, symbol in sizes)
+    known = element_bits(tensor.elem_type) is not None
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type).name if known else "unknown"
+    return InterfaceTensor(value.name, shape, dtype, quantised.get(value.name))

@@ -1,0 +1,211 @@
+"""Inspection of a model: its facts, and whether and how fast a board may run it, without a build."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from math import prod
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from edgetune.frontend.model_facts import InterfaceTensor, ModelFacts, RamSource, UnsupportedNode
+from edgetune.frontend.model_format import AxisSizes, ModelSource, Shapes
+from edgetune.pipeline.model_formats import name_of_format, read_stored, require_model
+from edgetune.target.board_kind import BoardKind
+
+_MEGA = 1e6
+_GIGA = 1e9
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class InspectedQuantisation(_Part):
+    """real = scale * (stored - zero point), of a whole tensor or of each slice along `axis`."""
+
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int | None = None
+
+
+class InspectedTensor(_Part):
+    """An input or output of the model."""
+
+    name: str
+    shape: tuple[int | str, ...] = Field(description="Sizes of axes; an open one is its name in the file, or '?'.")
+    type: str = Field(description="Type of an element, as NumPy calls it.")
+    quantisation: InspectedQuantisation | None = Field(
+        default=None, description="Of the integers it holds, or of those that its floats are made into or from at once."
+    )
+
+
+class UnsupportedEntry(_Part):
+    """A node that cannot be imported."""
+
+    operator: str
+    node: str
+    reason: str
+
+
+class StatePair(_Part):
+    """An input and an output that look like the state of a recurrent model."""
+
+    input: str
+    output: str
+
+
+class LeastRam(_Part):
+    """The least memory of a run, in bytes."""
+
+    workspace_bytes: int = Field(description="Tensors between layers.")
+    interface_bytes: int = Field(description="Inputs and outputs, which the program around the package holds.")
+    found_by: RamSource = Field(
+        description="Memory plan of the program; or the largest set of tensors that are alive at once, if elementwise "
+        "operators write what is read by them."
+    )
+
+
+class MemoryFit(_Part):
+    """Whether a kind of memory suffices. Code counts as none: only a build knows its size."""
+
+    needed_bytes: int | None = Field(description="At least; null where it is not known.")
+    available_bytes: int | None = Field(description="Null where the target does not say.")
+    suffices: bool | None = Field(description="Null where one of them is not known.")
+
+
+class TimeEstimate(_Part):
+    """The time of a run if one core, or the GPU, did nothing but what limits it: no measurement, and a lower bound."""
+
+    is_estimate: Literal[True] = True
+    seconds: float
+    limited_by: Literal["multiply-adds", "reading weights"]
+    assumes: str
+
+
+class BoardFit(_Part):
+    """What is expected on a board."""
+
+    name: str
+    flash: MemoryFit
+    ram: MemoryFit
+    time: TimeEstimate | None = None
+    no_time: str = Field(default="", description="Why there is no estimate of time.")
+
+
+class Inspection(_Part):
+    """A model as `edgetune inspect` shows it."""
+
+    model: str
+    format: str
+    version: str
+    producer: str
+    sha256: str
+    inputs: tuple[InspectedTensor, ...]
+    outputs: tuple[InspectedTensor, ...]
+    operators: dict[str, int] = Field(description="Operators of the file, with counts.")
+    unsupported: tuple[UnsupportedEntry, ...]
+    states: tuple[StatePair, ...]
+    multiply_adds: int | None = Field(description="Of one run, without unsupported nodes; null where sizes are open.")
+    weight_bytes: dict[str, int] = Field(description="Bytes of stored tensors, by type.")
+    least_ram: LeastRam | None = Field(description="Without unsupported nodes; null where sizes are open.")
+    remarks: tuple[str, ...] = Field(description="What was assumed, and what is to be stated.")
+    board: BoardFit | None = None
+
+
+def inspect_model(
+    source: ModelSource, shapes: Shapes, sizes: AxisSizes, target: BoardKind | None = None, origin: str = ""
+) -> Inspection:
+    """What `source` is, with these shapes of inputs and sizes of axes, and how it fits `target`.
+
+    `origin` says where it was given. Raises ModelError, and what `StoredModel.facts` raises.
+    """
+    require_model(source, origin)
+    stored = read_stored(source)
+    facts = stored.facts(shapes, sizes)
+    interface = sum(map(_bytes, (*facts.inputs, *facts.outputs)))
+    ram = None
+    if facts.ram_bytes is not None:
+        ram = LeastRam(workspace_bytes=facts.ram_bytes, interface_bytes=interface, found_by=facts.ram_source)
+    return Inspection(
+        model=str(source),
+        format=facts.format or name_of_format(source),
+        version=facts.version,
+        producer=facts.producer,
+        sha256=stored.sha256,
+        inputs=tuple(map(_shown, facts.inputs)),
+        outputs=tuple(map(_shown, facts.outputs)),
+        operators=dict(facts.operators),
+        unsupported=tuple(map(_unsupported, facts.unsupported)),
+        states=tuple(StatePair(input=one, output=other) for one, other in facts.states),
+        multiply_adds=facts.macs,
+        weight_bytes=dict(facts.weights),
+        least_ram=ram,
+        remarks=facts.remarks,
+        board=None if target is None else _on_board(facts, ram, target),
+    )
+
+
+def _shown(tensor: InterfaceTensor) -> InspectedTensor:
+    quantisation = None if tensor.quantisation is None else InspectedQuantisation(**asdict(tensor.quantisation))
+    return InspectedTensor(name=tensor.name, shape=tensor.shape, type=tensor.dtype, quantisation=quantisation)
+
+
+def _unsupported(node: UnsupportedNode) -> UnsupportedEntry:
+    return UnsupportedEntry(operator=node.operator, node=node.node, reason=node.reason)
+
+
+def _bytes(tensor: InterfaceTensor) -> int:
+    """Bytes of a tensor; 0 where its shape is open or its elements have no size."""
+    sizes = [size for size in tensor.shape if isinstance(size, int)]
+    if len(sizes) < len(tensor.shape) or tensor.dtype in {"unknown", "object"}:
+        return 0
+    return prod(sizes) * (np.dtype(tensor.dtype).itemsize if hasattr(np, tensor.dtype) else 1)
+
+
+def _on_board(facts: ModelFacts, ram: LeastRam | None, target: BoardKind) -> BoardFit:
+    weights = sum(facts.weights.values())
+    needed = None if ram is None else ram.workspace_bytes + ram.interface_bytes
+    available = _available(target)
+    if facts.macs is None:
+        time, why = None, "the multiply-adds of the model are not known"
+    else:
+        time, why = _estimate(facts.macs, weights, target)
+    return BoardFit(
+        name=target.name,
+        flash=_fit(weights, available.get("flash")),
+        ram=_fit(needed, available.get("ram")),
+        time=time,
+        no_time=why,
+    )
+
+
+def _available(target: BoardKind) -> Mapping[str, int]:
+    """Bytes of RAM and flash that a package may take, as `tune` and `build` refuse more."""
+    stated = target.defaults.memory
+    limits = {} if stated is None else {"ram": stated.ram, "flash": stated.flash}
+    sizes = {
+        key: [size for size in (target.memory_sizes.get(key), limits.get(key)) if size] for key in ("ram", "flash")
+    }
+    return {key: min(found) for key, found in sizes.items() if found}
+
+
+def _fit(needed: int | None, available: int | None) -> MemoryFit:
+    suffices = None if needed is None or available is None else needed <= available
+    return MemoryFit(needed_bytes=needed, available_bytes=available, suffices=suffices)
+
+
+def _estimate(macs: int, weights: int, target: BoardKind) -> tuple[TimeEstimate | None, str]:
+    peak = target.peak()
+    if peak is None:
+        return None, f"the file of target '{target.name}' states no clock_mhz"
+    computing = macs / (peak.multiply_adds_per_cycle * peak.clock_mhz * _MEGA)
+    reading = weights / (peak.memory_gb_per_s * _GIGA)
+    return TimeEstimate(
+        seconds=max(computing, reading),
+        limited_by="multiply-adds" if computing >= reading else "reading weights",
+        assumes=f"{peak.multiply_adds_per_cycle} float32 multiply-adds per cycle at {peak.clock_mhz:g} MHz on "
+        f"{peak.unit}, and {peak.memory_gb_per_s:g} GB/s",
+    ), ""
