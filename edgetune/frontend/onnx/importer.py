@@ -22,7 +22,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from edgetune.errors import ModelError, UnsupportedOperator
 from edgetune.frontend.onnx.converters import FEWER_OUTPUTS, OWN_CONVERTERS
 from edgetune.frontend.onnx.custom import ExpressionMisfitError, is_registered
-from edgetune.frontend.onnx.domains import is_onnx, means_what_it_says
+from edgetune.frontend.onnx.domains import advice_on, is_onnx
 from edgetune.frontend.onnx.external_data import element_bits
 from edgetune.frontend.onnx.inline import simplify
 from edgetune.frontend.onnx.large_tensors import Weights, is_stand_in, value_of
@@ -249,7 +249,7 @@ def _watched(conversion: _Conversion) -> Iterator[None]:
 def _has_converter(node: onnx.NodeProto) -> bool:
     if is_registered(node.op_type):
         return True
-    if not means_what_it_says(node):
+    if not is_onnx(node):
         return False
     if node.op_type in OWN_CONVERTERS:
         return True
@@ -260,10 +260,7 @@ def _has_converter(node: onnx.NodeProto) -> bool:
 def _check_operators(proto: onnx.ModelProto, model: OnnxModel) -> None:
     for node in proto.graph.node:
         if not _has_converter(node) and not (node.op_type == "If" and is_onnx(node)):
-            raise UnsupportedOperator(
-                f"{described(node, model.name)} is not supported; "
-                "replace it in the model, or give it a tensor expression in Python (see docs/operators.md)"
-            )
+            raise UnsupportedOperator(f"{described(node, model.name)} is not supported; {advice_on(node)}")
 
 
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:

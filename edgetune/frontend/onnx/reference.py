@@ -75,6 +75,7 @@ def evaluate_model(
 def _onnxruntime(model: OnnxModel) -> _Run:
     import onnxruntime
 
+    model = model.read or model
     whole = with_all_rows(model.proto)
     proto, given = as_external(whole, model.weights) if model.weights else (whole, {})
 
