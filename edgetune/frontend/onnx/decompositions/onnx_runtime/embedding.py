@@ -11,13 +11,13 @@ from edgetune.frontend.onnx.decompositions.scales import dequantised
 
 
 def embed_layer_normalization(b: Builder, _: onnx.NodeProto) -> None:
-    """Tables of floats."""
+    """The normalised sum of rows of tables, and how many words each row of the batch has."""
     tables = [b.input(index) for index in (2, 3, 4)]
     _embedded(b, tables, b.input(5), b.input(6), b.input(7), b.input(8))
 
 
 def qembed_layer_normalization(b: Builder, _: onnx.NodeProto) -> None:
-    """Tables, scale and offset of integers, each with a scale and a zero point."""
+    """The same of tables, scale and offset of integers, each with a scale and a zero point."""
     given = [(2, 8, 13), (3, 9, 14), (4, 10, 15), (5, 11, 16), (6, 12, 17)]
     tables = [dequantised(b, b.input(i), b.input(j), b.input(k)) if b.input(i) else "" for i, j, k in given]
     _embedded(b, tables[:3], tables[3], tables[4], b.input(7), "")

@@ -17,7 +17,7 @@ _CUBIC = 0.044715
 
 
 def gelu(b: Builder, _: onnx.NodeProto) -> None:
-    """X / 2 (1 + erf(x / sqrt(2)))."""
+    """GELU, x / 2 (1 + erf(x / sqrt(2)))."""
     b.output(0, _gelu(b, b.input(0)))
 
 
@@ -32,7 +32,7 @@ def _gelu(b: Builder, x: str) -> str:
 
 
 def fast_gelu(b: Builder, _: onnx.NodeProto) -> None:
-    """X / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), of a sum where there is a bias."""
+    """GELU by tanh, x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), of a sum where there is a bias."""
     x = b.op("Add", b.input(0), b.input(1)) if b.input(1) else b.input(0)
     one = b.constant(1, b.dtype(x))
     cube = b.op("Mul", b.op("Mul", x, x), x)
@@ -41,7 +41,7 @@ def fast_gelu(b: Builder, _: onnx.NodeProto) -> None:
 
 
 def quick_gelu(b: Builder, _: onnx.NodeProto) -> None:
-    """X sigmoid(alpha x)."""
+    """GELU by a sigmoid, x sigmoid(alpha x)."""
     x = b.input(0)
     b.output(0, b.op("Mul", x, b.op("Sigmoid", b.scaled(x, b.number("alpha", 1.702)))))
 

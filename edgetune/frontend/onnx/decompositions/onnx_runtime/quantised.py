@@ -19,12 +19,12 @@ _LAST_FLATTENING = 12
 
 
 def quantize_linear(b: Builder, _: onnx.NodeProto) -> None:
-    """ONNX's own operator, which has types of 16 and 4 bits only later."""
+    """ONNX's own operator, also of 16 and 4 bits, which ONNX has from opset 21 on."""
     b.output(0, quantised(b, b.input(0), b.input(1), b.input(2), axis=b.attributes.get("axis")))
 
 
 def dequantize_linear(b: Builder, _: onnx.NodeProto) -> None:
-    """ONNX's own operator, which has types of 16 and 4 bits only later."""
+    """ONNX's own operator, also of 16 and 4 bits, which ONNX has from opset 21 on."""
     b.output(0, dequantised(b, b.input(0), b.input(1), b.input(2), b.attributes.get("axis")))
 
 
