@@ -20,7 +20,7 @@ from edgetune.frontend.onnx.control_flow import unrolled_if, unrolled_loop, unro
 from edgetune.frontend.onnx.decompositions import DECOMPOSITIONS
 from edgetune.frontend.onnx.decompositions.builder import Builder
 from edgetune.frontend.onnx.decompositions.onnx_runtime import rule_of
-from edgetune.frontend.onnx.domains import is_onnx
+from edgetune.frontend.onnx.domains import is_onnx, shown_operator
 from edgetune.frontend.onnx.inferred_types import UnfitInputsError, inferred_types
 from edgetune.frontend.onnx.large_tensors import LARGE, Weights, is_stand_in, stand_in, value_of
 from edgetune.frontend.onnx.nested_graphs import reads
@@ -280,7 +280,14 @@ class Evaluator:
         """Evaluates operators of ONNX instead of one of ONNX Runtime; False where there is no rule, or no shape."""
         rule = rule_of(node, self.opsets.get("", 1))
         builder = Builder(self, node)
-        return rule is not None and builder.typed() and rule(builder, node) is not False
+        try:
+            return rule is not None and builder.typed() and rule(builder, node) is not False
+        except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            # ONNX checks neither shapes nor attributes of these operators, so a rule may meet any of them.
+            raise UnsupportedOperator(
+                f"operator {shown_operator(node)} has inputs or attributes that do not fit one another ({error}); "
+                "export the model again"
+            ) from error
 
     def _is_empty(self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> bool:
         """Whether all that `node` makes has no elements; then it is constant, whatever its inputs hold."""

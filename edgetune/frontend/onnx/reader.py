@@ -222,7 +222,7 @@ def model_from_proto(
     written, own = with_operators_of_onnx(proto, weights)
     if written is proto:
         return model
-    return replace(model, proto=shape_inference.infer_shapes(written), weights=own, read=model)
+    return replace(model, proto=written, weights=own, read=model)
 
 
 def _check(proto: onnx.ModelProto, weights: Weights) -> None:

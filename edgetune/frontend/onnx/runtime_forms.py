@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import TypeVar
 
+import numpy as np
 import onnx
 from onnx import helper, inliner, numpy_helper
 
@@ -21,7 +22,7 @@ from edgetune.frontend.onnx.domains import ONNX_RUNTIME, is_onnx, opset_of
 from edgetune.frontend.onnx.inferred_types import UnfitInputsError
 from edgetune.frontend.onnx.inline import Evaluator, Scope, with_defaults
 from edgetune.frontend.onnx.large_tensors import LARGE, Weights, stand_in, value_of
-from edgetune.frontend.onnx.nested_graphs import all_nodes, nested, set_nodes, unused_prefix
+from edgetune.frontend.onnx.nested_graphs import all_nodes, nested, reads, set_nodes, unused_prefix
 from edgetune.frontend.onnx.node_values import constant_value
 from edgetune.frontend.onnx.origins import keep_origin
 
@@ -56,8 +57,9 @@ class _Writer(Evaluator):
         """The model, and the arrays of its large initializers."""
         graph, large = self._written.graph, dict(self.weights)
         self._go_through(graph)
-        read = {name for node in all_nodes(graph) for name in node.input}
+        read = {name for node in graph.node for name in reads(node)}
         made = {name for node in all_nodes(graph) for name in node.output}
+        self._leave_out_unread(graph, read, large)
         for name, value in self.constants.items():
             if not name.startswith(self._start) or name not in read or name in made:
                 continue
@@ -66,14 +68,22 @@ class _Writer(Evaluator):
                 graph.initializer.append(stand_in(name, value))
             else:
                 graph.initializer.append(numpy_helper.from_array(value, name))
-        for name, type_ in self.types.items():
-            if name.startswith(self._start) and name in made:
-                graph.value_info.append(helper.make_value_info(name, type_))
+        told = {value.name for value in (*graph.value_info, *graph.output)}
+        for name in (name for node in graph.node for name in node.output):
+            if name in self.types and name not in told:
+                graph.value_info.append(helper.make_value_info(name, self.types[name]))
         if not any(node.domain == ONNX_RUNTIME for node in all_nodes(graph)):
             domains = [entry for entry in self._written.opset_import if entry.domain != ONNX_RUNTIME]
             del self._written.opset_import[:]
             self._written.opset_import.extend(domains)
         return self._written, large
+
+    def _leave_out_unread(self, graph: onnx.GraphProto, read: set[str], large: dict[str, np.ndarray]) -> None:
+        """Removes what only the nodes that are gone read, such as packed weights."""
+        kept = read | {value.name for value in (*graph.input, *graph.output)}
+        for initializer in [one for one in graph.initializer if one.name not in kept]:
+            graph.initializer.remove(initializer)
+            large.pop(initializer.name, None)
 
     def prefix(self) -> str:
         """A prefix that neither the model nor an earlier value has, nor the import will use."""

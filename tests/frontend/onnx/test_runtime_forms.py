@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 import edgetune
-from edgetune.errors import UnsupportedOperator, UsageError
+from edgetune.errors import EdgetuneError, UnsupportedOperator, UsageError
 from edgetune.frontend.onnx import reference
+from edgetune.frontend.onnx.decompositions.onnx_runtime import OF_ONNX_RUNTIME
 from edgetune.frontend.onnx.format import FORMAT
 from edgetune.frontend.onnx.importer import import_onnx, kept_weights
 from edgetune.frontend.onnx.perturbed import rounded
@@ -152,6 +156,21 @@ def test_a_form_that_is_not_known_is_refused_by_name(
         import_onnx(model)
     assert "product" in error.value.message
     assert operator in error.value.message
+
+
+@pytest.mark.parametrize("operator", sorted(OF_ONNX_RUNTIME))
+@settings(max_examples=3, deadline=None, derandomize=True)
+@given(st.data())
+def test_no_shape_or_attribute_of_it_ends_in_another_exception(operator: str, data: st.DataObject) -> None:
+    """ONNX's checker takes any of them, since it does not know the operators."""
+    kinds = st.sampled_from(["float32", "uint8", "int8", "int32", "int64"])
+    shapes = st.lists(st.integers(0, 4), max_size=4)
+    operands = {f"w{n}": np.zeros(data.draw(shapes), data.draw(kinds)) for n in range(data.draw(st.integers(0, 12)))}
+    names = ["num_heads", "kv_num_heads", "axis", "bits", "block_size", "K", "N", "hidden_size", "channels_last"]
+    attributes = {name: data.draw(st.integers(-1, 4)) for name in names if data.draw(st.booleans())}
+    model = _of_node(operator, operands, **attributes)
+    with contextlib.suppress(EdgetuneError):
+        import_onnx(model)
 
 
 def test_the_layout_of_one_processor_is_refused_with_the_line_that_leaves_it_out() -> None:

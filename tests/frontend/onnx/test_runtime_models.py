@@ -211,9 +211,7 @@ def test_what_onnx_runtime_writes_means_what_it_was_made_of(name: str, how: str,
     ("name", "how", "level"),
     [
         ("network", "operators", "all"),
-        ("network", "float", "extended"),
         ("transformer", "dynamic", "extended"),
-        ("lstm", "dynamic", "all"),
     ],
 )
 def test_the_imported_model_computes_what_onnx_runtime_does(name: str, how: str, level: str, tmp_path: Path) -> None:
