@@ -134,6 +134,7 @@ class _Writer(Evaluator):
 
     def _keep(self, node: onnx.NodeProto) -> None:
         if self._is_new:
+            node.name = self.origin.name  # layers of a report go by it
             keep_origin(node, self.origin)
         self.nodes.append(node)
 

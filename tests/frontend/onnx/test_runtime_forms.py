@@ -121,6 +121,7 @@ def test_quantised_weights_reach_the_graph_as_integers() -> None:
     assert kept.dtype == np.int8
     assert kept.shape == (4, 16)
     assert kept[0, :3].tolist() == [-8, -8, -7]
+    assert {node.name for node in model.proto.graph.node} == {"product"}
 
 
 def _of_node(operator: str, constants: dict[str, Any], **attributes: Any) -> OnnxModel:

@@ -318,6 +318,7 @@ _FLOATS = [
         (0, 3),
         "with its sum",
     ),
+    Case("SkipLayerNormalization", [_ROWS, Fed(floats(2, 5, 12)), floats(12), floats(12)], note="before 17", opset=13),
     Case("SkipSimplifiedLayerNormalization", [_ROWS, Fed(floats(2, 5, 12)), floats(12)]),
     Case(
         "SkipSimplifiedLayerNormalization",

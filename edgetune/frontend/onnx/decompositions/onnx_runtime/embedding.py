@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 
 from edgetune.frontend.onnx.decompositions.builder import Builder
-from edgetune.frontend.onnx.decompositions.onnx_runtime.fused import normalised
+from edgetune.frontend.onnx.decompositions.onnx_runtime.fused import layer_normalised
 from edgetune.frontend.onnx.decompositions.scales import dequantised
 
 
@@ -30,8 +30,7 @@ def _embedded(b: Builder, tables: list[str], scale: str, offset: str, mask: str,
     total = b.op("Add", b.op("Gather", tables[0], words, axis=0), b.op("Gather", tables[1], places, axis=0))
     if b.input(1) and tables[2]:
         total = b.op("Add", total, b.op("Gather", tables[2], b.input(1), axis=0))
-    result, _, _ = normalised(b, total, [2], b.number("epsilon", 1e-12), centred=True)
-    b.output(0, b.op("Add", b.op("Mul", result, scale), offset))
+    b.output(0, layer_normalised(b, total, scale, offset))
     counted = b.constant(np.zeros(batch), "int32")
     if mask:
         kept = b.cast(b.op("Equal", mask, b.constant(1, b.dtype(mask))), "int32")

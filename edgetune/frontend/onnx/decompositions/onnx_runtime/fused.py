@@ -12,6 +12,9 @@ import onnx
 from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.decompositions.builder import Builder
 
+_LAYER_NORMALIZATION = 17
+"""The first opset of ONNX's own LayerNormalization."""
+
 _CUBIC = 0.044715
 """The coefficient of x^3 in the tanh form of GELU."""
 
@@ -151,9 +154,23 @@ def skip_simplified_layer_normalization(b: Builder, node: onnx.NodeProto) -> Non
 
 def _skip(b: Builder, node: onnx.NodeProto, total: str, offset: str, *, centred: bool) -> None:
     axes = [len(b.shape(total)) - 1]
+    if centred and not any(node.output[1:3]):
+        b.output(0, layer_normalised(b, total, b.input(2), offset))
+        b.output(3, total)
+        return
     result, mean, inverse = normalised(b, total, axes, b.number("epsilon", 1e-12), centred=centred)
     _give_normalised(b, node, result, [mean, inverse], b.input(2), offset)
     b.output(3, total)
+
+
+def layer_normalised(b: Builder, x: str, scale: str, offset: str) -> str:
+    """The rows of `x`, normalised, times `scale` and plus `offset`, which may be ""."""
+    epsilon, last = b.number("epsilon", 1e-12), len(b.shape(x)) - 1
+    if b.opset >= _LAYER_NORMALIZATION:
+        return b.op("LayerNormalization", x, scale, *filter(None, [offset]), axis=last, epsilon=epsilon)
+    result, _, _ = normalised(b, x, [last], epsilon, centred=True)
+    result = b.op("Mul", result, scale)
+    return b.op("Add", result, offset) if offset else result
 
 
 def _give_normalised(
