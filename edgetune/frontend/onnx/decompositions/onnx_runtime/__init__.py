@@ -34,11 +34,6 @@ from edgetune.frontend.onnx.decompositions.onnx_runtime.fused import (
     skip_layer_normalization,
     skip_simplified_layer_normalization,
 )
-from edgetune.frontend.onnx.decompositions.onnx_runtime.products import (
-    dynamic_quantize_matmul,
-    matmul_integer_to_float,
-    matmul_nbits,
-)
 from edgetune.frontend.onnx.decompositions.onnx_runtime.quantised import (
     dequantize_linear,
     nhwc_max_pool,
@@ -54,6 +49,11 @@ from edgetune.frontend.onnx.decompositions.onnx_runtime.quantised import (
     qlinear_softmax,
     qlinear_where,
     quantize_linear,
+)
+from edgetune.frontend.onnx.decompositions.onnx_runtime.quantised_matmul import (
+    dynamic_quantize_matmul,
+    matmul_integer_to_float,
+    matmul_nbits,
 )
 from edgetune.frontend.onnx.decompositions.recurrent import dynamic_quantize_lstm
 from edgetune.frontend.onnx.domains import DEFAULT_DOMAIN, ONNX_RUNTIME
