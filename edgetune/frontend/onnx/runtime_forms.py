@@ -23,7 +23,7 @@ from edgetune.frontend.onnx.inferred_types import UnfitInputsError
 from edgetune.frontend.onnx.inline import Evaluator, Scope, with_defaults
 from edgetune.frontend.onnx.large_tensors import LARGE, Weights, stand_in, value_of
 from edgetune.frontend.onnx.nested_graphs import all_nodes, nested, reads, set_nodes, unused_prefix
-from edgetune.frontend.onnx.node_values import constant_value
+from edgetune.frontend.onnx.node_values import constant_value, static_shape
 from edgetune.frontend.onnx.origins import keep_origin
 
 _Known = TypeVar("_Known")
@@ -68,6 +68,9 @@ class _Writer(Evaluator):
                 graph.initializer.append(stand_in(name, value))
             else:
                 graph.initializer.append(numpy_helper.from_array(value, name))
+        for output in graph.output:  # exporters could not infer the shapes behind operators of ONNX Runtime
+            if static_shape(output.name, self.types) is not None:
+                output.type.CopyFrom(self.types[output.name])
         told = {value.name for value in (*graph.value_info, *graph.output)}
         for name in (name for node in graph.node for name in node.output):
             if name in self.types and name not in told:

@@ -192,6 +192,13 @@ def test_the_layout_of_one_processor_is_refused_with_the_line_that_leaves_it_out
     )
 
 
+def test_an_output_has_the_shape_that_it_is_computed_in() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]>
+        m (float[3, 4] x) => (float[1, n] y) { y = com.microsoft.Gelu(x) }"""
+    model = model_from_proto(onnx.parser.parse_model(text), "0" * 64, "m", None, "m.onnx")
+    assert [d.dim_value for d in model.proto.graph.output[0].type.tensor_type.shape.dim] == [3, 4]
+
+
 def test_messages_name_the_node_that_was_written_out() -> None:
     model = _model("{ t = com.microsoft.Gelu(x) y = Identity(t) }")
     assert {entry.value for node in model.proto.graph.node for entry in node.metadata_props} == {
