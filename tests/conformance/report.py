@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx
 
+from edgetune.frontend.onnx.decompositions.onnx_runtime import OF_ONNX_RUNTIME
 from tests.conformance.chains import BY_KEY
 from tests.conformance.chains_decomposed import ALONE
 from tests.conformance.judge import STATUSES
@@ -39,6 +40,31 @@ and judged as the tests above are, against ONNX's reference evaluator or, where 
 | chain | result | reason |
 |---|---|---|
 """
+
+
+_OF_ONNX_RUNTIME = """
+## Operators of ONNX Runtime
+
+What ONNX Runtime's optimiser and quantisers write into a model besides operators of ONNX: the domain com.microsoft,
+and LayerNormalization and SimplifiedLayerNormalization in ONNX's own. Each is written out in operators of ONNX as the
+model is read, and compared with ONNX Runtime (`tests/frontend/onnx/test_runtime_operators.py`).
+
+| operator | what it computes | refused |
+|---|---|---|
+"""
+
+_REFUSED = {
+    "Attention": "rotary embedding inside, a shared buffer, a mask of four axes",
+    "FusedConv": "an activation that is not one of ONNX's usual ones",
+    "FusedGemm": "an activation that is not one of ONNX's usual ones",
+    "GroupQueryAttention": "quantised or sliding caches, norms of queries and keys, a total length that data decide",
+    "MatMulIntegerToFloat": "a scale for each row of the data",
+    "MatMulNBits": "other than 2, 4 and 8 bits, prepacked weights, group indices; `accuracy_level` is not used",
+    "MultiHeadAttention": "packed queries, keys and values; a shared buffer",
+    "QAttention": "rotary embedding inside, a shared buffer",
+    "RotaryEmbedding": "packed batches",
+}
+"""Forms of these operators that are refused by name."""
 
 
 _ON_GPUS = """
@@ -84,7 +110,17 @@ def gpu_section_of(support: str) -> str:
 
 def support_text(results: Sequence[dict[str, Any]], chains: Mapping[str, dict[str, Any]] | None = None) -> str:
     """The whole file for `results`, one for each node test, and `chains`, results of chains by key."""
-    return _node_tests(results) + (_chains(chains) if chains else "")
+    return _node_tests(results) + runtime_section() + (_chains(chains) if chains else "")
+
+
+def runtime_section() -> str:
+    """The operators of ONNX Runtime, with the first line of what describes each."""
+    rows = ((name, _first_line(rule)) for name, rule in sorted(OF_ONNX_RUNTIME.items()))
+    return _OF_ONNX_RUNTIME + "".join(f"| {name} | {said} | {_REFUSED.get(name, '')} |\n" for name, said in rows)
+
+
+def _first_line(rule: Callable[..., Any]) -> str:
+    return (rule.__doc__ or "").splitlines()[0].rstrip(".")
 
 
 def _chains(results: Mapping[str, dict[str, Any]]) -> str:

@@ -13,7 +13,7 @@ from edgetune.frontend.onnx.importer import _has_converter
 from tests.conformance.chains import BY_KEY, CHAINS
 from tests.conformance.chains_decomposed import ALONE, DECOMPOSED, FUNCTIONS
 from tests.conformance.judge import judge
-from tests.conformance.report import support_text
+from tests.conformance.report import runtime_section, support_text
 
 _SLICE = """
 QLinearConv; QLinearConv before 13; QLinearConv per channel with bias; QLinearConv of one axis; QLinearMatMul
@@ -77,3 +77,7 @@ def test_the_committed_table_has_every_chain() -> None:
     committed = (Path(__file__).parents[2] / "SUPPORT.md").read_text()
     for chain in CHAINS:
         assert f"\n| {chain.name} | " in committed, f"run `make conformance`: {chain.name} is not in SUPPORT.md"
+
+
+def test_the_committed_table_has_every_operator_of_onnx_runtime() -> None:
+    assert runtime_section() in (Path(__file__).parents[2] / "SUPPORT.md").read_text(), "run `make conformance`"

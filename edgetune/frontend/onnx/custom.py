@@ -15,6 +15,7 @@ from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 from edgetune.errors import UsageError
 from edgetune.frontend.onnx.converters import OWN_CONVERTERS
 from edgetune.frontend.onnx.decompositions import DECOMPOSITIONS
+from edgetune.frontend.onnx.decompositions.onnx_runtime import OF_ONNX_RUNTIME
 from edgetune.frontend.onnx.reader import OnnxModel
 
 _ANY_NUMBER = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -61,7 +62,8 @@ def register_operator(name: str, expression: Callable[..., Any]) -> None:
         )
     if name in _registered:
         raise UsageError(f"operator {name} is registered already: register it once, or under another operator type")
-    if name in OWN_CONVERTERS or name in DECOMPOSITIONS or name in tvm_onnx._get_convert_map():
+    known = (OWN_CONVERTERS, DECOMPOSITIONS, OF_ONNX_RUNTIME, tvm_onnx._get_convert_map())
+    if any(name in operators for operators in known):
         raise UsageError(f"operator {name} exists already; register the expression under another operator type")
 
     def convert(_: type, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], _params: Any) -> relax.Expr:

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import onnx
 
-from edgetune.frontend.onnx.fixed_point import is_fixed_point
-
-# Operators of ONNX Runtime's domain that TVM's converters implement; others with a name of ONNX's may differ from it.
-_OF_ONNX_RUNTIME = frozenset(
-    ["BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu", "MatMulInteger16", "SkipLayerNormalization"]
-)
-
+ONNX_RUNTIME = "com.microsoft"
+"""The domain of ONNX Runtime's own operators."""
 
 DEFAULT_DOMAIN = ("", "ai.onnx")
 """The names of the domain of ONNX's own operators."""
@@ -27,13 +22,13 @@ def is_onnx(node: onnx.NodeProto) -> bool:
     return node.domain in {"", "ai.onnx"} or node.domain.startswith("ai.onnx.")
 
 
-def means_what_it_says(node: onnx.NodeProto) -> bool:
-    """Whether a converter chosen only by the name of the operator may be used for `node`."""
-    return (
-        is_onnx(node) or is_fixed_point(node) or (node.domain == "com.microsoft" and node.op_type in _OF_ONNX_RUNTIME)
-    )
-
-
 def shown_operator(node: onnx.NodeProto) -> str:
     """The operator's name in messages: Relu, or com.example::Relu."""
     return f"{node.domain}::{node.op_type}" if node.domain not in {"", "ai.onnx"} else node.op_type
+
+
+ADVICE = {
+    "com.microsoft.nchwc": "it is of a layout that ONNX Runtime chose for one processor: export the model with "
+    "`options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED`, not with all of them",
+}
+"""What to do about the operators of a domain that no decomposition has."""

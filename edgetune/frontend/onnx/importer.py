@@ -22,8 +22,9 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from edgetune.errors import ModelError, UnsupportedOperator
 from edgetune.frontend.onnx.converters import FEWER_OUTPUTS, OWN_CONVERTERS
 from edgetune.frontend.onnx.custom import ExpressionMisfitError, is_registered
-from edgetune.frontend.onnx.domains import is_onnx, means_what_it_says
+from edgetune.frontend.onnx.domains import is_onnx
 from edgetune.frontend.onnx.external_data import element_bits
+from edgetune.frontend.onnx.fixed_point import is_fixed_point
 from edgetune.frontend.onnx.inline import simplify
 from edgetune.frontend.onnx.large_tensors import Weights, is_stand_in, value_of
 from edgetune.frontend.onnx.node_values import real_inputs
@@ -294,7 +295,7 @@ def _watched(conversion: _Conversion) -> Iterator[None]:
 def _has_converter(node: onnx.NodeProto) -> bool:
     if is_registered(node.op_type):
         return True
-    if not means_what_it_says(node):
+    if not is_onnx(node) and not is_fixed_point(node):
         return False
     if node.op_type in OWN_CONVERTERS:
         return True

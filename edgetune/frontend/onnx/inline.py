@@ -19,7 +19,8 @@ from edgetune.errors import ModelError, UnsupportedOperator
 from edgetune.frontend.onnx.control_flow import unrolled_if, unrolled_loop, unrolled_scan
 from edgetune.frontend.onnx.decompositions import DECOMPOSITIONS
 from edgetune.frontend.onnx.decompositions.builder import Builder
-from edgetune.frontend.onnx.domains import is_onnx
+from edgetune.frontend.onnx.decompositions.onnx_runtime import rule_of
+from edgetune.frontend.onnx.domains import is_onnx, shown_operator
 from edgetune.frontend.onnx.fixed_point import NAMES, is_fixed_point
 from edgetune.frontend.onnx.inferred_types import UnfitInputsError, inferred_types
 from edgetune.frontend.onnx.large_tensors import LARGE, Weights, is_stand_in, stand_in, value_of
@@ -255,9 +256,10 @@ class Evaluator:
 
     def _node(self, node: onnx.NodeProto, scope: Scope, original: onnx.NodeProto | None = None) -> None:
         """Evaluates `node`; `original` is the one of the model, or of a definition, where no rule of ours wrote it."""
-        if not is_onnx(node):
+        if not is_onnx(node) or rule_of(node, self.opsets.get("", 1)) is not None:
             # All rules below use only the operator's name, which has another meaning in another domain.
-            self._keep(node)
+            if not self._of_onnx_runtime(node):
+                self._keep(node)
             if is_fixed_point(node) and node.input[0] in self.types:
                 self.types[node.output[0]] = self.types[node.input[0]]
             return
@@ -295,6 +297,19 @@ class Evaluator:
             return
         self._keep(node)
         self.types.update(types)
+
+    def _of_onnx_runtime(self, node: onnx.NodeProto) -> bool:
+        """Evaluates operators of ONNX instead of one of ONNX Runtime; False where there is no rule, or no shape."""
+        rule = rule_of(node, self.opsets.get("", 1))
+        builder = Builder(self, node)
+        try:
+            return rule is not None and builder.typed() and rule(builder, node) is not False
+        except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            # ONNX checks neither shapes nor attributes of these operators, so a rule may meet any of them.
+            raise UnsupportedOperator(
+                f"operator {shown_operator(node)} has inputs or attributes that do not fit one another ({error}); "
+                "export the model again"
+            ) from error
 
     def _is_empty(self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> bool:
         """Whether all that `node` makes has no elements; then it is constant, whatever its inputs hold."""

@@ -85,7 +85,7 @@ def _opened(model: OnnxModel) -> OnnxModel:
         for name in node.output:
             if name in types and name not in outputs:
                 proto.graph.output.append(types[name])
-    return replace(model, proto=proto)
+    return model.with_proto(proto)
 
 
 def _is_static(value: onnx.ValueInfoProto) -> bool:
@@ -115,4 +115,4 @@ def _alone(model: OnnxModel, node: onnx.NodeProto, known: Mapping[str, np.ndarra
     proto.CopyFrom(model.proto)
     proto.graph.CopyFrom(helper.make_graph([node], graph.name, inputs, outputs, constants))
     weights = {name: array for name, array in model.weights.items() if name in read}
-    return _by_all(replace(model, proto=proto, weights=weights), {name: known[name] for name in given})
+    return _by_all(replace(model.with_proto(proto), weights=weights), {name: known[name] for name in given})

@@ -150,7 +150,7 @@ def import_channels_last(model: OnnxModel, names: Collection[str]) -> Imported:
     nodes = [*before, *graph.node, *after]
     del graph.node[:]
     graph.node.extend(nodes)
-    imported = import_onnx(replace(model, proto=proto))
+    imported = import_onnx(model.with_proto(proto))
     return replace(
         imported,
         inputs=tuple(_known_as(spec, own) for spec in imported.inputs),

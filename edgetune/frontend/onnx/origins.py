@@ -18,10 +18,11 @@ def shown_node(node: onnx.NodeProto) -> str:
 
 
 def keep_origin(node: onnx.NodeProto, origin: onnx.NodeProto) -> None:
-    """Note in `node` that it stands for `origin`, or for a part of it."""
+    """Note in `node` that it stands for `origin`, or for a part of it; or for what `origin` itself stands for."""
+    kept = {entry.key: entry.value for entry in origin.metadata_props}
     del node.metadata_props[:]
     for key, value in ((_NAME, shown_node(origin)), (_OPERATOR, shown_operator(origin))):
-        node.metadata_props.add(key=key, value=value)
+        node.metadata_props.add(key=key, value=kept.get(key, value))
 
 
 def origin_of(node: onnx.NodeProto) -> tuple[str, str]:

@@ -9,7 +9,7 @@ computes them, and the same model gets the same copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -335,4 +335,4 @@ def _with_moves(
         set_nodes(graph, nodes)
 
     move(proto.graph)
-    return replace(model, proto=proto)
+    return model.with_proto(proto)

@@ -7,7 +7,7 @@ these checks, later steps would fail with exceptions of their own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from onnx import TensorProto, helper, shape_inference
 
 from edgetune.errors import ModelError
 from edgetune.frontend.model_format import AxisSizes, OpenShape, Shapes
+from edgetune.frontend.onnx.decompositions.onnx_runtime import rule_of
 from edgetune.frontend.onnx.domains import DEFAULT_DOMAIN, opset_of
 from edgetune.frontend.onnx.external_data import ExternalData, element_bits, external_tensors, tensors
 from edgetune.frontend.onnx.inline import Evaluator
@@ -26,6 +27,7 @@ from edgetune.frontend.onnx.large_tensors import Weights, as_inputs, take_in
 from edgetune.frontend.onnx.nested_graphs import all_nodes
 from edgetune.frontend.onnx.old_forms import CURRENT, with_current_forms
 from edgetune.frontend.onnx.other_formats import require_model_file
+from edgetune.frontend.onnx.runtime_forms import with_operators_of_onnx
 
 _COMPLEX = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 _BYTE = 8
@@ -85,7 +87,8 @@ class OnnxModel:
 
     No tensor of `proto` is in another file, but large ones are stand-ins for the arrays of `weights`, by name
     (`edgetune.frontend.onnx.large_tensors`). `settled` tells which axes become 1, and which branches its
-    shapes rule out.
+    shapes rule out. `read` is the model with ONNX Runtime's own operators, where `proto` has them written out in
+    operators of ONNX.
     """
 
     proto: onnx.ModelProto
@@ -94,6 +97,11 @@ class OnnxModel:
     name: str
     weights: Weights = field(default_factory=dict)
     settled: tuple[str, ...] = ()
+    read: OnnxModel | None = None
+
+    def with_proto(self, proto: onnx.ModelProto) -> OnnxModel:
+        """A copy whose graph is `proto`, which is no longer the one that was read."""
+        return replace(self, proto=proto, read=None)
 
 
 @dataclass(frozen=True)
@@ -212,7 +220,11 @@ def model_from_proto(
         supposed = f"; {assumed[0]}" if assumed else ""
         raise ModelError(f"{where} is not a valid ONNX model ({reason}); export it again{supposed}") from None
     proto, settled = _with_settled_branches(proto, weights)
-    return OnnxModel(proto, opset_of(proto), sha256, name, weights, assumed + settled)
+    model = OnnxModel(proto, opset_of(proto), sha256, name, weights, assumed + settled)
+    written, own = with_operators_of_onnx(proto, weights)
+    if written is proto:
+        return model
+    return replace(model, proto=written, weights=own, read=model)
 
 
 def _check(proto: onnx.ModelProto, weights: Weights) -> None:
@@ -231,7 +243,8 @@ def _check(proto: onnx.ModelProto, weights: Weights) -> None:
 def _without_deprecated(proto: onnx.ModelProto) -> onnx.ModelProto:
     """`proto` for ONNX's checker, which refuses deprecated operators: they get a domain that it does not know.
 
-    GroupNormalization of opset 18 is one, since that of opset 21 reads its scales otherwise. Runtimes compute both.
+    GroupNormalization of opset 18 is one, since that of opset 21 reads its scales otherwise. Runtimes compute both. So
+    do operators that ONNX Runtime puts into the domain of ONNX.
     """
     version = opset_of(proto)
     if not any(_deprecated(node, version) for node in all_nodes(proto.graph)):
@@ -248,6 +261,8 @@ def _without_deprecated(proto: onnx.ModelProto) -> onnx.ModelProto:
 def _deprecated(node: onnx.NodeProto, version: int) -> bool:
     if node.domain not in DEFAULT_DOMAIN:
         return False
+    if rule_of(node, version) is not None:  # an operator of ONNX Runtime in the domain of ONNX
+        return True
     try:
         return bool(onnx.defs.get_schema(node.op_type, version).deprecated)
     except onnx.defs.SchemaError:

@@ -75,6 +75,7 @@ def evaluate_model(
 def _onnxruntime(model: OnnxModel) -> _Run:
     import onnxruntime
 
+    quantised, model = _quantises(model.proto), model.read or model
     whole = with_all_rows(model.proto)
     proto, given = as_external(whole, model.weights) if model.weights else (whole, {})
 
@@ -82,7 +83,7 @@ def _onnxruntime(model: OnnxModel) -> _Run:
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
     # One thread keeps the order of sums, so that the outputs do not depend on the machine's number of cores.
-    if _quantises(proto):
+    if quantised:
         # Its fused int8 kernels differ from the definition by up to a step; single nodes follow the definition.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     # From bytes: with a path, it would open external data by itself.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import onnx
 
+from edgetune.frontend.onnx.domains import ADVICE
 from edgetune.frontend.onnx.origins import described, origin_of
 
 
@@ -15,7 +16,8 @@ class RefusedNode:
     """A node of the model by operator and name, and the sentence that refuses it.
 
     `outputs` are those of the node that stands for it in the simplified graph. Where no rule knows the operator,
-    `place` is operator and node in words; it is "" where a rule refuses the node's form.
+    `place` is operator and node in words; it is "" where a rule refuses the node's form. `advice` is what to do about
+    the operators of its domain, where that is not what is to be done about others.
     """
 
     operator: str
@@ -23,6 +25,7 @@ class RefusedNode:
     sentence: str
     outputs: tuple[str, ...]
     place: str = ""
+    advice: str = ""
 
     @classmethod
     def of(cls, node: onnx.NodeProto, sentence: str) -> RefusedNode:
@@ -35,14 +38,17 @@ class RefusedNode:
         """The node of the model that `node`, whose operator no rule knows, stands for."""
         place = described(node, model)
         name, operator = origin_of(node)
-        return cls(operator, name, _unknown([place]), tuple(filter(None, node.output)), place)
+        advice = ADVICE.get(node.domain, "")
+        return cls(operator, name, _unknown([place], advice), tuple(filter(None, node.output)), place, advice)
 
 
-def _unknown(places: Sequence[str]) -> str:
+def _unknown(places: Sequence[str], advice: str) -> str:
     if len(places) == 1:
         what, them, expressions = f"{places[0]} is", "it", "it a tensor expression"
     else:
         what, them, expressions = f"{', '.join(places[:-1])} and {places[-1]} are", "them", "them tensor expressions"
+    if advice:
+        return f"{what} not supported; {advice}"
     return f"{what} not supported; replace {them} in the model, or give {expressions} in Python (see docs/operators.md)"
 
 
@@ -53,8 +59,11 @@ def one_each(refused: Iterable[RefusedNode]) -> list[RefusedNode]:
 
 def sentence_of(refused: Sequence[RefusedNode]) -> str:
     """One sentence that names all of `refused`, which are not empty."""
-    unknown = [one.place for one in refused if one.place]
-    sentences = [_unknown(unknown)] if unknown else []
+    unknown: dict[str, list[str]] = {}
+    for one in refused:
+        if one.place:
+            unknown.setdefault(one.advice, []).append(one.place)
+    sentences = [_unknown(places, advice) for advice, places in unknown.items()]
     return "; ".join(dict.fromkeys([*sentences, *(one.sentence for one in refused if not one.place)]))
 
 

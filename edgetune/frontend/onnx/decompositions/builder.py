@@ -29,6 +29,24 @@ class Builder:
         value = self.attributes.get(name, default)
         return value.decode() if isinstance(value, bytes) else str(value)
 
+    def integer(self, name: str, default: int | None = None) -> int:
+        """A whole-number attribute; raises UnsupportedOperator where it is no such, or missing."""
+        value = self._number(name, default)
+        if not isinstance(value, int):
+            raise UnsupportedOperator(f"{self.shown} has an attribute {name} that is no whole number; export it again")
+        return value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """A number attribute; raises UnsupportedOperator where it is something else, or missing with no default."""
+        return float(self._number(name, default))
+
+    def _number(self, name: str, default: float | None) -> int | float:
+        value = self.attributes.get(name, default)
+        if not isinstance(value, int | float):
+            wrong = "lacks the attribute" if value is None else "has no number as attribute"
+            raise UnsupportedOperator(f"{self.shown} {wrong} {name}; export the model again")
+        return value
+
     def input(self, index: int) -> str:
         """Name of an input, empty when it is left out."""
         return self._node.input[index] if index < len(self._node.input) else ""
@@ -144,6 +162,20 @@ class Builder:
         if self.opset >= 13:
             return self.op("ReduceSum", name, self.constant([axis], "int64"), keepdims=1)
         return self.op("ReduceSum", name, axes=[axis], keepdims=1)
+
+    def mean(self, name: str, axes: list[int], *, keepdims: bool = True) -> str:
+        """The mean along axes, which stay with extent 1."""
+        if self.opset >= 18:
+            return self.op("ReduceMean", name, self.constant(axes, "int64"), keepdims=int(keepdims))
+        return self.op("ReduceMean", name, axes=axes, keepdims=int(keepdims))
+
+    def scaled(self, name: str, factor: float) -> str:
+        """`name` times a number, in its own type."""
+        return name if factor == 1 else self.op("Mul", name, self.constant(factor, self.dtype(name)))
+
+    def moved(self, name: str, *axes: int) -> str:
+        """`name` with its axes in another order."""
+        return name if list(axes) == sorted(axes) else self.op("Transpose", name, perm=list(axes))
 
     def stack(self, values: list[str], axis: int) -> str:
         """Values of one shape side by side along a new axis."""

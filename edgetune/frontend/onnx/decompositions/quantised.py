@@ -1,20 +1,49 @@
-"""Quantised operators: computed on the integers and scaled once afterwards (ONNX operator specification)."""
+"""Quantised operators: computed on the integers and scaled once afterwards (ONNX operator specification).
+
+Constant weights stay what they are, behind a DequantizeLinear: the graph passes make operators of integers of such
+products, and the package has the weights as bytes. Operands that are computed are widened here.
+"""
 
 from __future__ import annotations
+
+from math import prod
 
 import numpy as np
 import onnx
 
 from edgetune.frontend.onnx.decompositions.builder import Builder
+from edgetune.frontend.onnx.decompositions.scales import dequantised, quantised
+
+_MATRIX = 2
+"""Axes of a matrix."""
 
 
 def qlinear_matmul(b: Builder, _: onnx.NodeProto) -> None:
     """Quantised operands, quantised result."""
+    parameters = [b.input(index) for index in (1, 2, 4, 5)]
+    if (
+        _has_constants(b, 1, 2, 3, 4, 5, 6, 7)
+        and len(b.shape(b.input(3))) == _MATRIX <= len(b.shape(b.input(0)))
+        and all(len(b.shape(name)) <= 1 for name in parameters)
+        and _is_one(b, 1)
+        and _is_one(b, 2)
+    ):
+        b.output(0, _product_of_weights(b))
+        return
     left = _centred(b, b.input(0), b.input(2), -2)
     right = _centred(b, b.input(3), b.input(5), -1)
     product = b.op("MatMul", left, right)
     scale = b.op("Mul", _row(b, b.input(1), -2), _row(b, b.input(4), -1))
     b.output(0, _requantised(b, product, scale, b.input(6), b.input(7)))
+
+
+def _product_of_weights(b: Builder) -> str:
+    """Rows of integers times a matrix of constants."""
+    *rows, depth = b.shape(b.input(0))
+    data = dequantised(b, b.reshape(b.input(0), prod(rows), depth), b.input(1), b.input(2))
+    weights = dequantised(b, b.input(3), b.input(4), b.input(5), axis=1)
+    result = quantised(b, b.op("MatMul", data, weights), b.input(6), b.input(7))
+    return b.reshape(result, *rows, b.shape(b.input(3))[1])
 
 
 def matmul_integer(b: Builder, _: onnx.NodeProto) -> None:
@@ -31,6 +60,13 @@ def conv_integer(b: Builder, _: onnx.NodeProto) -> None:
 
 def qlinear_conv(b: Builder, _: onnx.NodeProto) -> None:
     """Quantised operands, int32 bias, quantised result."""
+    if _has_constants(b, 1, 2, 3, 4, 5, 6, 7) and (not b.input(8) or _has_constants(b, 8)) and _is_one(b, 2):
+        operands = [dequantised(b, b.input(0), b.input(1), b.input(2))]
+        operands.append(dequantised(b, b.input(3), b.input(4), b.input(5), axis=0))
+        if b.input(8):
+            operands.append(dequantised(b, b.input(8), b.op("Mul", b.input(1), b.input(4)), "", axis=0))
+        b.output(0, quantised(b, b.op("Conv", *operands, **b.attributes), b.input(6), b.input(7)))
+        return
     data = _centred(b, b.input(0), b.input(2), 1)
     weights = _centred(b, b.input(3), b.input(5), 0)
     rank = len(b.shape(data))
@@ -42,6 +78,15 @@ def qlinear_conv(b: Builder, _: onnx.NodeProto) -> None:
         weight_scale = b.reshape(weight_scale, 1, -1, *[1] * (rank - 2))
     scale = b.op("Mul", b.input(1), weight_scale)
     b.output(0, _requantised(b, result, scale, b.input(6), b.input(7)))
+
+
+def _has_constants(b: Builder, *indices: int) -> bool:
+    """Whether all of these inputs are there and constant."""
+    return all(b.input(index) and b.value(b.input(index)) is not None for index in indices)
+
+
+def _is_one(b: Builder, index: int) -> bool:
+    return prod(b.shape(b.input(index))) == 1
 
 
 def _centred(b: Builder, name: str, zero_point: str, axis: int) -> str:

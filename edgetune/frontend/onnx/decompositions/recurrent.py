@@ -14,6 +14,7 @@ import onnx
 
 from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.decompositions.builder import Builder
+from edgetune.frontend.onnx.decompositions.scales import dequantised, rounded_to_range
 
 # One step: (projected input, states) to new states; the first state is the output.
 Step = Callable[[str, list[str]], list[str]]
@@ -73,21 +74,37 @@ def lstm(b: Builder, _: onnx.NodeProto) -> None:
     _recurrent(b, 4, ["Sigmoid", "Tanh", "Tanh"], _lstm_step)
 
 
+def dynamic_quantize_lstm(b: Builder, _: onnx.NodeProto) -> None:
+    """ONNX Runtime's LSTM of weights in steps of scales; the whole input, and each state, in steps of their range."""
+    _recurrent(b, 4, ["Sigmoid", "Tanh", "Tanh"], _lstm_step, _QuantisedCell)
+
+
 class _Cell:
     """Weights of one direction: `project` computes x W^T + Wb, `recur` computes h R^T + Rb."""
 
     def __init__(self, b: Builder, direction: int, gates: int, activations: list[_Activation]) -> None:
         self.b = b
+        self.direction = direction
         self.activations = activations
         self.hidden = int(b.attributes["hidden_size"])
-        self.weights = b.op("Transpose", b.take(b.input(1), direction, 0), perm=[1, 0])
-        self.recurrence = b.op("Transpose", b.take(b.input(2), direction, 0), perm=[1, 0])
+        self.weights, self.recurrence = self.matrices()
         self.input_bias = self.state_bias = ""
         if b.input(3):
             both = b.take(b.input(3), direction, 0)
             self.input_bias = b.part(both, 0, gates * self.hidden, 0)
             self.state_bias = b.part(both, gates * self.hidden, 2 * gates * self.hidden, 0)
         self.peepholes = b.take(b.input(7), direction, 0) if b.input(7) else ""
+
+    def matrices(self) -> tuple[str, str]:
+        """W^T and R^T."""
+        first, second = (self.b.take(self.b.input(index), self.direction, 0) for index in (1, 2))
+        return self.b.op("Transpose", first, perm=[1, 0]), self.b.op("Transpose", second, perm=[1, 0])
+
+    @staticmethod
+    def given(b: Builder, x: str) -> str:
+        """The input of all steps, as each is computed from it: (length, batch, elements)."""
+        del b
+        return x
 
     def project(self, x: str) -> str:
         return self._biased(self.b.op("MatMul", x, self.weights), self.input_bias)
@@ -113,6 +130,27 @@ class _Cell:
             low, high = (self.b.constant(v, self.b.dtype(value)) for v in (-clip, clip))
             value = self.b.op("Min", self.b.op("Max", value, low), high)
         return self.activations[which](self.b, value)
+
+
+class _QuantisedCell(_Cell):
+    """Weights of integers, which the operator takes as W^T and R^T; inputs 8 to 11 are scales and zero points."""
+
+    def matrices(self) -> tuple[str, str]:
+        """W^T and R^T, each with one scale, or one for each column."""
+        return self._dequantised(1, 8), self._dequantised(2, 10)
+
+    def _dequantised(self, index: int, first: int) -> str:
+        scale, zero = (self.b.take(self.b.input(i), self.direction, 0) for i in (first, first + 1))
+        return dequantised(self.b, self.b.take(self.b.input(index), self.direction, 0), scale, zero, axis=1)
+
+    def recur(self, state: str) -> str:
+        """The product with the state, rounded."""
+        return super().recur(rounded_to_range(self.b, state))
+
+    @staticmethod
+    def given(b: Builder, x: str) -> str:
+        """The whole input, rounded."""
+        return rounded_to_range(b, x)
 
 
 def _rnn_step(cell: _Cell, x: str, states: list[str]) -> list[str]:
@@ -150,9 +188,9 @@ def _lstm_step(cell: _Cell, x: str, states: list[str]) -> list[str]:
     return [b.op("Mul", leave, cell.activations[2](b, memory)), memory]
 
 
-def _recurrent(b: Builder, gates: int, default: list[str], step: Any) -> None:
+def _recurrent(b: Builder, gates: int, default: list[str], step: Any, kind: type[_Cell] = _Cell) -> None:
     batch_first = b.attributes.get("layout", 0) == 1
-    x = b.op("Transpose", b.input(0), perm=[1, 0, 2]) if batch_first else b.input(0)
+    x = kind.given(b, b.op("Transpose", b.input(0), perm=[1, 0, 2]) if batch_first else b.input(0))
     length, batch, _ = b.shape(x)
     direction = b.text("direction", "forward")
     directions = 2 if direction == "bidirectional" else 1
@@ -162,7 +200,7 @@ def _recurrent(b: Builder, gates: int, default: list[str], step: Any) -> None:
     outputs: list[list[str]] = []
     finals: list[list[str]] = []
     for d in range(directions):
-        cell = _Cell(b, d, gates, activations[d * per : (d + 1) * per])
+        cell = kind(b, d, gates, activations[d * per : (d + 1) * per])
         states = [_initial(b, s, d, batch, cell.hidden, batch_first) for s in initial]
         backwards = direction == "reverse" or d == 1
         steps: list[str] = [""] * length
