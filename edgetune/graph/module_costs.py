@@ -8,6 +8,7 @@ dequantisation does, is computed by those who read it. So the memory is a bound 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import tvm
 from tvm import relax
@@ -19,7 +20,9 @@ from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.nan_operands import keeping_nan
 from edgetune.graph.passes import positive_axes
 from edgetune.graph.program import byte_size
+from edgetune.graph.rewrite import rewrite
 from edgetune.graph.tvm_errors import passed
+from edgetune.graph.views.lower_splits import pick_to_slice, splits_to_slices
 
 _BROADCAST = 1  # TVM's OpPatternKind: 0 is elementwise, 1 broadcasts the smaller operand
 _OPAQUE = 8
@@ -64,10 +67,15 @@ class _Tensor:
 
 
 def costs_of(imported: Imported) -> ModuleCosts:
-    """The costs of `imported`. Raises UnsupportedOperator, which names the node, where an operator has no kernel."""
+    """The costs of `imported`.
+
+    Raises UnsupportedOperator, which names the node, where an operator has no kernel; the graph passes may give it one.
+    """
     steps = (
         positive_axes,
         relax.transform.DecomposeOpsForInference(),
+        splits_to_slices,
+        partial(rewrite, rule=pick_to_slice),
         relax.transform.LegalizeOps(keeping_nan(), skip_ops=["relax.reshape"]),
         relax.transform.AnnotateTIROpPattern(),
     )

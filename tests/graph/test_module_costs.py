@@ -72,3 +72,8 @@ def test_what_depends_on_no_input_costs_nothing() -> None:
         w=weights,
     )
     assert (found.macs, found.live_bytes, found.calls) == (400, 0, 1)
+
+
+def test_a_row_that_is_picked_has_a_kernel() -> None:
+    found = costs("g (float[2, 3, 4] x) => (float[2, 4] y) <int64 one = {1}> { y = Gather <axis = 1> (x, one) }")
+    assert (found.macs, found.live_bytes, found.calls) == (0, 0, 1)

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.errors import DynamicShape, UnsupportedOperator
-from edgetune.frontend.model_facts import InterfaceTensor, ModelFacts, TensorQuantisation, UnsupportedNode
+from edgetune.frontend.model_facts import (
+    InterfaceTensor,
+    ModelFacts,
+    RamSource,
+    TensorQuantisation,
+    UnsupportedNode,
+    facts_of_program,
+)
 from edgetune.frontend.model_format import AxisSizes, Shapes
 from edgetune.frontend.onnx.domains import DEFAULT_DOMAIN, opset_of, shown_operator
 from edgetune.frontend.onnx.external_data import element_bits, tensors
@@ -20,6 +28,9 @@ from edgetune.frontend.onnx.large_tensors import Weights, is_stand_in
 from edgetune.frontend.onnx.nested_graphs import all_nodes
 from edgetune.frontend.onnx.node_values import real_inputs
 from edgetune.frontend.onnx.reader import OnnxFile, OnnxModel, with_shapes
+
+if TYPE_CHECKING:
+    from edgetune.graph.imported import Imported
 
 _BYTE = 8
 _SAME_VALUES = frozenset({"Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice"})
@@ -35,6 +46,7 @@ def facts_of(stored: OnnxFile, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
     quantised = _quantisations(stored.proto.graph, stored.weights)
     unsupported: tuple[UnsupportedNode, ...] = ()
     macs = ram = None
+    source: RamSource = "largest live set"
     before = onnx.GraphProto(input=stored.proto.graph.input, output=stored.proto.graph.output)
     initializers = {tensor.name for tensor in stored.proto.graph.initializer}
     inputs: Iterable[onnx.ValueInfoProto] = [value for value in before.input if value.name not in initializers]
@@ -48,7 +60,7 @@ def facts_of(stored: OnnxFile, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
     else:
         remarks = model.settled
         inputs, outputs = real_inputs(model.proto.graph), model.proto.graph.output
-        unsupported, macs, ram = _imported(model)
+        unsupported, macs, ram, source = _imported(model)
     return ModelFacts(
         format="ONNX",
         version=_version(stored.proto),
@@ -60,24 +72,36 @@ def facts_of(stored: OnnxFile, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
         weights=weights,
         macs=macs,
         ram_bytes=ram,
+        ram_source=source,
         remarks=remarks,
     )
 
 
-def _imported(model: OnnxModel) -> tuple[tuple[UnsupportedNode, ...], int | None, int | None]:
-    """Nodes that cannot be imported, multiply-adds and least memory of the others."""
+def _imported(model: OnnxModel) -> tuple[tuple[UnsupportedNode, ...], int | None, int | None, RamSource]:
+    """Nodes that cannot be imported; multiply-adds and least memory of the others, and where that is from."""
     from edgetune.frontend.onnx.importer import import_supported
     from edgetune.graph.module_costs import costs_of
 
     imported, refused = import_supported(model)
-    unsupported = [UnsupportedNode(one.operator, one.name, one.sentence) for one in refused]
+    unsupported = tuple(UnsupportedNode(one.operator, one.name, one.sentence) for one in refused)
     if imported is None:
-        return tuple(unsupported), None, None
+        return unsupported, None, None, "largest live set"
     try:
         costs = costs_of(imported)
+    except UnsupportedOperator:
+        return (unsupported, None, None, "largest live set") if unsupported else _partitioned(imported)
+    return unsupported, costs.macs, costs.live_bytes, "largest live set"
+
+
+def _partitioned(imported: Imported) -> tuple[tuple[UnsupportedNode, ...], int | None, int | None, RamSource]:
+    """The same from the graph passes, which take longer and have the last word."""
+    from edgetune.graph.partition import to_program
+
+    try:
+        found = facts_of_program(to_program(imported))
     except UnsupportedOperator as error:
-        return (*unsupported, UnsupportedNode("", "", error.message)), None, None
-    return tuple(unsupported), costs.macs, costs.live_bytes
+        return (UnsupportedNode("", "", error.message),), None, None, "memory plan"
+    return (), found.macs, found.ram_bytes, found.ram_source
 
 
 def _version(proto: onnx.ModelProto) -> str:

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from edgetune.errors import ModelError
+from edgetune.errors import ModelError, UnsupportedOperator
 from edgetune.frontend.model_facts import InterfaceTensor, ModelFacts, TensorQuantisation, state_pairs
 from edgetune.frontend.tensor_expression.format import TensorExpression
 from edgetune.pipeline.model_formats import read_stored
@@ -146,3 +146,16 @@ def test_a_format_without_facts_of_its_own_has_those_of_its_program() -> None:
     assert (found.macs, found.weights, found.ram_bytes, found.ram_source) == (12, {"float32": 48}, 0, "memory plan")
     assert [one.shape for one in (*found.inputs, *found.outputs)] == [(4,), (3,)]
     assert sum(found.operators.values()) == 1
+
+
+def test_the_graph_passes_have_the_last_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise UnsupportedOperator("no kernel yet")
+
+    monkeypatch.setattr("edgetune.graph.module_costs.costs_of", refuse)
+    found = facts(tmp_path, QUANTISED, {"w": np.ones((4, 2), np.int8)})
+    assert (found.unsupported, found.macs, found.ram_source) == ((), 8, "memory plan")
+    monkeypatch.setattr("edgetune.graph.partition.to_program", refuse)
+    found = facts(tmp_path, QUANTISED, {"w": np.ones((4, 2), np.int8)})
+    assert [one.reason for one in found.unsupported] == ["no kernel yet"]
+    assert (found.macs, found.ram_bytes) == (None, None)
