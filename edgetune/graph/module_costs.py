@@ -78,6 +78,7 @@ def costs_of(imported: Imported) -> ModuleCosts:
         partial(rewrite, rule=pick_to_slice),
         relax.transform.LegalizeOps(keeping_nan(), skip_ops=["relax.reshape"]),
         relax.transform.AnnotateTIROpPattern(),
+        relax.transform.DeadCodeElimination(),
     )
     module = imported.module
     for step in steps:
