@@ -19,10 +19,13 @@ from edgetune.graph.kernels import copy_function, kernel_of, named, plain_functi
 from edgetune.graph.layer_names import layer_label, place_of
 from edgetune.graph.passes import Fused, fuse
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
+from edgetune.graph.stored_integers import StoredIntegers, stored_integers, with_stored
 from edgetune.graph.tvm_errors import tvm_refusals
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.views.eliminate_copies import without_copies
+from edgetune.graph.widened_integers import Widened, widened
 from edgetune.graph.workload import workload_hash
+from edgetune.graph.written_loops import is_written
 
 
 def to_program(imported: Imported, *, joins_attention: bool = True) -> Program:
@@ -31,7 +34,8 @@ def to_program(imported: Imported, *, joins_attention: bool = True) -> Program:
     Raises UnsupportedOperator if an operator has no kernel, or TVM refuses one.
     """
     exchanged = [i for i, tensor in enumerate(imported.inputs) if tensor.name in imported.images]
-    fused = fuse(imported.module, exchanged, joins_attention=joins_attention, places=imported.places)
+    inputs = len(imported.inputs)
+    fused = fuse(imported.module, exchanged, joins_attention=joins_attention, places=imported.places, inputs=inputs)
     with tvm_refusals(f"model {imported.name}"):
         return partition(fused, imported)
 
@@ -66,6 +70,8 @@ class _Cutter:
     calls: list[tuple[str, tuple[int, ...], str]] = field(default_factory=list)
     values: dict[relax.Var, list[int]] = field(default_factory=dict)
     by_content: dict[tuple[bytes, str, tuple[int, ...]], int] = field(default_factory=dict)
+    widened: dict[int, Widened] = field(default_factory=dict)
+    """Constants that only widen integers, by the number of a buffer that no kernel reads."""
 
     def run(self) -> None:
         main = self.module["main"]
@@ -115,6 +121,8 @@ class _Cutter:
 
     def _reshape(self, call: relax.Call) -> list[int]:
         source = self._read(call.args[0])
+        if source[0] in self.widened:
+            return [self._widened(self.widened[source[0]].reshaped(_tensor(call.ty)[0]))]
         if source[0] not in self.constants:
             return source
         return [self._constant(self.constants[source[0]].reshape(_tensor(call.ty)[0]))]
@@ -142,14 +150,40 @@ class _Cutter:
         arguments: list[int],
         outputs: Sequence[tuple[tuple[int, ...], str]],
     ) -> list[int]:
-        if all(a in self.constants for a in arguments):
-            return [self._constant(r) for r in evaluate(function, [self.constants[a] for a in arguments], outputs)]
+        if all(a in self.constants or a in self.widened for a in arguments):
+            made = widened(function, [self.widened.get(a, self.constants.get(a)) for a in arguments])
+            if made is not None:
+                return [self._widened(made)]
+            read = [self.constants[a] for a in self._plain(arguments)]
+            return [self._constant(r) for r in evaluate(function, read, outputs)]
+        function, arguments = self._with_integers(function, arguments)
         mask = tuple(a in self.constants for a in arguments)
         key = self._workload(function, sources, mask)
         self.work[key].calls += 1
         written = [self._buffer(summary(sources), shape, dtype, "intermediate") for shape, dtype in outputs]
         self.calls.append((key, (*arguments, *written), label))
         return written
+
+    def _widened(self, constant: Widened) -> int:
+        """The number of a buffer that stands for a constant, until a kernel reads it."""
+        self.widened[index := self._buffer("widened", constant.shape, constant.dtype, "constant")] = constant
+        return index
+
+    def _plain(self, arguments: Sequence[int]) -> list[int]:
+        """`arguments` with the numbers themselves for the constants that widen integers."""
+        return [self._constant(self.widened[a].numbers()) if a in self.widened else a for a in arguments]
+
+    def _with_integers(self, function: PrimFunc, arguments: Sequence[int]) -> tuple[PrimFunc, list[int]]:
+        """A kernel that widens the integers of the constants that it reads, and its arguments."""
+        forms: dict[int, StoredIntegers] = {}
+        for number, argument in enumerate(arguments):
+            form = stored_integers(self.widened[argument]) if argument in self.widened else None
+            if form is not None and not is_written(function):
+                forms[number] = form
+        read: list[int] = []
+        for number, argument in enumerate(arguments):
+            read += map(self._constant, forms[number].arrays) if number in forms else self._plain([argument])
+        return (with_stored(function, forms) if forms else function), read
 
     def _workload(self, function: PrimFunc, sources: tuple[str, ...], mask: tuple[bool, ...]) -> str:
         plain = plain_function(function, mask)
@@ -180,11 +214,12 @@ class _Cutter:
         ):
             index = source
             if self.buffers[source].kind != "intermediate":
-                function = copy_function(shape, dtype)
-                key = self._workload(function, ("copy",), (source in self.constants,))
+                function, read = self._with_integers(copy_function(shape, dtype), [source])
+                kind = "copy" if read == [source] else "widen"
+                key = self._workload(function, (kind,), tuple(a in self.constants for a in read))
                 self.work[key].calls += 1
                 index = self._buffer(name, shape, dtype, "output")
-                self.calls.append((key, (source, index), f"{name} (copy)"))
+                self.calls.append((key, (*read, index), f"{name} ({kind})"))
             # The shape is the model's: a reshape in between does not change the buffer.
             self.buffers[index] = replace(self.buffers[index], name=name, shape=shape, kind="output")
             self.output_ids.append(index)
