@@ -68,14 +68,14 @@ def fuse(
     `main` after the first `inputs` are constants.
     Raises UnsupportedOperator if TVM refuses a node: `places` says where each is (see `Imported`).
     """
-    for step in (*_steps(exchanged, joins_attention), partial(constants_apart, inputs=inputs)):
+    for step in _steps(exchanged, joins_attention, inputs):
         module = passed(module, step, places)
     fused = passed(module, relax.transform.FuseOps(), places)
     finish = tvm.transform.Sequential([relax.transform.FuseTIR(), relax.transform.DeadCodeElimination()])
     return Fused(passed(fused, finish, places), nodes_of_calls(module, fused), operators_of_functions(fused))
 
 
-def _steps(exchanged: Collection[int], joins_attention: bool) -> Iterator[Step]:
+def _steps(exchanged: Collection[int], joins_attention: bool, inputs: int | None) -> Iterator[Step]:
     """The passes before fusion, in their order."""
     yield positive_axes
     yield pass_marks_on
@@ -102,6 +102,7 @@ def _steps(exchanged: Collection[int], joins_attention: bool) -> Iterator[Step]:
     yield relax.transform.AnnotateTIROpPattern()
     yield relax.transform.FoldConstant()
     yield settle_patterns
+    yield partial(constants_apart, inputs=inputs)
 
 
 def _simplify(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:

@@ -40,9 +40,10 @@ _MOST_SHARE = 0.9
 class _Part:
     """An array of which the element at a place of the constant is at `(place // run) % extent`, for each of its axes.
 
-    `axes` has axis, run and whether there is a remainder. `packed` is the axis whose first half is in the low bits of the bytes, and the second half
-    in the high bits; `least` is then the number that four bits of 0 stand for. An element is then 16 times the integer:
-    where its bits are moved up, not down, the factor is a number that vectors have, and the scale undoes it.
+    `axes` has axis, run and whether there is a remainder. `packed` is the axis whose first half is in the low bits of
+    the bytes, and the second half in the high bits; `least` is then the number that four bits of 0 stand for. An
+    element is then 16 times the integer, and the scale undoes that: the bits move up by a factor, which vectors have,
+    and not down.
     """
 
     array: np.ndarray
@@ -94,6 +95,11 @@ class StoredIntegers:
         """What lies in memory."""
         return [part.array for part in self.parts]
 
+    def reshaped(self, shape: tuple[int, ...]) -> StoredIntegers:
+        """The same numbers in another shape; all have one scale and one zero point."""
+        whole = np.broadcast_to(np.zeros((), self.integers.array.dtype), shape)
+        return replace(self, shape=shape, integers=_whole(whole, whole.dtype.name))
+
     def number(self, buffers: Sequence[TvmBuffer], place: Sequence[Expr]) -> Expr:
         """The number at a place, from the buffers of the parts."""
         integer, *others = (part.element(b, place) for part, b in zip(self.parts, buffers, strict=True))
@@ -119,13 +125,26 @@ def stored_integers(constant: Widened) -> StoredIntegers | None:
     return best if _bytes(best) <= _MOST_SHARE * numbers else None
 
 
+def widened_when_read(tensor: Widened) -> StoredIntegers:
+    """The form of a tensor that is computed at run time: its integers lie as they are, and its parts are constant.
+
+    The array of the integers says only their shape and type.
+    """
+    zeros = _compact(tensor.zeros.astype("int32")) if tensor.zeros.any() else None
+    scales = None if tensor.scales is None else _compact(tensor.scales)
+    return StoredIntegers(
+        tensor.shape, tensor.dtype, _whole(tensor.integers, tensor.integers.dtype.name), zeros, scales
+    )
+
+
 def _bytes(form: StoredIntegers) -> int:
     return sum(array.nbytes for array in form.arrays)
 
 
 def _integer_parts(constant: Widened) -> list[tuple[_Part, _Part | None]]:
     """Integers and zero points; without these where the differences fit into as few bytes."""
-    stored, found = constant.integers, []
+    stored = constant.integers
+    found: list[tuple[_Part, _Part | None]] = []
     whole = _packed if constant.dtype.startswith("float") else _whole
     centred = stored.astype("int32") - constant.zeros
     small = [name for name in STORED if np.dtype(name).itemsize <= stored.dtype.itemsize]
@@ -155,7 +174,7 @@ def _packed(array: np.ndarray, dtype: str) -> _Part:
     axis = next((axis for axis, extent in enumerate(array.shape) if extent % 2 == 0), None)
     if axis is None or most - least >= _VALUES or array.size < _LEAST_PACKED:
         return plain
-    if -_VALUES // 2 <= least and most < _VALUES // 2:
+    if least >= -_VALUES // 2 and most < _VALUES // 2:
         least = -_VALUES // 2  # the same for all that is signed, so that equal layers have equal kernels
     first, second = np.split((array.astype("int32") - least).astype("uint8"), 2, axis)
     halves = tuple((one, run, one == axis) for one, run, _ in plain.axes)

@@ -18,7 +18,7 @@ import numpy as np
 from tvm import ir, s_tir, tirx
 
 from edgetune.graph.reduction_stage import is_branch
-from edgetune.graph.tvm_types import Expr, PrimFunc, SBlock, TvmBuffer, Var
+from edgetune.graph.tvm_types import Expr, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 from edgetune.graph.written_loops import is_written
 
 STORED = ("int8", "uint8", "int16", "uint16")
@@ -41,6 +41,11 @@ class Widened:
     def shape(self) -> tuple[int, ...]:
         """Extents of its axes."""
         return self.integers.shape
+
+    @property
+    def parameters(self) -> int:
+        """How many zero points or scales it has, whichever are more."""
+        return max(self.zeros.size, 1 if self.scales is None else self.scales.size)
 
     def numbers(self) -> np.ndarray:
         """What it stands for."""
@@ -73,11 +78,12 @@ def _narrowed(array: np.ndarray) -> np.ndarray:
 
 # What a kernel makes of constants ------------------------------------------------------------------------------------
 
-_Value: TypeAlias = "np.ndarray | Widened"
+Value: TypeAlias = "np.ndarray | Widened"
+"""A constant: plain, or integers that are widened."""
 
 
-class _UnknownError(Exception):
-    """The kernel does more than move and widen."""
+class UnknownError(Exception):
+    """A kernel does more than move and widen constants."""
 
 
 def stored(array: np.ndarray) -> Widened | None:
@@ -89,28 +95,27 @@ def stored(array: np.ndarray) -> Widened | None:
 
 def widened(function: PrimFunc, arguments: Sequence[np.ndarray | Widened]) -> Widened | None:
     """What an unscheduled `function` of one output makes of constants; None if it does more than move and widen one."""
-    stages = _stages(function)
-    if stages is None or len(function.params) != len(arguments) + 1:
-        return None
-    values: dict[TvmBuffer, _Value] = {}
-    for param, argument in zip(function.params, arguments, strict=False):
-        values[param] = argument if isinstance(argument, Widened) else stored(argument) or argument
-    try:
-        for block in stages:
-            _Reading(values).run(block)
-    except _UnknownError:
-        return None
-    found = values.get(function.params[-1])
-    return found if isinstance(found, Widened) and found.dtype not in STORED else None
-
-
-def _stages(function: PrimFunc) -> list[SBlock] | None:
-    """The blocks of a function each of which stores one value per place; None for other functions."""
     root = function.body
     if is_written(function) or not isinstance(root, s_tir.SBlockRealize) or root.block.match_buffers:
         return None
-    body, found = root.block.body, []
-    for statement in body.seq if isinstance(body, tirx.SeqStmt) else [body]:
+    body = root.block.body
+    blocks = stage_blocks(body.seq if isinstance(body, tirx.SeqStmt) else [body])
+    if blocks is None or len(function.params) != len(arguments) + 1:
+        return None
+    values: dict[TvmBuffer, Value] = {}
+    for param, argument in zip(function.params, arguments, strict=False):
+        values[param] = argument if isinstance(argument, Widened) else stored(argument) or argument
+    try:
+        found = read_stages(blocks, values).get(function.params[-1])
+    except UnknownError:
+        return None
+    return found if isinstance(found, Widened) and found.dtype not in STORED else None
+
+
+def stage_blocks(statements: Sequence[Stmt]) -> list[SBlock] | None:
+    """The blocks of statements each of which stores one value per place; None if one does more."""
+    found = []
+    for statement in statements:
         while isinstance(statement, tirx.For):
             statement = statement.body  # noqa: PLW2901
         if not isinstance(statement, s_tir.SBlockRealize) or statement.block.init is not None:
@@ -121,10 +126,21 @@ def _stages(function: PrimFunc) -> list[SBlock] | None:
     return found
 
 
+def read_stages(blocks: Sequence[SBlock], values: Mapping[TvmBuffer, Value]) -> dict[TvmBuffer, Value]:
+    """The tensors that blocks store, computed on whole arrays, and those `values` that are known before.
+
+    Raises UnknownError if they do more than move and widen constants.
+    """
+    known = dict(values)
+    for block in blocks:
+        _Reading(known).run(block)
+    return known
+
+
 class _Reading:
     """Computes what blocks store, on whole arrays; `values` holds the tensors known so far."""
 
-    def __init__(self, values: dict[TvmBuffer, _Value]) -> None:
+    def __init__(self, values: dict[TvmBuffer, Value]) -> None:
         self._values = values
         self._places: dict[Var, np.ndarray] = {}
 
@@ -133,10 +149,10 @@ class _Reading:
         axes, store = block.iter_vars, block.body
         shape = [int(axis.dom.extent) for axis in axes]
         if any(int(axis.dom.min) for axis in axes) or shape != [int(extent) for extent in store.buffer.shape]:
-            raise _UnknownError
+            raise UnknownError
         for number, (axis, index) in enumerate(zip(axes, store.indices, strict=True)):
             if not (index.same_as(axis.var) or (shape[number] == 1 and isinstance(index, tirx.IntImm))):
-                raise _UnknownError
+                raise UnknownError
             extents = [shape[number] if other == number else 1 for other in range(len(shape))]
             self._places[axis.var] = np.arange(shape[number]).reshape(extents)
         value = self._value(store.value)
@@ -151,7 +167,7 @@ class _Reading:
             value = np.broadcast_to(value, shape)
         self._values[store.buffer] = value
 
-    def _value(self, e: Expr) -> _Value:
+    def _value(self, e: Expr) -> Value:
         if isinstance(e, ir.TensorLoad):
             return self._load(e)
         if isinstance(e, tirx.IntImm | tirx.FloatImm):
@@ -165,13 +181,15 @@ class _Reading:
             return _product(self._value(e.a), self._value(e.b))
         if isinstance(e, tirx.Sub):
             return _difference(self._value(e.a), self._value(e.b))
+        if isinstance(e, tirx.Add):
+            return _sum(self._value(e.a), self._value(e.b))
         return self._array(e)
 
     def _array(self, e: Expr) -> np.ndarray:
         """An index, a condition, or another value of arrays alone."""
         if isinstance(e, tirx.Var):
             if e not in self._places:
-                raise _UnknownError
+                raise UnknownError
             return self._places[e]
         if isinstance(e, tirx.Not):
             return ~self._array(e.a)
@@ -179,16 +197,16 @@ class _Reading:
         if function is not None:
             return np.asarray(function(self._array(e.a), self._array(e.b)))
         if not isinstance(e, ir.TensorLoad | tirx.IntImm | tirx.FloatImm | tirx.Cast):
-            raise _UnknownError
+            raise UnknownError
         value = self._value(e)
         if isinstance(value, Widened):
-            raise _UnknownError
+            raise UnknownError
         return value
 
-    def _load(self, load: Expr) -> _Value:
+    def _load(self, load: Expr) -> Value:
         value = self._values.get(load.source)
         if value is None:
-            raise _UnknownError
+            raise UnknownError
         places = [self._array(index) for index in load.indices]
 
         def at(array: np.ndarray) -> np.ndarray:
@@ -201,13 +219,13 @@ class _Reading:
         scales = None if value.scales is None else at(value.scales)
         return Widened(at(value.integers), value.dtype, at(value.zeros), scales)
 
-    def _cast(self, value: _Value, dtype: str) -> _Value:
+    def _cast(self, value: Value, dtype: str) -> Value:
         if not isinstance(value, Widened):
             return value.astype(dtype)
         if dtype == value.dtype:
             return value
         if value.scales is not None or dtype not in _AFTER.get(value.dtype, ()):
-            raise _UnknownError
+            raise UnknownError
         return replace(value, dtype=dtype)
 
 
@@ -230,67 +248,80 @@ _OF_TWO: Mapping[type, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 }
 
 _AFTER = {
-    **{small: ("int32", "float32", "float64") for small in STORED},
+    **dict.fromkeys(STORED, ("int32", "float32", "float64")),
     "int32": ("float32", "float64"),
 }
 """The types into which integers widen without a change of their values: they have at most 17 bits with a zero point."""
 
 
-def _chosen(condition: np.ndarray, one: _Value, other: _Value) -> _Value:
+def _chosen(condition: np.ndarray, one: Value, other: Value) -> Value:
     """A choice between two parts of constants, or between a part and zero, which is its zero point."""
     if not isinstance(one, Widened) and not isinstance(other, Widened):
         return np.where(condition, one, other)
     if not isinstance(one, Widened) or not isinstance(other, Widened):
         part, rest, own = (one, other, condition) if isinstance(one, Widened) else (other, one, ~condition)
         if not isinstance(part, Widened) or not isinstance(rest, np.ndarray) or rest.any():
-            raise _UnknownError
+            raise UnknownError
         zeros = part.zeros.astype(part.integers.dtype)
         if not np.array_equal(zeros, part.zeros):
-            raise _UnknownError
+            raise UnknownError
         return replace(part, integers=np.where(own, part.integers, zeros))
-    alike = one.dtype == other.dtype and one.integers.dtype == other.integers.dtype
-    if not alike or (one.scales is None) != (other.scales is None):
-        raise _UnknownError
+    if one.dtype != other.dtype or one.integers.dtype != other.integers.dtype:
+        raise UnknownError
+    scales = None
+    if one.scales is not None and other.scales is not None:
+        scales = np.where(condition, one.scales, other.scales)
+    elif one.scales is not None or other.scales is not None:
+        raise UnknownError
     return Widened(
         np.where(condition, one.integers, other.integers),
         one.dtype,
         np.where(condition, one.zeros, other.zeros),
-        None if one.scales is None else np.where(condition, one.scales, other.scales),
+        scales,
     )
 
 
-def _product(one: _Value, other: _Value) -> _Value:
+def _product(one: Value, other: Value) -> Value:
     """A product of arrays, or of a constant with scales."""
     if not isinstance(one, Widened) and not isinstance(other, Widened):
         return one * other
     if isinstance(one, Widened) and isinstance(other, Widened):
-        raise _UnknownError
+        raise UnknownError
     part, factor = (one, other) if isinstance(one, Widened) else (other, one)
     if not isinstance(part, Widened) or not isinstance(factor, np.ndarray) or not part.dtype.startswith("float"):
-        raise _UnknownError
+        raise UnknownError
     scales = factor if part.scales is None else part.scales * factor
     return replace(part, scales=scales.astype(part.dtype))
 
 
-def _difference(one: _Value, other: _Value) -> _Value:
+def _difference(one: Value, other: Value) -> Value:
     """A difference of arrays, or of integers and their zero point."""
     if not isinstance(one, Widened):
         if isinstance(other, Widened):
-            raise _UnknownError
+            raise UnknownError
         return one - other
     zero = _whole_numbers(other)
     if one.scales is not None or one.dtype in STORED or one.zeros.any():
-        raise _UnknownError
+        raise UnknownError
     return replace(one, zeros=zero)
 
 
-def _whole_numbers(value: _Value) -> np.ndarray:
+def _sum(one: Value, other: Value) -> Value:
+    """A sum of arrays, or of integers and a number: less a zero point below 0, as TVM writes it."""
+    if isinstance(one, Widened) and not isinstance(other, Widened):
+        return _difference(one, -other)
+    if isinstance(one, Widened) or isinstance(other, Widened):
+        raise UnknownError
+    return one + other
+
+
+def _whole_numbers(value: Value) -> np.ndarray:
     """Zero points as int32; they may be stored, or floats, but are among 16 bits."""
     if isinstance(value, Widened):
         if value.scales is not None:
-            raise _UnknownError
+            raise UnknownError
         value = value.numbers()
     whole = value.astype("int32")
     if not np.array_equal(whole, value) or np.abs(whole).max(initial=0) > np.iinfo("uint16").max:
-        raise _UnknownError
+        raise UnknownError
     return whole

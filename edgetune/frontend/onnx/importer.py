@@ -36,7 +36,6 @@ from edgetune.graph.program import TensorSpec
 from edgetune.graph.tvm_errors import reason_of
 
 
-
 def kept_weights(proto: onnx.ModelProto, weights: Weights) -> dict[str, np.ndarray]:
     """Initializers of integers that nodes of the main graph widen (see `widens`), by name.
 

@@ -42,11 +42,12 @@ def widens(node: onnx.NodeProto, array: np.ndarray) -> bool:
 
     Such a constant stays as it is: the kernel that reads the numbers makes them.
     """
-    if not is_onnx(node) or array.dtype.name not in _INTEGERS or array.size < _LEAST_KEPT or not array.ndim:
+    if not is_onnx(node) or array.dtype.name not in _INTEGERS:
         return False
-    if node.op_type == "Cast":
-        return any(a.name == "to" and a.i in _WIDER for a in node.attribute)
-    return node.op_type == "DequantizeLinear"
+    if node.op_type == "DequantizeLinear":  # a product of integers reads small weights too
+        return array.ndim > 1 or array.size >= _LEAST_KEPT
+    wider = any(a.name == "to" and a.i in _WIDER for a in node.attribute)
+    return node.op_type == "Cast" and wider and array.size >= _LEAST_KEPT
 
 
 def constant_value(

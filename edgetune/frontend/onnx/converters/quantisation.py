@@ -33,9 +33,7 @@ def _plain(inputs: Any, attr: dict[str, Any]) -> bool:
     """Whether scale and zero point are constants of one value or one per channel (not blocked)."""
     parameters = [p for p in list(inputs)[1:3] if p is not None]
     return (
-        not attr.get("block_size", 0)
-        and _constant_parameters(inputs)
-        and all(len(p.ty.shape) <= 1 for p in parameters)
+        not attr.get("block_size", 0) and _constant_parameters(inputs) and all(len(p.ty.shape) <= 1 for p in parameters)
     )
 
 
