@@ -74,7 +74,7 @@ class _Cutter:
     widened: dict[int, Widened] = field(default_factory=dict)
     """Constants that only widen integers, by the number of a buffer that no kernel reads."""
     narrow: dict[int, tuple[int, StoredIntegers]] = field(default_factory=dict)
-    """Tensors that lie in memory as integers: which buffer, and how, by the number of a buffer that no kernel writes."""
+    """Tensors that lie in memory as integers: in which buffer, and how. Their numbers are buffers that none writes."""
 
     def run(self) -> None:
         main = self.module["main"]

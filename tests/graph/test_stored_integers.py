@@ -18,6 +18,7 @@ from edgetune.frontend.onnx.reader import model_from_proto
 from edgetune.frontend.onnx.reference import evaluate_model
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.partition import to_program
+from edgetune.graph.precision import with_precision
 from edgetune.graph.program import Program
 from edgetune.graph.stored_integers import stored_integers
 from edgetune.graph.widened_integers import Widened
@@ -305,3 +306,13 @@ def test_every_form_stands_for_the_same_numbers(data: st.DataObject) -> None:
     found = integers.astype("float32") * (at(len(form.parts) - 1) * np.float32(factor))
     np.testing.assert_array_equal(found.reshape(shape), constant.numbers())
     assert sum(array.nbytes for array in form.arrays) <= 0.9 * constant.numbers().nbytes
+
+
+def test_scales_keep_their_precision() -> None:
+    """float16 has no number near some scales of 16 bits."""
+    program = with_precision(_program(_MODELS["sum"]), "fp16")
+    (kernel,) = program.kernels
+    assert {param.name: param.dtype for param in kernel.params if param.role == "constant"} == {
+        "constant": "int16",
+        "scales": "float32",
+    }

@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 from edgetune.frontend.onnx.domains import is_onnx
 from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
 
-# Random numbers are not constant; weights of a quantised model stay integers; another module unrolls loops; a selection
-# has all the rows that it may have.
+# Random numbers are not constant; weights of a quantised model stay integers, also where a Cast widens them; another
+# module unrolls loops; a selection has all the rows that it may have.
 _NOT_EVALUATED = frozenset(
     [
         "NonMaxSuppression",
