@@ -68,6 +68,7 @@ def _model(nodes: Sequence[onnx.NodeProto], result: tuple[int, ...]) -> onnx.Mod
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", _CASES)
 def test_no_dequantised_tensor_lies_between_kernels(name: str) -> None:
     model = model_from_proto(_model(*_CASES[name]), "0" * 64, "model", None, "model.onnx")

@@ -213,7 +213,7 @@ def _program(model: _Model) -> Program:
     return to_program(import_onnx(model_from_proto(model.proto, "0" * 64, "model", None, "model.onnx")))
 
 
-@pytest.mark.parametrize("name", _MODELS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n == "GRU")) for n in _MODELS])
 def test_a_constant_behind_a_dequantisation_stays_integers(name: str) -> None:
     model = _MODELS[name]
     program, proto = _program(model), model_from_proto(model.proto, "0" * 64, "model", None, "model.onnx")
