@@ -14,9 +14,9 @@ from math import prod
 
 import tvm
 from tvm import relax, tirx
-from tvm.ir import GlobalVar
+from tvm.ir import GenericConst, GlobalVar
 
-from edgetune.graph.rewrite import DefUse
+from edgetune.graph.rewrite import DefUse, rewrite
 from edgetune.graph.tvm_types import PrimFunc
 
 _ELEMENTWISE, _BROADCAST, _INJECTIVE, _OPAQUE = 0, 1, 2, 8  # tvm::relay::OpPatternKind, as FuseOps reads it
@@ -44,6 +44,42 @@ def settle_patterns(module: tvm.IRModule) -> tvm.IRModule:
     for name, pattern in changed.items():
         settled[name] = module[name].with_attr("op_pattern", pattern)
     return settled
+
+
+def constants_apart(module: tvm.IRModule, inputs: int | None) -> tvm.IRModule:
+    """The annotated `module` whose kernels of constants alone are fused with no other.
+
+    The parameters of `main` after the first `inputs` are constants that no pass may fold. What moves or widens them is
+    known to be constant when the module is cut into kernels, because no kernel of other operands absorbs it.
+    """
+    fixed = set() if inputs is None else set(module["main"].params[inputs:])
+    opaque: dict[GlobalVar, GlobalVar] = {}
+    if not fixed:
+        return module
+    for block in module["main"].body.blocks:
+        for binding in block.bindings:
+            if _of_constants(binding.value, fixed):
+                fixed.add(binding.var)
+
+    def rule(call: relax.Call, _: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
+        if call.op.name != _KERNEL or not _of_constants(call, fixed) or call.args[0] in opaque.values():
+            return None
+        name = call.args[0]
+        if name not in opaque:
+            opaque[name] = builder.add_func(module[name].with_attr("op_pattern", _OPAQUE), name.name_hint)
+        return relax.Call(call.op, [opaque[name], *call.args[1:]], call.attrs, call.ty_args, call.span)
+
+    return rewrite(module, rule)
+
+
+def _of_constants(value: relax.Expr, fixed: set[relax.Var]) -> bool:
+    """Whether a kernel or a reshape reads `fixed` variables, and perhaps other constants, but nothing else."""
+    if isinstance(value, relax.Var):
+        return value in fixed
+    if not isinstance(value, relax.Call) or getattr(value.op, "name", "") not in {_KERNEL, _RESHAPE}:
+        return False
+    read = _operands(value) if value.op.name == _KERNEL else [value.args[0]]
+    return any(one in fixed for one in read) and all(one in fixed or isinstance(one, GenericConst) for one in read)
 
 
 class _Calls:

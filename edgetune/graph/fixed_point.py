@@ -61,7 +61,12 @@ def _rounded_once(call: Expr) -> Expr:
 
 def _register(name: str, described: str, lowered: Callable[[Expr], Expr]) -> None:
     tvm_ffi.get_global_func("ir.RegisterOp")(name, described)
-    for key, value in (("TCallEffectKind", _PURE), ("TVectorizable", True), ("default.FLowerIntrinsic", lowered)):
+    for key, value in (
+        ("TCallEffectKind", _PURE),
+        ("TVectorizable", True),
+        ("TScriptPrinterName", name.rpartition(".")[2]),
+        ("default.FLowerIntrinsic", lowered),
+    ):
         tvm.ir.register_op_attr(name, key, value)
 
 

@@ -14,7 +14,8 @@ from edgetune.graph.program import TensorSpec
 class Imported:
     """A Relax module whose `main` takes the model's inputs in order, then one parameter for each of `weights`.
 
-    `weights` are constants that must not be folded: the integers of a quantised model. `nodes` has name and operator of
+    `weights` are constants that must not be folded: the integers of a quantised model. Each kernel widens those that it
+    reads, whatever operators move and widen them in the module. `nodes` has name and operator of
     each node of the model; variables of the module carry their node's number (`edgetune.graph.layer_names`). `places`
     says where each is, for messages: its operator and its name in the model. `channels_last` names inputs and outputs
     whose axis order differs from the model's. `images` names those of them whose axis 1 the model's operators treat as

@@ -27,17 +27,32 @@ from edgetune.graph.written_loops import is_written, own_memory
 FREE_LAYOUTS = "layout_free_buffers"
 """TVM's attribute of a function: the numbers of the parameters whose layout a schedule may choose."""
 
+STORED_PARTS = "edgetune.stored_parts"
+"""Attribute of a function that is not yet plain: for each parameter, which part of stored integers it is, or "".
+
+Parts are read as they lie: a schedule may not choose their layout.
+"""
+SCALES, ZERO_POINTS, PACKED = "scales", "zero_points", "packed"
+"""These parts; packed are integers of which two share a byte."""
+
 _COLUMNS = 128
 _MOST_SCRATCH = 1 << 14
 
 
-def parameter_names(shapes: Sequence[tuple[int, ...]], roles: Sequence[Role], accumulates: bool) -> list[str]:
-    """One name per parameter: input, weights, bias, constant or output, numbered from the second of its kind on."""
+def parameter_names(
+    shapes: Sequence[tuple[int, ...]], roles: Sequence[Role], accumulates: bool, parts: Sequence[str] = ()
+) -> list[str]:
+    """One name per parameter: input, weights, bias, constant or output, numbered from the second of its kind on.
+
+    `parts` says which parameters are parts of stored integers (see `STORED_PARTS`): scales and zero points are that.
+    """
     taken: Counter[str] = Counter()
     names = []
-    for shape, role in zip(shapes, roles, strict=True):
+    for shape, role, part in zip(shapes, roles, parts or [""] * len(roles), strict=True):
         name: str = role
-        if role == "constant" and accumulates:
+        if part in {SCALES, ZERO_POINTS}:
+            name = part
+        elif role == "constant" and accumulates:
             name = "weights" if sum(extent > 1 for extent in shape) > 1 else "bias"
         taken[name] += 1
         names.append(name if taken[name] == 1 else f"{name}_{taken[name]}")
@@ -57,14 +72,19 @@ def plain_function(function: PrimFunc, mask: Sequence[bool]) -> PrimFunc:
     """
     free = _packable(function, mask)
     plain = function.with_attr("global_symbol", "main").with_attr("tirx.noalias", True).with_attr(FREE_LAYOUTS, free)
-    for attribute in ("op_pattern", "operator_name"):
+    for attribute in ("op_pattern", "operator_name", STORED_PARTS):
         if attribute in plain.attrs:
             plain = plain.without_attr(attribute)
     shapes = [tuple(int(e) for e in p.shape) for p in plain.params]
-    names = parameter_names(shapes, _roles(mask, len(shapes)), multiply_accumulates(plain) > 0)
+    names = parameter_names(shapes, _roles(mask, len(shapes)), multiply_accumulates(plain) > 0, _parts(function))
     fixed = [number for number, constant in enumerate(mask) if constant]
     collapsed = collapse_axes(rename_parameters(with_whole_factors(plain), names), fixed)
     return split_long_sums(separate_windows(collapsed))
+
+
+def _parts(function: PrimFunc) -> list[str]:
+    """Which part of stored integers each parameter of a function is."""
+    return [str(part) for part in (function.attrs or {}).get(STORED_PARTS, [""] * len(function.params))]
 
 
 def with_free_layouts(function: PrimFunc, numbers: Sequence[int]) -> PrimFunc:
@@ -82,7 +102,8 @@ def _packable(function: PrimFunc, mask: Sequence[bool]) -> list[int]:
     """
     if is_written(function):
         return []
-    many = [i for i, fixed in enumerate(mask) if fixed and sum(int(e) > 1 for e in function.params[i].shape) > 1]
+    constants = [i for i, (fixed, part) in enumerate(zip(mask, _parts(function), strict=False)) if fixed and not part]
+    many = [i for i in constants if sum(int(e) > 1 for e in function.params[i].shape) > 1]
     if not many or multiply_accumulates(function):
         return many
     reads: Counter[str] = Counter()

@@ -17,12 +17,16 @@ from edgetune.graph.imported import Imported
 from edgetune.graph.kernel_names import operators, summary
 from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
 from edgetune.graph.layer_names import layer_label, place_of
+from edgetune.graph.narrow_results import narrow_result, widens_what_it_reads
 from edgetune.graph.passes import Fused, fuse
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
+from edgetune.graph.stored_integers import StoredIntegers, stored_integers, widened_when_read, with_stored
 from edgetune.graph.tvm_errors import tvm_refusals
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.views.eliminate_copies import without_copies
+from edgetune.graph.widened_integers import Widened, widened
 from edgetune.graph.workload import workload_hash
+from edgetune.graph.written_loops import is_written
 
 
 def to_program(imported: Imported, *, joins_attention: bool = True) -> Program:
@@ -31,7 +35,8 @@ def to_program(imported: Imported, *, joins_attention: bool = True) -> Program:
     Raises UnsupportedOperator if an operator has no kernel, or TVM refuses one.
     """
     exchanged = [i for i, tensor in enumerate(imported.inputs) if tensor.name in imported.images]
-    fused = fuse(imported.module, exchanged, joins_attention=joins_attention, places=imported.places)
+    inputs = len(imported.inputs)
+    fused = fuse(imported.module, exchanged, joins_attention=joins_attention, places=imported.places, inputs=inputs)
     with tvm_refusals(f"model {imported.name}"):
         return partition(fused, imported)
 
@@ -66,10 +71,15 @@ class _Cutter:
     calls: list[tuple[str, tuple[int, ...], str]] = field(default_factory=list)
     values: dict[relax.Var, list[int]] = field(default_factory=dict)
     by_content: dict[tuple[bytes, str, tuple[int, ...]], int] = field(default_factory=dict)
+    widened: dict[int, Widened] = field(default_factory=dict)
+    """Constants that only widen integers, by the number of a buffer that no kernel reads."""
+    narrow: dict[int, tuple[int, StoredIntegers]] = field(default_factory=dict)
+    """Tensors that lie in memory as integers: in which buffer, and how. Their numbers are buffers that none writes."""
 
     def run(self) -> None:
         main = self.module["main"]
         bound = [b for block in main.body.blocks for b in block.bindings]
+        self.readers = _readers(main)
         expected = sum(_callee(binding.value) == "relax.call_tir" for binding in bound)
         self.waiting = list(self.nodes) if len(self.nodes) == expected else [[]] * expected
         names = [s.name for s in self.imported.inputs]
@@ -89,7 +99,7 @@ class _Cutter:
         if isinstance(value, relax.Call):
             name = _callee(value)
             if name == "relax.call_tir":
-                return self._call_tir(value)
+                return self._call_tir(value, binding.var)
             if name == "relax.reshape":
                 return self._reshape(value)
             operator = f"{name.removeprefix('relax.')} in model {self.imported.name}"
@@ -115,11 +125,16 @@ class _Cutter:
 
     def _reshape(self, call: relax.Call) -> list[int]:
         source = self._read(call.args[0])
+        if source[0] in self.narrow:
+            integers, form = self.narrow[source[0]]
+            return [self._stand_in(integers, form.reshaped(_tensor(call.ty)[0]))]
+        if source[0] in self.widened:
+            return [self._widened(self.widened[source[0]].reshaped(_tensor(call.ty)[0]))]
         if source[0] not in self.constants:
             return source
         return [self._constant(self.constants[source[0]].reshape(_tensor(call.ty)[0]))]
 
-    def _call_tir(self, call: relax.Call) -> list[int]:
+    def _call_tir(self, call: relax.Call, result: relax.Var) -> list[int]:
         global_var = call.args[0]
         if len(call.args) > 2:
             raise UnsupportedOperator(
@@ -132,7 +147,57 @@ class _Cutter:
         label = layer_label(self.imported.nodes, nodes, summary(sources))
         places = [self.imported.places[node] for node in nodes[:1] if self.imported.places]
         with tvm_refusals(next(iter(places), f"{summary(sources)} in model {self.imported.name}")):
+            found = self._narrow(self.module[global_var], sources, nodes, arguments, result)
+            if found is not None:
+                return [found]
             return self._emit(self.module[global_var], sources, label, arguments, [_tensor(t) for t in types])
+
+    def _narrow(
+        self,
+        function: PrimFunc,
+        sources: tuple[str, ...],
+        nodes: Sequence[int],
+        arguments: list[int],
+        result: relax.Var,
+    ) -> int | None:
+        """The number of a buffer that stands for a result that lies in memory as integers; None for any other."""
+        if len(function.params) != len(arguments) + 1 or not self._are_widened(result, uniform=True):
+            return None
+        constants = {n: self.constants[a] for n, a in enumerate(arguments) if a in self.constants}
+        if all(a in self.constants or a in self.widened for a in arguments):
+            return None
+        found = narrow_result(function, constants)
+        if found is None or not self._are_widened(result, uniform=found.widened.parameters == 1):
+            return None
+        if found.function is None:
+            integers = arguments[found.source or 0]
+        else:
+            whole = found.widened.integers
+            kept = sources[:-1] if sources[-1] == "dequantize" and len(sources) > 1 else sources
+            label = layer_label(self.imported.nodes, nodes, summary(kept))
+            read = [arguments[n] for n in found.kept]
+            (integers,) = self._emit(found.function, kept, label, read, [(whole.shape, whole.dtype.name)])
+        return self._stand_in(integers, widened_when_read(found.widened))
+
+    def _stand_in(self, integers: int, form: StoredIntegers) -> int:
+        index = self._buffer("widened", form.shape, form.dtype, "intermediate")
+        self.narrow[index] = integers, form
+        return index
+
+    def _are_widened(self, result: relax.Var, *, uniform: bool) -> bool:
+        """Whether all readers of a result can widen its integers; `uniform`: all have one scale and zero point."""
+        return all(self._is_widened_by(reader, uniform=uniform) for reader in self.readers.get(result, [None]))
+
+    def _is_widened_by(self, reader: relax.Binding | None, *, uniform: bool) -> bool:
+        name = "" if reader is None else _callee(reader.value)
+        if reader is None or name not in {"relax.reshape", "relax.call_tir"}:
+            return False
+        if name == "relax.reshape":
+            return uniform and self._are_widened(reader.var, uniform=True)
+        callee = reader.value.args[0]
+        made_of = operators(self.functions.get(callee.name_hint, (callee.name_hint,)))
+        # The operands of a concatenation alone may be written into its result; integers could not.
+        return made_of != ("concatenate",) and widens_what_it_reads(self.module[callee])
 
     def _emit(
         self,
@@ -142,14 +207,46 @@ class _Cutter:
         arguments: list[int],
         outputs: Sequence[tuple[tuple[int, ...], str]],
     ) -> list[int]:
-        if all(a in self.constants for a in arguments):
-            return [self._constant(r) for r in evaluate(function, [self.constants[a] for a in arguments], outputs)]
+        if all(a in self.constants or a in self.widened for a in arguments):
+            made = widened(function, [self.widened[a] if a in self.widened else self.constants[a] for a in arguments])
+            if made is not None:
+                return [self._widened(made)]
+            read = [self.constants[a] for a in self._plain(arguments)]
+            return [self._constant(r) for r in evaluate(function, read, outputs)]
+        function, arguments = self._with_integers(function, arguments)
         mask = tuple(a in self.constants for a in arguments)
         key = self._workload(function, sources, mask)
         self.work[key].calls += 1
         written = [self._buffer(summary(sources), shape, dtype, "intermediate") for shape, dtype in outputs]
         self.calls.append((key, (*arguments, *written), label))
         return written
+
+    def _widened(self, constant: Widened) -> int:
+        """The number of a buffer that stands for a constant, until a kernel reads it."""
+        self.widened[index := self._buffer("widened", constant.shape, constant.dtype, "constant")] = constant
+        return index
+
+    def _plain(self, arguments: Sequence[int]) -> list[int]:
+        """`arguments` with the numbers themselves for the constants that widen integers."""
+        return [self._constant(self.widened[a].numbers()) if a in self.widened else a for a in arguments]
+
+    def _with_integers(self, function: PrimFunc, arguments: Sequence[int]) -> tuple[PrimFunc, list[int]]:
+        """A kernel that widens the integers that it reads, and its arguments."""
+        forms: dict[int, StoredIntegers] = {}
+        for number, argument in enumerate(arguments):
+            if argument in self.narrow:
+                forms[number] = self.narrow[argument][1]
+                continue
+            form = stored_integers(self.widened[argument]) if argument in self.widened else None
+            if form is not None and not is_written(function):
+                forms[number] = form
+        read: list[int] = []
+        for number, argument in enumerate(arguments):
+            if argument in self.narrow:
+                read += [self.narrow[argument][0], *map(self._constant, forms[number].arrays[1:])]
+            else:
+                read += map(self._constant, forms[number].arrays) if number in forms else self._plain([argument])
+        return (with_stored(function, forms) if forms else function), read
 
     def _workload(self, function: PrimFunc, sources: tuple[str, ...], mask: tuple[bool, ...]) -> str:
         plain = plain_function(function, mask)
@@ -180,11 +277,12 @@ class _Cutter:
         ):
             index = source
             if self.buffers[source].kind != "intermediate":
-                function = copy_function(shape, dtype)
-                key = self._workload(function, ("copy",), (source in self.constants,))
+                function, read = self._with_integers(copy_function(shape, dtype), [source])
+                kind = "copy" if read == [source] else "widen"
+                key = self._workload(function, (kind,), tuple(a in self.constants for a in read))
                 self.work[key].calls += 1
                 index = self._buffer(name, shape, dtype, "output")
-                self.calls.append((key, (source, index), f"{name} (copy)"))
+                self.calls.append((key, (*read, index), f"{name} ({kind})"))
             # The shape is the model's: a reshape in between does not change the buffer.
             self.buffers[index] = replace(self.buffers[index], name=name, shape=shape, kind="output")
             self.output_ids.append(index)
@@ -235,6 +333,30 @@ def _tensor(ty: relax.TensorType) -> tuple[tuple[int, ...], str]:
             "a tensor inside the model has a shape that depends on data; make it constant in the model"
         )
     return tuple(int(e) for e in ty.shape), str(ty.dtype)
+
+
+def _readers(main: relax.Function) -> dict[relax.Var, list[relax.Binding | None]]:
+    """The bindings that read each variable; None stands for another variable, a tuple, or the end of the function."""
+    found: dict[relax.Var, list[relax.Binding | None]] = {}
+
+    def add(expr: relax.Expr, reader: relax.Binding | None) -> None:
+        if isinstance(expr, relax.Var):
+            found.setdefault(expr, []).append(reader)
+        elif isinstance(expr, relax.Tuple):
+            for one in expr.fields:
+                add(one, reader)
+        elif isinstance(expr, relax.TupleGetItem):
+            add(expr.tuple_value, reader)
+
+    for block in main.body.blocks:
+        for binding in block.bindings:
+            if isinstance(binding.value, relax.Call):
+                for argument in binding.value.args:
+                    add(argument, binding)
+            else:
+                add(binding.value, None)
+    add(main.body.body, None)
+    return found
 
 
 def _callee(value: relax.Expr) -> str:

@@ -15,7 +15,7 @@ import tvm
 from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from edgetune.graph.concat_fusion import settle_patterns
+from edgetune.graph.concat_fusion import constants_apart, settle_patterns
 from edgetune.graph.fold_constant import fold_constants
 from edgetune.graph.fold_scale import fold_scale
 from edgetune.graph.fuse_attention import fuse_attention
@@ -60,20 +60,22 @@ def fuse(
     *,
     joins_attention: bool = True,
     places: Sequence[str] = (),
+    inputs: int | None = None,
 ) -> Fused:
     """Folds constants and scales, chooses the layout, recognises integer operators, legalises, fuses.
 
-    Where it `joins_attention`, the two products of attention and what lies between them are one kernel.
+    Where it `joins_attention`, the two products of attention and what lies between them are one kernel. Parameters of
+    `main` after the first `inputs` are constants.
     Raises UnsupportedOperator if TVM refuses a node: `places` says where each is (see `Imported`).
     """
-    for step in _steps(exchanged, joins_attention):
+    for step in _steps(exchanged, joins_attention, inputs):
         module = passed(module, step, places)
     fused = passed(module, relax.transform.FuseOps(), places)
     finish = tvm.transform.Sequential([relax.transform.FuseTIR(), relax.transform.DeadCodeElimination()])
     return Fused(passed(fused, finish, places), nodes_of_calls(module, fused), operators_of_functions(fused))
 
 
-def _steps(exchanged: Collection[int], joins_attention: bool) -> Iterator[Step]:
+def _steps(exchanged: Collection[int], joins_attention: bool, inputs: int | None) -> Iterator[Step]:
     """The passes before fusion, in their order."""
     yield positive_axes
     yield pass_marks_on
@@ -100,6 +102,7 @@ def _steps(exchanged: Collection[int], joins_attention: bool) -> Iterator[Step]:
     yield relax.transform.AnnotateTIROpPattern()
     yield relax.transform.FoldConstant()
     yield settle_patterns
+    yield partial(constants_apart, inputs=inputs)
 
 
 def _simplify(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:

@@ -1,5 +1,7 @@
 """Precision: constants and tensors between kernels in 16 bits, while every kernel computes and sums in float32.
 
+The scales of stored integers stay as they are.
+
 A kernel converts what it loads and rounds what it stores. Inputs and outputs of the model keep their types, so that the
 interface of a package is the same for every precision. Stages that only move elements, such as padding, keep the type
 of what they move: then shared memory holds 16 bits as well.
@@ -16,7 +18,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.s_tir import Schedule
 
-from edgetune.graph.kernels import kernel_of, named
+from edgetune.graph.kernels import SCALES, kernel_of, named
 from edgetune.graph.program import Buffer, Call, Kernel, Program, byte_size
 from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, Node, PrimFunc, SBlock, TvmBuffer, Var
@@ -41,8 +43,8 @@ def with_precision(program: Program, precision: Precision) -> Program:
     """
     if precision not in STORED:
         return program
-    stored = STORED[precision]
-    buffers = tuple(replace(b, dtype=_stored(b, stored)) for b in program.buffers)
+    stored, scales = STORED[precision], _scales(program)
+    buffers = tuple(b if b.id in scales else replace(b, dtype=_stored(b, stored)) for b in program.buffers)
     kernels: dict[str, Kernel] = {}
     calls: list[tuple[str, Call]] = []
     for call in program.calls:
@@ -60,9 +62,22 @@ def with_precision(program: Program, precision: Precision) -> Program:
         buffers=buffers,
         kernels=named([_counted(key, kernel, calls) for key, kernel in kernels.items()]),
         calls=tuple(replace(call, kernel=[*kernels].index(key)) for key, call in calls),
-        constants={n: a.astype(_NUMPY[stored]) if a.dtype == _WIDE else a for n, a in program.constants.items()},
+        constants={
+            n: a.astype(_NUMPY[stored]) if a.dtype == _WIDE and n not in scales else a
+            for n, a in program.constants.items()
+        },
         divisions=tuple(with_precision(division, precision) for division in program.divisions),
     )
+
+
+def _scales(program: Program) -> set[int]:
+    """The buffers of scales of stored integers: few numbers, some of them smaller than 16 bits hold exactly."""
+    return {
+        argument
+        for call in program.calls
+        for argument, param in zip(call.arguments, program.kernels[call.kernel].params, strict=True)
+        if param.role == "constant" and param.name.rstrip("_0123456789") == SCALES
+    }
 
 
 def _stored(buffer: Buffer, stored: str) -> str:

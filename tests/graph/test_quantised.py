@@ -60,6 +60,23 @@ def test_weights_that_the_graph_quantises_are_stored_as_integers(tmp_path: Path)
     np.testing.assert_allclose(found["y"], wanted["y"], atol=0.02)
 
 
+@pytest.mark.parametrize("opset", [10, 13, 19, 21, 23, 25])
+def test_products_are_of_integers_in_every_opset(opset: int) -> None:
+    stored = {"w": np.ones((8, 8), "int8"), "s": np.float32(0.02), "z": np.int8(3), "wz": np.int8(0)}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("DequantizeLinear", ["w", "s", "wz"], ["wd"]),
+        helper.make_node("MatMul", ["d", "wd"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 8]) for name in "xy"]
+    initializers = [numpy_helper.from_array(np.asarray(value), name) for name, value in stored.items()]
+    graph = helper.make_graph(nodes, "opset", ends[:1], ends[1:], initializers)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    program = to_program(import_onnx(model_from_proto(proto, "0" * 64, "model", None, "model.onnx")))
+    assert any("integer_matmul" in kernel.name for kernel in program.kernels)
+
+
 def test_readers_of_a_transpose_share_it() -> None:
     """Two products and a softmax read the transposed integers; another softmax reads them as they were."""
     random = np.random.default_rng(0)

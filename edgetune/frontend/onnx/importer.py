@@ -27,7 +27,7 @@ from edgetune.frontend.onnx.external_data import element_bits
 from edgetune.frontend.onnx.fixed_point import is_fixed_point
 from edgetune.frontend.onnx.inline import simplify
 from edgetune.frontend.onnx.large_tensors import Weights, is_stand_in, value_of
-from edgetune.frontend.onnx.node_values import real_inputs
+from edgetune.frontend.onnx.node_values import WIDENING, real_inputs, widens
 from edgetune.frontend.onnx.origins import described, shown_node
 from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.frontend.onnx.refused_nodes import RefusedNode, one_each, sentence_of, without_nodes
@@ -37,25 +37,19 @@ from edgetune.graph.layer_names import mark_nodes, place_of
 from edgetune.graph.program import TensorSpec
 from edgetune.graph.tvm_errors import reason_of
 
-_SMALL = ("int8", "uint8", "int16", "uint16")
-_WIDENED = {"Cast": 0, "ConvInteger": 1, "DequantizeLinear": 0, "MatMulInteger": 1}
-"""Operators that read narrow integers, and which of their inputs may be weights; decompositions write a Cast."""
-
 
 def kept_weights(proto: onnx.ModelProto, weights: Weights) -> dict[str, np.ndarray]:
-    """Initializers of at most 16 bits with at least two axes that operators of integers widen, by name.
+    """Initializers of integers that nodes of the main graph widen (see `widens`), by name.
 
     Constant folding would turn them into numbers four times as large. `weights` are the arrays of stand-ins.
     """
     initializers = {i.name: i for i in proto.graph.initializer}
     kept: dict[str, np.ndarray] = {}
     for node in proto.graph.node:
-        widened = node.input[_WIDENED[node.op_type]] if node.op_type in _WIDENED else ""
-        if widened not in initializers:
-            continue
-        array = value_of(initializers[widened], weights)
-        if array.ndim >= 2 and array.dtype.name in _SMALL:
-            kept[widened] = array
+        if node.op_type in WIDENING and node.input and node.input[0] in initializers:
+            array = value_of(initializers[node.input[0]], weights)
+            if widens(node, array):
+                kept[node.input[0]] = array
     return kept
 
 

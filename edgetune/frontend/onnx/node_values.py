@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import TensorProto, helper
 
+from edgetune.frontend.onnx.domains import is_onnx
 from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
 
-# Random numbers are not constant; weights of a quantised model stay integers; another module unrolls loops; a selection
-# has all the rows that it may have.
+# Random numbers are not constant; weights of a quantised model stay integers, also where a Cast widens them; another
+# module unrolls loops; a selection has all the rows that it may have.
 _NOT_EVALUATED = frozenset(
     [
         "NonMaxSuppression",
@@ -28,6 +29,26 @@ _NOT_EVALUATED = frozenset(
     ]
 )
 
+WIDENING = frozenset({"DequantizeLinear", "Cast"})
+"""Operators that make numbers of more bits of integers."""
+_INTEGERS = frozenset({"int8", "uint8", "int16", "uint16"})
+_WIDER = frozenset({TensorProto.INT32, TensorProto.FLOAT})
+_LEAST_KEPT = 64
+"""Fewer elements are folded: as numbers they take hardly more memory than the code that widens them."""
+
+
+def widens(node: onnx.NodeProto, array: np.ndarray) -> bool:
+    """Whether `node`, which reads the constant `array`, makes numbers of it that take more memory.
+
+    Such a constant stays as it is: the kernel that reads the numbers makes them.
+    """
+    if not is_onnx(node) or array.dtype.name not in _INTEGERS:
+        return False
+    if node.op_type == "DequantizeLinear":  # a product of integers reads small weights too
+        return array.ndim > 1 or array.size >= _LEAST_KEPT
+    wider = any(a.name == "to" and a.i in _WIDER for a in node.attribute)
+    return node.op_type == "Cast" and wider and array.size >= _LEAST_KEPT
+
 
 def constant_value(
     node: onnx.NodeProto,
@@ -42,6 +63,8 @@ def constant_value(
     if node.op_type in {"Shape", "Size", "EyeLike"} and node.input[0] not in constants:
         return _of_shape(node, types)
     if node.op_type in _NOT_EVALUATED or any(i and i not in constants for i in node.input):
+        return None
+    if node.op_type == "Cast" and widens(node, constants[node.input[0]]):
         return None
     inputs = {i: constants[i] for i in node.input if i}
     graph = helper.make_graph(

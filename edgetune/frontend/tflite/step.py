@@ -112,6 +112,13 @@ class Step:
         """A new constant."""
         return self._translation.constant(value, dtype, f"{self._name}/constant")
 
+    def narrowed(self, integers: np.ndarray) -> str:
+        """int32 constants, stored in 16 bits where they fit."""
+        limits = np.iinfo(np.int16)
+        if integers.size and limits.min <= integers.min() and integers.max() <= limits.max:
+            return self.op("Cast", self.constant(integers, np.int16), to=TensorProto.INT32)
+        return self.constant(integers, np.int32)
+
     def op(self, operator: str, *operands: str, **attributes: Any) -> str:
         """The output of a new node."""
         return self.ops(operator, 1, *operands, **attributes)[0]

@@ -12,7 +12,6 @@ from tvm import relax
 from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 
-_VERSIONS = (10, 13, 19)
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
 
 
@@ -25,12 +24,27 @@ def _along(values: np.ndarray, rank: int, axis: int) -> np.ndarray:
     return values.reshape(shape)
 
 
+def _constant_parameters(inputs: Any) -> bool:
+    """Whether scale and zero point are constants."""
+    return all(isinstance(p, GenericConst) for p in list(inputs)[1:3] if p is not None)
+
+
 def _plain(inputs: Any, attr: dict[str, Any]) -> bool:
     """Whether scale and zero point are constants of one value or one per channel (not blocked)."""
     parameters = [p for p in list(inputs)[1:3] if p is not None]
-    return not attr.get("block_size", 0) and all(
-        isinstance(p, GenericConst) and len(p.ty.shape) <= 1 for p in parameters
+    return (
+        not attr.get("block_size", 0) and _constant_parameters(inputs) and all(len(p.ty.shape) <= 1 for p in parameters)
     )
+
+
+def _blocks(values: np.ndarray, axis: int) -> np.ndarray:
+    """Scales or zero points of blocks along `axis`, which has an axis of its elements behind it."""
+    return np.expand_dims(values, axis + 1) if values.size > 1 else values.reshape(())
+
+
+def _in_blocks(shape: list[int], axis: int, block: int) -> list[int]:
+    """`shape` with blocks, and the elements of each, instead of `axis`."""
+    return [*shape[:axis], shape[axis] // block, block, *shape[axis + 1 :]]
 
 
 def _zero_point(inputs: Any) -> GenericConst | None:
@@ -38,9 +52,8 @@ def _zero_point(inputs: Any) -> GenericConst | None:
 
 
 def _in_every_version(converter: Any) -> Any:
-    """Gives `converter` one entry per opset version in which the operator changed; TVM finds them by name."""
-    for version in _VERSIONS:
-        name = f"_impl_v{version}"
+    """Gives `converter` one entry per opset version in which TVM's has one; TVM finds them by name."""
+    for name in [name for name in dir(converter) if name.startswith("_impl_v")]:
         theirs = getattr(super(converter, converter), name)
 
         def convert(
@@ -61,7 +74,11 @@ class DequantizeLinear(tvm_onnx.DequantizeLinear):
         cls, bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any], params: Any, theirs: Any
     ) -> relax.Expr:
         dtype = str(inputs[0].ty.dtype)
-        if dtype not in _INTEGERS or not _plain(inputs, attr) or str(inputs[1].ty.dtype) != "float32":
+        if dtype not in _INTEGERS or str(inputs[1].ty.dtype) != "float32" or attr.get("output_dtype", 0) > 1:
+            return theirs(bb, inputs, attr, params)
+        if attr.get("block_size", 0) and _constant_parameters(inputs):
+            return _dequantised_blocks(bb, inputs, attr)
+        if not _plain(inputs, attr):
             return theirs(bb, inputs, attr, params)
         rank = len(inputs[0].ty.shape)
         axis = attr.get("axis", 1) if rank > 1 else 0
@@ -71,6 +88,25 @@ class DequantizeLinear(tvm_onnx.DequantizeLinear):
             value = relax.op.subtract(value, relax.const(_along(zero_point.value.numpy().astype("int32"), rank, axis)))
         scale = relax.const(_along(inputs[1].value.numpy().astype("float32"), rank, axis))
         return relax.op.multiply(relax.op.astype(value, "float32"), scale)
+
+
+def _dequantised_blocks(bb: relax.BlockBuilder, inputs: Any, attr: dict[str, Any]) -> relax.Expr:
+    """Each block of the integers minus its zero point, times its scale; the last block may be shorter than others."""
+    shape = [int(extent) for extent in inputs[0].ty.shape]
+    axis, block = attr.get("axis", 1) % len(shape), int(attr["block_size"])
+    zero_point, whole = _zero_point(inputs), shape[axis] % block == 0
+    value = relax.op.astype(inputs[0], "int32")
+    if whole:
+        value = bb.normalize(relax.op.reshape(value, _in_blocks(shape, axis, block)))
+
+    def spread(values: np.ndarray) -> np.ndarray:
+        return _blocks(values, axis) if whole else values.take(np.arange(shape[axis]) // block, axis)
+
+    if zero_point is not None and np.any(zero_point.value.numpy()):
+        value = relax.op.subtract(value, relax.const(spread(zero_point.value.numpy().astype("int32"))))
+    scale = relax.const(spread(inputs[1].value.numpy().astype("float32")))
+    value = relax.op.multiply(relax.op.astype(value, "float32"), scale)
+    return relax.op.reshape(value, shape) if whole else value
 
 
 @_in_every_version
@@ -83,7 +119,9 @@ class QuantizeLinear(tvm_onnx.QuantizeLinear):
     ) -> relax.Expr:
         zero_point = _zero_point(inputs)
         dtype = "uint8" if zero_point is None else str(zero_point.ty.dtype)
-        if dtype not in _INTEGERS[:4] or not _plain(inputs, attr) or str(inputs[0].ty.dtype) != "float32":
+        types = {str(inputs[0].ty.dtype), str(inputs[1].ty.dtype)}
+        others = attr.get("output_dtype", 0) or attr.get("precision", 0)
+        if dtype not in _INTEGERS[:4] or not _plain(inputs, attr) or types != {"float32"} or others:
             return theirs(bb, inputs, attr, params)
         rank = len(inputs[0].ty.shape)
         axis = attr.get("axis", 1) if rank > 1 else 0

@@ -17,7 +17,7 @@ def give_sums(step: Step, sums: str, *, once: bool = False) -> None:
         bias = step.input(2).value
         if bias is None or bias.dtype not in {np.dtype(np.int32), np.dtype(np.int64)}:
             raise MisfitError("computes its bias at run time, or has one that is not int32")
-        sums = step.op("Add", sums, step.constant(bias, np.int32))
+        sums = step.op("Add", sums, step.narrowed(bias))
     step.give_integers(step.scaled(sums, step.scale(0) * step.scale(1) / step.output_scale, once=once))
 
 
