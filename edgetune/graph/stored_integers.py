@@ -43,16 +43,19 @@ class _Part:
     `axes` has axis, run and whether there is a remainder. `packed` is the axis whose first half is in the low bits of
     the bytes, and the second half in the high bits; `least` is then the number that four bits of 0 stand for. An
     element is then 16 times the integer, and the scale undoes that: the bits move up by a factor, which vectors have,
-    and not down.
+    and not down. The one element of an `immediate` part is in the code, not in memory.
     """
 
     array: np.ndarray
     axes: tuple[tuple[int, int, bool], ...]
     packed: int | None = None
     least: int = 0
+    immediate: bool = False
 
-    def element(self, buffer: TvmBuffer, place: Sequence[Expr]) -> Expr:
+    def element(self, buffer: TvmBuffer | None, place: Sequence[Expr]) -> Expr:
         """The element at a place: 16 times the integer, in 32 bits, where it is packed, otherwise what is stored."""
+        if buffer is None:
+            return tirx.const(self.array.reshape(-1)[0].item(), self.array.dtype.name)
         if not self.axes:
             return tirx.BufferLoad(buffer, [tirx.IntImm(str(buffer.shape[0].ty.dtype), 0)])
         indices = []
@@ -80,15 +83,15 @@ class StoredIntegers:
 
     @property
     def parts(self) -> list[_Part]:
-        """The arrays, as `with_stored` expects them."""
-        return [part for part in (self.integers, self.zeros, self.scales) if part is not None]
+        """The arrays in memory, as `with_stored` expects them."""
+        return [part for part in (self.integers, self.zeros, self.scales) if part is not None and not part.immediate]
 
     @property
     def kinds(self) -> list[str]:
         """Which part each of them is; "" for integers whose layout is free."""
         integers = "" if self.integers.packed is None else PACKED
         others = [(ZERO_POINTS, self.zeros), (SCALES, self.scales)]
-        return [integers, *(kind for kind, part in others if part is not None)]
+        return [integers, *(kind for kind, part in others if part is not None and not part.immediate)]
 
     @property
     def arrays(self) -> list[np.ndarray]:
@@ -102,7 +105,13 @@ class StoredIntegers:
 
     def number(self, buffers: Sequence[TvmBuffer], place: Sequence[Expr]) -> Expr:
         """The number at a place, from the buffers of the parts."""
-        integer, *others = (part.element(b, place) for part, b in zip(self.parts, buffers, strict=True))
+        given = iter(buffers)
+        integer = self.integers.element(next(given), place)
+        others = [
+            part.element(None if part.immediate else next(given), place)
+            for part in (self.zeros, self.scales)
+            if part is not None
+        ]
         if self.zeros is not None:
             zero = tirx.Cast("int32", others.pop(0))
             times = zero if self.integers.packed is None else zero * tirx.const(_VALUES, "int32")
@@ -130,11 +139,15 @@ def widened_when_read(tensor: Widened) -> StoredIntegers:
 
     The array of the integers says only their shape and type.
     """
-    zeros = _compact(tensor.zeros.astype("int32")) if tensor.zeros.any() else None
-    scales = None if tensor.scales is None else _compact(tensor.scales)
+    zeros = _in_code(_compact(tensor.zeros.astype("int32"))) if tensor.zeros.any() else None
+    scales = None if tensor.scales is None else _in_code(_compact(tensor.scales))
     return StoredIntegers(
         tensor.shape, tensor.dtype, _whole(tensor.integers, tensor.integers.dtype.name), zeros, scales
     )
+
+
+def _in_code(part: _Part) -> _Part:
+    return replace(part, immediate=part.array.size == 1)
 
 
 def _bytes(form: StoredIntegers) -> int:
