@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_max_pool import MaxPool
 from onnx.reference.ops.op_stft import STFT
 
 from edgetune.frontend.onnx.domains import opset_of
@@ -19,7 +20,11 @@ _BY_ATTRIBUTE = 14
 
 def reference_evaluator(proto: onnx.ModelProto, operators: Sequence[type[OpRun]] = ()) -> ReferenceEvaluator:
     """The evaluator of `proto`, which uses `operators` in place of its own of the same names."""
-    replaced = [_SHORT_TIME_FOURIER, *([_BATCH_NORMALIZATION] if opset_of(proto) < _BY_ATTRIBUTE else [])]
+    replaced = [
+        _SHORT_TIME_FOURIER,
+        _MAXIMUM_POOL,
+        *([_BATCH_NORMALIZATION] if opset_of(proto) < _BY_ATTRIBUTE else []),
+    ]
     return ReferenceEvaluator(proto, new_ops=[*replaced, *operators])
 
 
@@ -55,6 +60,33 @@ class _ShortTimeFourier(STFT):
         return (np.asarray(super()._run(whole, *operands, **attributes)[0]),)
 
 
+class _MaximumPool(MaxPool):
+    """The evaluator's own pads integers with NaN, and mixes up the axes of pads that differ."""
+
+    op_domain = ""
+
+    def _run(self, x: np.ndarray, **attributes: Any) -> tuple[np.ndarray, ...]:
+        pads = attributes.get("pads")
+        plain = (attributes.get("auto_pad") or "NOTSET") == "NOTSET" and not attributes.get("ceil_mode")
+        if len(self.onnx_node.output) > 1 or not plain:
+            return tuple(super()._run(x, **attributes))
+        window = attributes["kernel_shape"]
+        pads = pads or [0] * (2 * len(window))
+        axes = tuple(range(2, x.ndim))
+        strides = attributes.get("strides") or [1] * len(window)
+        dilations = attributes.get("dilations") or [1] * len(window)
+        least = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
+        around = [(0, 0), (0, 0), *zip(pads[: len(window)], pads[len(window) :], strict=True)]
+        padded = np.pad(x, around, constant_values=least)
+        reach = [(size - 1) * dilation + 1 for size, dilation in zip(window, dilations, strict=True)]
+        seen = np.lib.stride_tricks.sliding_window_view(padded, reach, axes)
+        seen = seen[(slice(None), slice(None), *(slice(None, None, stride) for stride in strides))]
+        taps: list[Any] = [..., *(slice(None, None, dilation) for dilation in dilations)]
+        seen = seen[tuple(taps)]
+        return (np.asarray(seen.max(axis=tuple(range(-len(window), 0)))),)
+
+
+_MAXIMUM_POOL = type("MaxPool", (_MaximumPool,), {"op_domain": ""})
 _SHORT_TIME_FOURIER = type("STFT", (_ShortTimeFourier,), {"op_domain": ""})
 _BATCH_NORMALIZATION = type("BatchNormalization", (_BatchNormalization,), {"op_domain": ""})
 """The evaluator finds operators by the name of their class."""
