@@ -1,4 +1,4 @@
-"""SUPPORT.md: how many node tests pass, and why the others do not; how chains of operators fare."""
+"""SUPPORT.md: how many node tests pass, and why others do not; how chains fare; the operators of TensorFlow Lite."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from edgetune.frontend.onnx.decompositions.onnx_runtime import OF_ONNX_RUNTIME
 from tests.conformance.chains import BY_KEY
 from tests.conformance.chains_decomposed import ALONE
 from tests.conformance.judge import STATUSES
+from tests.frontend.tflite.operator_table import operators_section
 
 _INTRODUCTION = """# What of ONNX works
 
@@ -110,7 +111,8 @@ def gpu_section_of(support: str) -> str:
 
 def support_text(results: Sequence[dict[str, Any]], chains: Mapping[str, dict[str, Any]] | None = None) -> str:
     """The whole file for `results`, one for each node test, and `chains`, results of chains by key."""
-    return _node_tests(results) + runtime_section() + (_chains(chains) if chains else "")
+    text = _node_tests(results) + runtime_section() + (_chains(chains) if chains else "")
+    return f"{text}\n{operators_section()}"
 
 
 def runtime_section() -> str:

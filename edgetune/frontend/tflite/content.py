@@ -47,7 +47,7 @@ DTYPES: Mapping[str, np.dtype[Any]] = {
 }
 """Element types of tensors by their names in the schema, without strings, resources, variants, complex numbers."""
 
-_QUANTISED = {"INT4", "INT8", "UINT8", "INT16", "INT32"}
+_QUANTISED = {"INT4", "INT8", "UINT8", "INT16", "INT32", "INT64"}
 _MOST_AXES = 8
 _MOST_ELEMENTS = 1 << 31
 _MOST_TABLES = 1 << 17

@@ -186,7 +186,7 @@ class LoadedTflite(Model):
         why = "LiteRT is not installed (`pip install ai-edge-litert` installs it)"
         if litert.is_installed():
             try:
-                return litert.evaluate(self.content, feeds), litert.EVALUATOR
+                return litert.evaluate(self.content, feeds), litert.evaluator(self.content)
             except ModelError as error:
                 why = error.message
         if self._quantised:

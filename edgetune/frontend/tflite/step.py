@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from onnx import TensorProto, helper
 
 from edgetune.frontend.onnx.fixed_point import DOMAIN, ONCE, TWICE, fixed_point_scales
-from edgetune.frontend.tflite.content import Operator, Tensor
+from edgetune.frontend.tflite.content import Operator, Quantisation, Tensor
 from edgetune.frontend.tflite.translation import MisfitError, Translation
 
 _FUSED = {0: "", 1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH"}
@@ -17,6 +17,7 @@ _FUSED = {0: "", 1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH"}
 _RANGES: Mapping[str, tuple[float, float]] = {
     "": (-np.inf, np.inf),
     "RELU": (0.0, np.inf),
+    "RELU_0_TO_1": (0.0, 1.0),
     "RELU_N1_TO_1": (-1.0, 1.0),
     "RELU6": (0.0, 6.0),
 }
@@ -99,10 +100,17 @@ class Step:
             return self.constant(tensor.value, np.int64)
         return self.op("Cast", tensor.name, to=TensorProto.INT64)
 
-    def turned(self, position: int, order: Sequence[int]) -> str:
-        """An input as real numbers with its axes in another `order`; of a constant, the integers are turned."""
+    def turned(self, position: int, order: Sequence[int], scale: np.ndarray | None = None) -> str:
+        """An input as real numbers with its axes in another `order`; of a constant, the integers are turned.
+
+        They may stand for numbers of another `scale` than their own.
+        """
         tensor = self.input(position)
         found = tensor.quantisation
+        if found is not None and scale is not None:
+            found = Quantisation(
+                np.broadcast_to(scale, found.scale.shape).astype(np.float32), found.zero_point, found.axis
+            )
         if tensor.value is None or found is None:
             return self.op("Transpose", self.real(position), perm=list(order))
         name = self._translation.constant(np.transpose(tensor.value, order), tensor.value.dtype, tensor.name)
@@ -139,9 +147,9 @@ class Step:
         activation = self.option("FusedActivationFunction", 0)
         if activation not in _FUSED:
             raise MisfitError(f"has the fused activation {activation}")
-        if _FUSED[activation]:
-            value = self.activated(value, _FUSED[activation])
         tensor = self.output(output)
+        if _FUSED[activation]:
+            value = self.activated(value, _FUSED[activation], tensor.quantisation)
         if tensor.quantisation is not None:
             self._translation.quantised(tensor, tensor.quantisation, value)
         else:
@@ -165,8 +173,15 @@ class Step:
             value = self.op("Mul", value, self.constant(np.left_shift(1, left), np.int32))
         return self.op(ONCE if once else TWICE, value, self.constant(scales, np.uint32), domain=DOMAIN)
 
-    def give_integers(self, value: str, *, centred: bool = True) -> None:
-        """Makes the quantised output of int32, within the limits of its fused activation.
+    def scaled_in_two(self, value: str, fraction: float, exponent: int) -> str:
+        """int32 times a fraction below 1, and then times a power of 2, rounded each time."""
+        if exponent >= 0:
+            return self.scaled(value, np.asarray(fraction * 2.0**exponent), once=True)
+        value = self.op("Mul", self.scaled(value, np.asarray(fraction), once=True), self.constant(2, np.int32))
+        return self.scaled(value, np.asarray(2.0 ** (exponent - 1)))
+
+    def give_integers(self, value: str, *, centred: bool = True, activation: str = "") -> None:
+        """Makes the quantised output of int32, within the limits of its fused activation, or of another one.
 
         They are `centred` where they lack its zero point.
         """
@@ -177,7 +192,7 @@ class Step:
         zero, scale = int(found.zero_point[0]), found.scale[0]
         if zero and centred:
             value = self.op("Add", value, self.constant(zero, np.int32))
-        activation = _FUSED.get(self.option("FusedActivationFunction", 0), "?")
+        activation = activation or _FUSED.get(self.option("FusedActivationFunction", 0), "?")
         if activation not in _RANGES:
             raise MisfitError(f"has the fused activation {activation}")
         low, high = (zero + away_from_zero(limit / scale) for limit in _RANGES[activation])
@@ -201,13 +216,17 @@ class Step:
             return value
         return self.op("Sub", value, self.constant(found.zero_point.reshape(-1)[0], np.int32))
 
-    def is_narrow(self, *positions: int) -> bool:
-        """Whether those inputs and output 0 are integers of 8 bits with one scale each."""
+    def is_quantised(self, *positions: int, types: Collection[str] = ("INT8", "UINT8", "INT16")) -> bool:
+        """Whether those inputs and output 0 are integers of some `types` with one scale each."""
         tensors = [*(self.input(position) for position in positions), self.output()]
         return all(
-            tensor.type in {"INT8", "UINT8"} and tensor.quantisation is not None and tensor.quantisation.scale.size == 1
+            tensor.type in types and tensor.quantisation is not None and tensor.quantisation.scale.size == 1
             for tensor in tensors
         )
+
+    def is_narrow(self, *positions: int) -> bool:
+        """Whether those inputs and output 0 are integers of 8 bits with one scale each."""
+        return self.is_quantised(*positions, types=("INT8", "UINT8"))
 
     def scale(self, position: int) -> np.ndarray:
         """The scales of a quantised input, in double."""
@@ -231,11 +250,16 @@ class Step:
         else:
             self.give(made(self.real(0)), output)
 
-    def activated(self, value: str, activation: str) -> str:
-        """`value` after an activation without parameters, by its name in the schema."""
-        limits = {"RELU_N1_TO_1": (-1.0, 1.0), "RELU6": (0.0, 6.0), "RELU_0_TO_1": (0.0, 1.0)}
-        if activation in limits:
-            low, high = limits[activation]
+    def activated(self, value: str, activation: str, quantised: Quantisation | None = None) -> str:
+        """`value` after an activation without parameters, by its name in the schema.
+
+        Where the result is `quantised`, its limits are numbers that integers stand for.
+        """
+        if activation in _RANGES and np.isfinite(_RANGES[activation][1]):
+            low, high = _RANGES[activation]
+            if quantised is not None:
+                step = quantised.scale[0]
+                low, high = (away_from_zero(limit / step) * float(step) for limit in (low, high))
             return self.op("Clip", value, self.constant(low), self.constant(high))
         return self.op({"RELU": "Relu", "TANH": "Tanh"}[activation], value)
 

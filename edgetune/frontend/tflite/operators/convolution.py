@@ -10,7 +10,7 @@ import numpy as np
 from onnx import TensorProto
 
 from edgetune.frontend.tflite.operators.hybrid import asymmetric, give_scaled, is_hybrid, symmetric
-from edgetune.frontend.tflite.operators.products import give_sums
+from edgetune.frontend.tflite.operators.products import give_sums, weights_and_bias
 from edgetune.frontend.tflite.step import Step, Translator
 from edgetune.frontend.tflite.translation import MisfitError
 
@@ -50,10 +50,6 @@ def _dilations(step: Step) -> list[int]:
     return dilations
 
 
-def _biased(step: Step, operands: list[str], position: int) -> list[str]:
-    return [*operands, step.real(position)] if step.has(position) else operands
-
-
 def _convolved(step: Step, order: Sequence[int], group: int, **attributes: Any) -> None:
     """A convolution with the axes of its weights in `order`: of 8-bit integers in exact integers."""
     sizes = (attributes[name] for name in ("kernel_shape", "strides", "dilations"))
@@ -76,8 +72,8 @@ def _convolved(step: Step, order: Sequence[int], group: int, **attributes: Any) 
             give_scaled(step, step.to_channels_last(sums, rank), scale)
             return
         image = asymmetric(step, image, axes)
-    operands = [step.to_channels_first(image, rank), step.turned(1, order)]
-    step.give(step.to_channels_last(step.op("Conv", *_biased(step, operands, 2), **attributes), rank))
+    operands = [step.to_channels_first(image, rank), *weights_and_bias(step, order)]
+    step.give(step.to_channels_last(step.op("Conv", *operands, **attributes), rank))
 
 
 def conv_2d(step: Step) -> None:
@@ -115,10 +111,10 @@ def transpose_conv(step: Step) -> None:
         before.append(less // 2)
         after.append(whole - less // 2 - extents[1 + axis] if less else 0)
         more.append(max(extents[1 + axis] - whole, 0))
-    operands = [step.to_channels_first(step.real(2)), step.turned(1, (3, 0, 1, 2))]
+    operands = [step.to_channels_first(step.real(2)), *weights_and_bias(step, (3, 0, 1, 2), image=2, bias=3)]
     made = step.op(
         "ConvTranspose",
-        *_biased(step, operands, 3),
+        *operands,
         strides=strides,
         pads=before + after,
         output_padding=more,
@@ -151,7 +147,7 @@ def _window(step: Step) -> dict[str, Any]:
 def average_pool_2d(step: Step) -> None:
     """AVERAGE_POOL_2D: of the elements of a window that lie in the image; of integers, ties round away from 0."""
     window = _window(step)
-    if not step.is_narrow(0) or not step.same_quantisation():
+    if not step.is_quantised(0) or not step.same_quantisation():
         step.give(step.to_channels_last(step.op("AveragePool", step.to_channels_first(step.real()), **window)))
     elif tuple(window["kernel_shape"]) == step.input(0).shape[1:3] and not any(window["pads"]):
         count = prod(window["kernel_shape"])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
+from edgetune.frontend.tflite.operators import tables
 from edgetune.frontend.tflite.step import Step, Translator
 from edgetune.frontend.tflite.translation import MisfitError
 
@@ -20,7 +22,16 @@ def _plain(operator: str, operands: int) -> Translator:
 
 
 def _activation(name: str) -> Translator:
-    return lambda step: step.give(step.activated(step.real(), name))
+    """RELU and its kind: integers are scaled to the scale of the output (activations.cc)."""
+
+    def translator(step: Step) -> None:
+        if step.is_quantised(0):
+            scaled = step.scaled(step.centred(0), _quotient(step))
+            step.give_integers(scaled, activation=name)
+        else:
+            step.give(step.activated(step.real(), name))
+
+    return translator
 
 
 def _compared(operator: str, negated: bool = False) -> Translator:
@@ -40,33 +51,44 @@ def _is_integer(step: Step) -> bool:
     return step.input(0).quantisation is None and step.input(0).dtype.kind in "iu"
 
 
-_LEFT = 20
-"""Bits that sums of 8-bit integers are shifted left by before they are scaled."""
+def _quotient(step: Step, factor: np.float32 | float = 1.0) -> np.ndarray:
+    """The scale of the input by that of the output, in float32 as LiteRT has it in its activations."""
+    return np.asarray(np.float32(step.scale(0)[0]) * np.float32(factor) / np.float32(step.output_scale))
+
+
+_LEFT: Mapping[str, int] = {"INT8": 20, "UINT8": 20, "INT16": 15}
+"""Bits that terms of sums are shifted left by before they are scaled."""
 
 
 def _sum(operator: str) -> Translator:
-    """ADD and SUB: 8-bit integers are brought to twice the larger scale, with 20 more bits (integer_ops/add.h)."""
+    """ADD and SUB: integers are brought to twice the larger scale, with 20 more bits, or 15 (integer_ops/add.h)."""
 
     def translator(step: Step) -> None:
-        if not step.is_narrow(0, 1):
+        kind = step.output().type
+        if kind not in _LEFT or not step.is_quantised(0, 1, types=(kind,)) or _shifts(step):
             step.give(step.op(operator, step.real(0), step.real(1)))
             return
         scales = [step.scale(position)[0] for position in (0, 1)]
-        unit = 2.0 * max(scales)
+        unit, left = 2.0 * max(scales), 1 << _LEFT[kind]
         terms = [
-            step.scaled(
-                step.op("Mul", step.centred(position), step.constant(1 << _LEFT, np.int32)), scales[position] / unit
-            )
+            step.scaled(step.op("Mul", step.centred(position), step.constant(left, np.int32)), scales[position] / unit)
             for position in (0, 1)
         ]
-        step.give_integers(step.scaled(step.op(operator, *terms), unit / ((1 << _LEFT) * step.output_scale)))
+        step.give_integers(step.scaled(step.op(operator, *terms), unit / (left * step.output_scale)))
 
     return translator
 
 
+def _shifts(step: Step) -> bool:
+    """Whether 16-bit integers are summed by shifts: where all scales are powers of 2, unless an option says no."""
+    scales = [step.scale(0)[0], step.scale(1)[0], step.output_scale]
+    powers = all(float(np.frexp(scale)[0]) == 0.5 for scale in scales)
+    return step.output().type == "INT16" and powers and bool(step.option("PotScaleInt16", default=True))
+
+
 def multiply(step: Step) -> None:
-    """MUL: products of 8-bit integers are scaled once."""
-    if step.is_narrow(0, 1):
+    """MUL: products of integers are scaled once."""
+    if step.is_quantised(0, 1):
         product = step.op("Mul", step.centred(0), step.centred(1))
         step.give_integers(step.scaled(product, step.scale(0)[0] * step.scale(1)[0] / step.output_scale))
     else:
@@ -127,8 +149,16 @@ def prelu(step: Step) -> None:
 
 
 def leaky_relu(step: Step) -> None:
-    """LEAKY_RELU."""
-    step.give(step.op("LeakyRelu", step.real(), alpha=float(step.option("Alpha", 0.0))))
+    """LEAKY_RELU: negative integers have a factor of their own (leaky_relu.h)."""
+    alpha = float(step.option("Alpha", 0.0))
+    if not step.is_quantised(0):
+        step.give(step.op("LeakyRelu", step.real(), alpha=alpha))
+        return
+    value, factor = step.centred(0), _quotient(step, np.float32(alpha))
+    below = step.op("Neg", value) if factor < 0 else value
+    below = step.scaled(below, np.abs(factor)) if factor else step.op("Mul", value, step.constant(0, np.int32))
+    negative = step.op("Less", value, step.constant(0, np.int32))
+    step.give_integers(step.op("Where", negative, below, step.scaled(value, _quotient(step))))
 
 
 def hard_swish(step: Step) -> None:
@@ -138,8 +168,35 @@ def hard_swish(step: Step) -> None:
 
 def gelu(step: Step) -> None:
     """GELU, by erf or by tanh."""
-    approximate = "tanh" if step.option("Approximate", default=False) else "none"
-    step.give(step.op("Gelu", step.real(), approximate=approximate))
+    approximate = bool(step.option("Approximate", default=False))
+    if step.is_quantised(0, types=("INT16",)):
+        tables.by_table(step, partial(tables.gelu, approximate=approximate))
+    else:
+        step.give(step.op("Gelu", step.real(), approximate="tanh" if approximate else "none"))
+
+
+def exp(step: Step) -> None:
+    """EXP."""
+    if step.is_quantised(0, types=("INT16",)):
+        tables.by_table(step, np.exp)
+    else:
+        step.give(step.op("Exp", step.real()))
+
+
+def logistic(step: Step) -> None:
+    """LOGISTIC."""
+    if tables.is_interpolated(step):
+        tables.logistic(step)
+    else:
+        step.give(step.op("Sigmoid", step.real()))
+
+
+def tanh(step: Step) -> None:
+    """TANH."""
+    if tables.is_interpolated(step):
+        tables.tanh(step)
+    else:
+        step.give(step.op("Tanh", step.real()))
 
 
 def zeros_like(step: Step) -> None:
@@ -188,16 +245,13 @@ _UNARY: Mapping[str, str] = {
     "CEIL": "Ceil",
     "COS": "Cos",
     "ELU": "Elu",
-    "EXP": "Exp",
     "FLOOR": "Floor",
     "LOG": "Log",
-    "LOGISTIC": "Sigmoid",
     "NEG": "Neg",
     "ROUND": "Round",
     "SIGN": "Sign",
     "SIN": "Sin",
     "SQRT": "Sqrt",
-    "TANH": "Tanh",
 }
 
 _BINARY: Mapping[str, str] = {
@@ -212,6 +266,7 @@ _OWN: Mapping[str, Callable[[Step], None]] = {
     "ATAN2": atan2,
     "BUCKETIZE": bucketize,
     "EQUAL": _compared("Equal"),
+    "EXP": exp,
     "FLOOR_DIV": floor_div,
     "FLOOR_MOD": floor_mod,
     "GELU": gelu,
@@ -225,6 +280,7 @@ _OWN: Mapping[str, Callable[[Step], None]] = {
     "LOGICAL_NOT": _of_raw("Not", 1),
     "LOGICAL_OR": _of_raw("Or", 2),
     "BITWISE_XOR": _of_raw("BitwiseXor", 2),
+    "LOGISTIC": logistic,
     "MUL": multiply,
     "NOT_EQUAL": _compared("Equal", negated=True),
     "POW": power,
@@ -239,6 +295,7 @@ _OWN: Mapping[str, Callable[[Step], None]] = {
     "SQUARE": square,
     "SUB": _sum("Sub"),
     "SQUARED_DIFFERENCE": squared_difference,
+    "TANH": tanh,
     "ZEROS_LIKE": zeros_like,
 }
 

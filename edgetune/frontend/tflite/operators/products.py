@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from edgetune.frontend.tflite.operators import tables
 from edgetune.frontend.tflite.operators.hybrid import asymmetric, give_scaled, is_hybrid, symmetric
 from edgetune.frontend.tflite.step import Step, Translator
 from edgetune.frontend.tflite.translation import MisfitError
@@ -19,6 +20,36 @@ def give_sums(step: Step, sums: str, *, once: bool = False) -> None:
             raise MisfitError("computes its bias at run time, or has one that is not int32")
         sums = step.op("Add", sums, step.narrowed(bias))
     step.give_integers(step.scaled(sums, step.scale(0) * step.scale(1) / step.output_scale, once=once))
+
+
+def weights_and_bias(
+    step: Step, order: Sequence[int], *, image: int = 0, bias: int = 2, coarse: bool = True
+) -> list[str]:
+    """The weights, input 1 with its axes in `order`, and the bias where there is one, as real numbers.
+
+    Convolutions scale their sums of 64 bits by `coarse` factors of 15 bits (`MultiplyByQuantizedMultiplier` of
+    int64): the weights' scales are such that the product of the scales is that factor.
+    """
+    scale = _coarse_scale(step, image, bias) if coarse else None
+    operands = [step.turned(1, order, scale)]
+    if step.has(bias):
+        found, tensor = step.input(bias).value, step.input(image)
+        if found is not None and found.dtype.kind == "i" and tensor.quantisation is not None:
+            factors = step.scale(image) * (step.scale(1) if scale is None else scale)
+            operands.append(step.constant(found * factors))
+        else:
+            operands.append(step.real(bias))
+    return operands
+
+
+def _coarse_scale(step: Step, image: int, bias: int) -> np.ndarray | None:
+    """Scales of the weights; None where sums have 32 bits: of other integers, or by the type of the bias."""
+    wide = not step.has(bias) or step.input(bias).type == "INT64"
+    if not (wide and step.is_quantised(image, types=("INT16",)) and step.input(1).quantisation is not None):
+        return None
+    fractions, exponents = np.frexp(step.scale(image) * step.scale(1) / step.output_scale)
+    coarse = np.minimum(np.floor(fractions * (1 << 15) + 0.5), (1 << 15) - 1)
+    return np.asarray(coarse * np.exp2(exponents - 15.0) * step.output_scale / step.scale(image))
 
 
 def fully_connected(step: Step) -> None:
@@ -42,8 +73,9 @@ def fully_connected(step: Step) -> None:
         give_scaled(step, products, scale, lambda made: _with_axes(step, made, outputs))
     else:
         rows = asymmetric(step, rows, [1]) if is_hybrid(step) else rows
-        made = step.op("MatMul", rows, step.turned(1, (1, 0)))
-        made = step.op("Add", made, step.real(2)) if step.has(2) else made
+        factors, *bias = weights_and_bias(step, (1, 0), coarse=False)
+        made = step.op("MatMul", rows, factors)
+        made = step.op("Add", made, *bias) if bias else made
         step.give(_with_axes(step, made, outputs))
 
 
@@ -80,6 +112,9 @@ def batch_matmul(step: Step) -> None:
 
 def softmax(step: Step) -> None:
     """SOFTMAX along the last axis, of `Beta` times the input."""
+    if tables.is_interpolated(step):
+        tables.softmax(step)
+        return
     beta = float(step.option("Beta", 1.0))
     value = step.real()
     if beta != 1.0:

@@ -12,7 +12,7 @@ from edgetune.frontend.tflite.translation import MisfitError
 
 def quantize(step: Step) -> None:
     """QUANTIZE: of floats, or of integers with another scale."""
-    if step.input(0).quantisation is not None and step.is_narrow(0):
+    if step.is_quantised(0):
         step.give_integers(step.scaled(step.centred(0), step.scale(0)[0] / step.output_scale))
         return
     step.give(step.real())

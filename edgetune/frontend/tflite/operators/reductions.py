@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -21,6 +22,25 @@ def _reduced(operator: str) -> Translator:
         step.give(step.op(operator, step.real(), axes, keepdims=int(step.option("KeepDims", 0))))
 
     return translator
+
+
+def mean(step: Step) -> None:
+    """MEAN: sums of integers are scaled once, by a fraction that the number of elements divides (reduce.cc)."""
+    axes = sorted({axis % max(step.rank(), 1) for axis in _axes(step)})
+    count = prod(step.input(0).shape[axis] for axis in axes)
+    if not step.is_quantised(0) or not 0 < count <= _MOST_SUMMED:
+        _reduced("ReduceMean")(step)
+        return
+    fraction, exponent = (float(part) for part in np.frexp(step.scale(0)[0] / step.output_scale))
+    left = min(count.bit_length() - 1, 32, 31 + int(exponent))
+    multiplier, exponent = (int(fraction * (1 << 31) + 0.5) << left) // count, int(exponent) - left
+    keep = int(step.option("KeepDims", 0))
+    total = step.op("ReduceSum", step.centred(0), step.constant(axes, np.int64), keepdims=keep)
+    step.give_integers(step.scaled_in_two(total, multiplier / (1 << 31), exponent))
+
+
+_MOST_SUMMED = 1 << 15
+"""Sums of so many 16-bit integers fit 32 bits."""
 
 
 def _logical(operator: str) -> Translator:
@@ -68,7 +88,7 @@ TRANSLATORS: Mapping[str, Translator] = {
     "ARG_MAX": _place("ArgMax"),
     "ARG_MIN": _place("ArgMin"),
     "CUMSUM": cumsum,
-    "MEAN": _reduced("ReduceMean"),
+    "MEAN": mean,
     "REDUCE_ALL": _logical("ReduceMin"),
     "REDUCE_ANY": _logical("ReduceMax"),
     "REDUCE_MAX": _reduced("ReduceMax"),

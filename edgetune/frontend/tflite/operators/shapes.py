@@ -242,11 +242,20 @@ def reverse_v2(step: Step) -> None:
 
 def reverse_sequence(step: Step) -> None:
     """REVERSE_SEQUENCE: the first elements of each row, as many as input 1 says."""
-    axes = {"time_axis": int(step.option("SeqDim", 0)), "batch_axis": int(step.option("BatchDim", 0))}
-    if set(axes.values()) != {0, 1}:
-        raise MisfitError(f"reverses axis {axes['time_axis']} of rows along axis {axes['batch_axis']}")
+    time, batch = int(step.option("SeqDim", 0)), int(step.option("BatchDim", 0))
+    if time == batch or not {time, batch} <= set(range(step.rank())):
+        raise MisfitError(f"reverses axis {time} of rows along axis {batch}")
+    forth = [batch, time, *(axis for axis in range(step.rank()) if axis not in {batch, time})]
+    back = [forth.index(axis) for axis in range(step.rank())]
     lengths = step.numbers(1)
-    step.move(lambda value: step.op("ReverseSequence", value, lengths, **axes))
+
+    def made_of(value: str) -> str:
+        if {time, batch} == {0, 1}:
+            return step.op("ReverseSequence", value, lengths, time_axis=time, batch_axis=batch)
+        value = step.op("ReverseSequence", step.op("Transpose", value, perm=forth), lengths, time_axis=1, batch_axis=0)
+        return step.op("Transpose", value, perm=back)
+
+    step.move(made_of)
 
 
 def _blocks(step: Step) -> tuple[list[int], np.ndarray]:
