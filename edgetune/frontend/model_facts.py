@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -77,6 +77,20 @@ class ModelFacts:
     ram_bytes: int | None = None
     ram_source: RamSource = "largest live set"
     remarks: tuple[str, ...] = field(default=())
+
+    def with_costs(
+        self,
+        unsupported: tuple[UnsupportedNode, ...],
+        macs: int | None,
+        ram_bytes: int | None,
+        ram_source: RamSource,
+    ) -> ModelFacts:
+        """These facts with what an import found."""
+        return replace(self, unsupported=unsupported, macs=macs, ram_bytes=ram_bytes, ram_source=ram_source)
+
+    def with_remarks(self, *remarks: str) -> ModelFacts:
+        """These facts with more remarks."""
+        return replace(self, remarks=(*self.remarks, *remarks))
 
     @property
     def states(self) -> tuple[tuple[str, str], ...]:

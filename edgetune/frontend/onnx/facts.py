@@ -60,7 +60,7 @@ def facts_of(stored: OnnxFile, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
     else:
         remarks = model.settled
         inputs, outputs = real_inputs(model.proto.graph), model.proto.graph.output
-        unsupported, macs, ram, source = _imported(model)
+        unsupported, macs, ram, source = costs_of_import(model)
     return ModelFacts(
         format="ONNX",
         version=_version(stored.proto),
@@ -77,7 +77,7 @@ def facts_of(stored: OnnxFile, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
     )
 
 
-def _imported(model: OnnxModel) -> tuple[tuple[UnsupportedNode, ...], int | None, int | None, RamSource]:
+def costs_of_import(model: OnnxModel) -> tuple[tuple[UnsupportedNode, ...], int | None, int | None, RamSource]:
     """Nodes that cannot be imported; multiply-adds and least memory of the others, and where that is from."""
     from edgetune.frontend.onnx.importer import import_supported
     from edgetune.graph.module_costs import costs_of

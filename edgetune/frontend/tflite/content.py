@@ -78,13 +78,17 @@ class Quantisation:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of the subgraph. `name` is the file's, made unique; `signature` has -1 for axes whose extent is free."""
+    """A tensor of the subgraph. `name` is the file's, made unique; `signature` has -1 for axes of free extent.
+
+    Its `data` are those of `buffer`, which others may have too.
+    """
 
     index: int
     name: str
     shape: tuple[int, ...]
     signature: tuple[int, ...]
     type: str
+    buffer: int
     data: memoryview | None = None
     quantisation: Quantisation | None = None
     variable: bool = False
@@ -246,7 +250,7 @@ class _Reader:
             sparse = self._read(f"the sparsity of {where}", table.Sparsity) is not None
             data = None if sparse else self._data_of(where, buffers[buffer], types[number], shape)
             variable = bool(self._read(where, table.IsVariable))
-            yield Tensor(index, name, shape, signature, types[number], data, quantisation, variable, sparse)
+            yield Tensor(index, name, shape, signature, types[number], buffer, data, quantisation, variable, sparse)
 
     def _shape(self, where: str, read: Callable[[], Any]) -> tuple[int, ...]:
         found = self._read(f"the shape of {where}", read)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from edgetune.errors import DynamicShape, ModelError
 from edgetune.events import Event
 from edgetune.frontend.model_format import (
+    AxisSizes,
     Feed,
     ImportDeparture,
     Model,
@@ -30,6 +31,7 @@ from edgetune.frontend.model_format import (
 if TYPE_CHECKING:
     import numpy as np
 
+    from edgetune.frontend.model_facts import ModelFacts
     from edgetune.frontend.onnx.format import LoadedOnnx
     from edgetune.frontend.tflite.content import Content, Tensor
     from edgetune.graph.accuracy import Tolerance
@@ -92,6 +94,9 @@ class StoredTflite(StoredModel):
 
         Raises UnsupportedOperator, which names all operators that are not built.
         """
+        return self._loaded(shapes)
+
+    def _loaded(self, shapes: Shapes) -> LoadedTflite:
         from edgetune.frontend.onnx.format import LoadedOnnx
         from edgetune.frontend.onnx.reader import model_from_proto
         from edgetune.frontend.tflite.operators import translate
@@ -102,6 +107,14 @@ class StoredTflite(StoredModel):
         return LoadedTflite(
             self.content, LoadedOnnx(model_from_proto(proto, self.content.sha256, path.stem, {}, str(path)))
         )
+
+    def facts(self, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
+        """What the file says, and what an import shows; open shapes and unsupported operators are facts."""
+        from edgetune.frontend.tflite.facts import facts_of
+
+        if sizes:
+            return super().facts(shapes, sizes)  # which refuses sizes of axes without names
+        return facts_of(self.content, lambda: self._loaded(shapes).onnx)
 
     def _shapes(self, given: Shapes) -> dict[str, tuple[int, ...]]:
         path = self.content.path

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.tflite.content import DTYPES, Content, Operator
@@ -32,25 +33,45 @@ TRANSLATORS: Mapping[str, Translator] = {
 """All operators that are built."""
 
 
+@dataclass(frozen=True)
+class Refused:
+    """An operator that is not translated: the tensor that it makes, and why, without its name."""
+
+    operator: Operator
+    made: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Operator, place and reason."""
+        shown = self.operator.custom or self.operator.name
+        return f"{shown} (operator {self.operator.index}, which makes {self.made!r}) {self.reason}"
+
+
+def translated(content: Content) -> tuple[Translation, Sequence[Refused]]:
+    """The translation of the operators of `content`, and those that have none."""
+    translation = Translation(content)
+    refused: list[Refused] = []
+    for operator in content.operators:
+        try:
+            _require_plain(content, operator)
+            TRANSLATORS.get(operator.name, _refused)(Step(translation, operator))
+        except MisfitError as misfit:
+            made = content.tensors[operator.outputs[0]].name if operator.outputs else ""
+            refused.append(Refused(operator, made, str(misfit)))
+    return translation, refused
+
+
 def translate(content: Content) -> Translation:
     """The translation of all operators of `content`.
 
     Raises UnsupportedOperator, which names all of those that are not translated, with the tensors they make.
     """
-    translation = Translation(content)
-    refused: list[str] = []
-    for operator in content.operators:
-        made = content.tensors[operator.outputs[0]].name if operator.outputs else ""
-        where = f"{operator.custom or operator.name} (operator {operator.index}, which makes {made!r})"
-        try:
-            _require_plain(content, operator)
-            TRANSLATORS.get(operator.name, _refused)(Step(translation, operator))
-        except MisfitError as misfit:
-            refused.append(f"{where} {misfit}")
+    translation, refused = translated(content)
     if refused:
         raise UnsupportedOperator(
             f"{content.path} has {'an operator' if len(refused) == 1 else f'{len(refused)} operators'} that edgetune "
-            f"does not build: {'; '.join(refused)}; replace {'it' if len(refused) == 1 else 'them'} in the model"
+            f"does not build: {'; '.join(map(str, refused))}; replace {'it' if len(refused) == 1 else 'them'} in the "
+            "model"
         )
     return translation
 

@@ -1,0 +1,82 @@
+"""Facts of a TensorFlow Lite file: what it says of itself, and what an import of its translation shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from edgetune.errors import DynamicShape, UnsupportedOperator
+from edgetune.frontend.model_facts import (
+    InterfaceTensor,
+    ModelFacts,
+    TensorQuantisation,
+    UnsupportedNode,
+    facts_of_program,
+)
+from edgetune.frontend.onnx.facts import costs_of_import
+from edgetune.frontend.onnx.format import LoadedOnnx
+from edgetune.frontend.tflite.content import Content, Tensor
+from edgetune.frontend.tflite.operators import translated
+
+_MANY_OPERATORS = 100
+"""From so many operators on, a memory plan takes more than 5 s. It knows which tensors lie in memory as integers."""
+
+
+def facts_of(content: Content, loaded: Callable[[], LoadedOnnx]) -> ModelFacts:
+    """The facts of a file, whose translation `loaded` reads; it is not called where operators are not supported.
+
+    Raises ModelError as `loaded` does, except for shapes that stay open.
+    """
+    _, refused = translated(content)
+    unsupported = tuple(
+        UnsupportedNode(one.operator.custom or one.operator.name, one.made, str(one)) for one in refused
+    )
+    facts = ModelFacts(
+        format="TensorFlow Lite",
+        version=f"schema {content.version}",
+        producer=content.description,
+        inputs=tuple(_interface(content.tensors[number]) for number in content.inputs),
+        outputs=tuple(_interface(content.tensors[number]) for number in content.outputs),
+        operators=dict(Counter(one.custom or one.name for one in content.operators).most_common()),
+        unsupported=unsupported,
+        weights=_weight_bytes(content),
+    )
+    if unsupported:
+        return facts
+    try:
+        model = loaded()
+    except DynamicShape as error:
+        return facts.with_remarks(error.message)
+    if len(content.operators) > _MANY_OPERATORS:
+        return facts.with_costs(*costs_of_import(model.model))
+    try:
+        found = facts_of_program(model.program())
+    except UnsupportedOperator as error:
+        return facts.with_costs((UnsupportedNode("", "", error.message),), None, None, "memory plan")
+    return facts.with_costs((), found.macs, found.ram_bytes, found.ram_source)
+
+
+def _interface(tensor: Tensor) -> InterfaceTensor:
+    found = tensor.quantisation
+    quantisation = None
+    if found is not None:
+        axis = found.axis if found.scale.size > 1 else None
+        quantisation = TensorQuantisation(tuple(found.scale.tolist()), tuple(found.zero_point.tolist()), axis)
+    shape = tuple("?" if free < 0 and axis else extent for axis, (extent, free) in enumerate(_extents(tensor)))
+    return InterfaceTensor(tensor.name, shape, tensor.type.lower(), quantisation)
+
+
+def _extents(tensor: Tensor) -> list[tuple[int, int]]:
+    return list(zip(tensor.shape, tensor.signature, strict=True))
+
+
+def _weight_bytes(content: Content) -> dict[str, int]:
+    """Bytes of all constants by type, largest first; those that tensors share count once."""
+    seen: dict[int, tuple[str, int]] = {}
+    for tensor in content.tensors:
+        if tensor.data is not None and tensor.data.nbytes:
+            seen[tensor.buffer] = tensor.type.lower(), tensor.data.nbytes
+    total: Counter[str] = Counter()
+    for kind, size in seen.values():
+        total[kind] += size
+    return dict(total.most_common())
