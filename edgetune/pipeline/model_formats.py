@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.errors import ConfigError
-from edgetune.frontend.model_format import Model, ModelFormat, ModelSource, OpenShape, Recognition, Shapes, StoredModel
+from edgetune.frontend.model_format import (
+    Model,
+    ModelFormat,
+    ModelInPython,
+    ModelSource,
+    OpenShape,
+    Recognition,
+    Shapes,
+    StoredModel,
+)
 from edgetune.registry import Registry
 
 MODEL_FORMATS: Registry[ModelFormat] = Registry("model format", "edgetune.model_formats", ModelFormat)
@@ -31,7 +40,7 @@ def _recognised(given: ModelSource) -> tuple[ModelFormat, ModelSource]:
     formats = _formats()
     answers = {name: member.recognises(source) for name, member in formats.items()}
     best = max(answers.values(), default=Recognition.NONE)
-    shown = source if isinstance(source, Path) else f"an object of class {type(source).__name__}"
+    shown = source if isinstance(source, Path) else f"an object of class {_class_name(source)}"
     if best is Recognition.NONE:
         MODEL_FORMATS.require_current()
         raise ConfigError(f"no model format knows {shown} (installed: {', '.join(formats)}): install one that does")
@@ -41,6 +50,10 @@ def _recognised(given: ModelSource) -> tuple[ModelFormat, ModelSource]:
             f"{shown} may be a model of the formats {' and '.join(names)}: uninstall the distribution of one of them"
         )
     return formats[names[0]], source
+
+
+def _class_name(source: ModelSource) -> str:
+    return type(source.model if isinstance(source, ModelInPython) else source).__name__
 
 
 def require_model(source: ModelSource, origin: str) -> None:
