@@ -54,7 +54,7 @@ def require_data_only(archive_path: Path, path: Path) -> None:
         with zipfile.ZipFile(archive_path) as archive:
             for inside, member in _members(archive):
                 if inside.startswith(_COMPILED):
-                    raise _refusal(path, f"a compiled library ({inside})")
+                    raise needs_more(str(path), f"a compiled library ({inside})")
                 if member.file_size > archive_path.stat().st_size:
                     raise ModelError(f"{path} has a part that is larger than the file ({inside}): save it again")
                 if _PAYLOADS.fullmatch(inside):
@@ -62,7 +62,7 @@ def require_data_only(archive_path: Path, path: Path) -> None:
                 elif _PROGRAMS.fullmatch(inside):
                     programs += 1
                     for complaint in _complaints(json.loads(archive.read(member))):
-                        raise _refusal(path, complaint)
+                        raise needs_more(str(path), complaint)
     except (zipfile.BadZipFile, ValueError, RecursionError, NotImplementedError, EOFError, OSError) as error:
         reason = str(error).partition("\n")[0][:200]
         raise ModelError(f"{path} is not a whole program of torch.export ({reason}): save or copy it again") from None
@@ -70,19 +70,12 @@ def require_data_only(archive_path: Path, path: Path) -> None:
         raise ModelError(f"{path} holds {programs} programs instead of one: save one with torch.export.save")
 
 
-def export_lines(path: Path) -> str:
-    """The lines that load a module and hand it over, in the Python program that knows its classes."""
-    return (
-        f"\n    program = torch.export.load({str(path)!r})"
-        "\n    model = edgetune.load(program)"
-        "\n    model.build(board='host')"
-    )
-
-
-def _refusal(path: Path, what: str) -> ModelError:
+def needs_more(path: str, what: str) -> ModelError:
+    """The error for a file that holds `what`, with the lines that load it in the Python program of its author."""
     return ModelError(
         f"{path} holds {what}, and reading it may run code that the file brings. If you trust its author, load it in "
-        f"Python:{export_lines(path)}"
+        "Python",
+        lines=(f"program = torch.export.load({path!r})", "model = edgetune.load(program)", "model.build(board='host')"),
     )
 
 
@@ -99,7 +92,7 @@ def _check_payload(path: Path, document: Any) -> None:
     for name, payload in dict(document.get("config", {}) if isinstance(document, dict) else {}).items():
         file = payload.get("path_name") if isinstance(payload, dict) else None
         if not isinstance(file, str) or not _DATA_FILE.fullmatch(file):
-            raise _refusal(path, f"an object of Python ({str(name)[:80]!r}) beside its tensors")
+            raise needs_more(str(path), f"an object of Python ({str(name)[:80]!r}) beside its tensors")
 
 
 def _complaints(document: Any, key: str = "") -> Iterator[str]:

@@ -16,7 +16,7 @@ from pickle import UnpicklingError
 from typing import Any
 
 from edgetune.errors import EdgetuneError, ModelError, UnsupportedOperator
-from edgetune.frontend.pytorch.archive_check import export_lines
+from edgetune.frontend.pytorch.archive_check import needs_more
 from edgetune.frontend.pytorch.arrays import ONNX, PROGRAM, Written, as_tensor, of_tensor
 from edgetune.ipc import frames
 from edgetune.ipc.child_process import claim_pipes, die_with_parent
@@ -42,7 +42,7 @@ def main() -> None:
         try:
             answer = _WORKS[work](folder, name, data)
         except EdgetuneError as error:
-            answer = {"error": type(error).__name__, "message": error.message}
+            answer = {"error": type(error).__name__, "message": error.message, "lines": error.lines}
         frames.send(outgoing, answer)
 
 
@@ -153,10 +153,7 @@ def _program(folder: Path, name: str) -> Any:
     try:
         program = torch.export.load(folder / PROGRAM)
     except UnpicklingError:
-        raise ModelError(
-            f"{name} holds objects of Python beside its tensors, and unpickling them may run code that the file "
-            f"brings. If you trust its author, load it in Python:{export_lines(Path(name))}"
-        ) from None
+        raise needs_more(name, "objects of Python beside its tensors") from None
     except Exception as error:  # noqa: BLE001  torch has no class for a file that it cannot read
         raise ModelError(
             f"{name} cannot be read by torch {torch.__version__} ({_cause(error)}): save it with torch.export.save of "

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.errors import EdgetuneError, ModelError, UnsupportedOperator
+from edgetune.errors import ModelError, UnsupportedOperator
 from edgetune.frontend.pytorch.arrays import as_array, written
 from edgetune.ipc.child_process import ChildProcess
 
@@ -19,7 +19,6 @@ _EXTRA = "pip install 'edgetune[torch]'"
 _NEEDED = ("torch", "onnxscript")
 _CHILD = "edgetune.frontend.pytorch.child"
 _LOG = "exporter.log"
-_ERRORS: Mapping[str, type[EdgetuneError]] = {"ModelError": ModelError, "UnsupportedOperator": UnsupportedOperator}
 
 
 def require_torch(name: str) -> None:
@@ -84,7 +83,9 @@ class ExporterProcess:
         assert isinstance(answer, dict)  # noqa: S101  child.py sends nothing else
         if "error" in answer:
             self.close()
-            raise _ERRORS.get(answer["error"], ModelError)(answer["message"])
+            if answer["error"] == UnsupportedOperator.__name__:
+                raise UnsupportedOperator(answer["message"])
+            raise ModelError(answer["message"], lines=answer["lines"])
         return answer
 
     def _start(self) -> ChildProcess:

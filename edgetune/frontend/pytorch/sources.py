@@ -34,7 +34,7 @@ class TorchFile:
 
     name: str
     known: Callable[[OpenedFile], bool]
-    lines: str = ""
+    lines: tuple[str, ...] = ()
 
 
 def torch_file(path: Path) -> TorchFile | None:
@@ -54,10 +54,11 @@ def require_program(path: Path, kind: TorchFile, origin: str = "") -> None:
     `origin` says where the path was given.
     """
     if kind.lines:
-        lines = kind.lines.format(path=repr(str(path)), stem=repr(f"{path.stem}.pt2"), onnx=repr(f"{path.stem}.onnx"))
+        names = {"path": repr(str(path)), "stem": repr(f"{path.stem}.pt2"), "onnx": repr(f"{path.stem}.onnx")}
         given = f" ({origin})" if origin else ""
         raise ModelError(
-            f"{path} is {kind.name}: export it in Python, and give the file that this writes{given}\n{lines}"
+            f"{path} is {kind.name}: export it in Python, and give the file that this writes{given}",
+            lines=[line.format(**names) for line in kind.lines],
         )
 
 
@@ -119,7 +120,8 @@ def _checkpoint(file: OpenedFile) -> bool:
     return file.holds("data.pkl") or (file.head.startswith(_PICKLES) and _TORCH_MAGIC in file.head)
 
 
-_SAVE = "    torch.export.save(torch.export.export(model.eval(), (example_input,)), {stem})"
+_MODEL = "model = Model()  # the class of the module"
+_SAVE = "torch.export.save(torch.export.export(model.eval(), (example_input,)), {stem})"
 
 # From the most certain test to the least certain one: the first match wins.
 TORCH_FILES: tuple[TorchFile, ...] = (
@@ -128,18 +130,20 @@ TORCH_FILES: tuple[TorchFile, ...] = (
     TorchFile(
         "a TorchScript program",
         lambda f: f.holds("data.pkl", "constants.pkl"),
-        "    import torch\n"
-        "    model = torch.jit.load({path}).eval()\n"
-        "    torch.onnx.export(model, (example_input,), {onnx}, dynamo=False)",
+        (
+            "import torch",
+            "model = torch.jit.load({path}).eval()",
+            "torch.onnx.export(model, (example_input,), {onnx}, dynamo=False)",
+        ),
     ),
     TorchFile(
         "a PyTorch checkpoint, which has weights and not what computes with them",
         _checkpoint,
-        "    model = Model()  # the class of the module\n    model.load_state_dict(torch.load({path}))\n" + _SAVE,
+        (_MODEL, "model.load_state_dict(torch.load({path}))", _SAVE),
     ),
     TorchFile(
         "a file of weights in safetensors, without what computes with them",
         _safetensors,
-        "    model = Model()  # the class of the module\n    safetensors.torch.load_model(model, {path})\n" + _SAVE,
+        (_MODEL, "safetensors.torch.load_model(model, {path})", _SAVE),
     ),
 )

@@ -61,7 +61,7 @@ def test_what_has_no_program_is_refused_with_three_lines(tmp_path: Path, name: s
     assert format_of(path) is FORMAT
     with pytest.raises(ModelError) as refusal:
         require_model(path, "flag MODEL")
-    sentence, *lines = refusal.value.message.splitlines()
+    sentence, *lines = str(refusal.value).splitlines()
     assert sentence.startswith(f"{path} is a")
     assert words in sentence
     assert sentence.endswith("(flag MODEL)")
@@ -76,7 +76,7 @@ def test_a_path_is_written_as_python_writes_it(tmp_path: Path) -> None:
     path.write_bytes(checkpoint())
     with pytest.raises(ModelError) as refusal:
         require_model(path, "")
-    lines = refusal.value.message.splitlines()[1:]
+    lines = str(refusal.value).splitlines()[1:]
     compile("\n".join(one.strip() for one in lines), "lines", "exec")
     assert f"torch.load({str(path)!r})" in lines[1]
 
