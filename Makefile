@@ -1,5 +1,6 @@
 # make demo      set up, tune ds_cnn for this machine, build and verify the package, compare with ONNX Runtime
 # make test      set up, lint, type-check, run the tests: of the long ones those of changed rooms and a quarter (BASE=COMMIT)
+#                TORCH=1 adds the tests of PyTorch's models, and installs PyTorch; without it they are left out by name
 # make test-all  the same with all long tests and 300 new examples a property, before an issue is closed (SEED=NUMBER)
 # make system    install what the tests need from Debian (or print the line to type); no SSH server is started
 # make durations run all tests on two idle cores, as root, and write what each file costs into tests/durations.json
@@ -46,6 +47,9 @@ DEMO_OUT := build/demo/ds_cnn
 
 # What the rooms that changed are compared with: `make test` runs their long tests.
 BASE ?= HEAD~1
+# Where it is set, the tests that need PyTorch run as well.
+TORCH ?=
+WITH_TORCH = $(if $(TORCH),$(VENV)/.stamp-torch)
 # `make test-all` tries new examples each time, and prints the seed that repeats them.
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 IN_MEMORY = $(shell sh .ci/temporary-folder.sh)
@@ -75,6 +79,10 @@ $(VENV)/.stamp-test: pyproject.toml | $(VENV)/pyvenv.cfg
 	$(PIP) install --editable '.[test]'
 	touch $@ $(VENV)/.stamp-run
 
+$(VENV)/.stamp-torch: pyproject.toml | $(VENV)/.stamp-test
+	$(PIP) install --editable '.[torch]'
+	touch $@
+
 # Pins of an extra, one by one.
 extra = $$($(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]])' $(1))
 
@@ -98,7 +106,7 @@ test: try-system
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory --jobs 2 types pytest
 
-test-all: try-system
+test-all: try-system $(WITH_TORCH)
 	@$(MAKE) --no-print-directory lint types
 	$(RUN_TESTS) --long all --hypothesis-profile all --hypothesis-seed $(SEED) $(PYTEST_FLAGS)
 
@@ -113,10 +121,10 @@ lint: $(VENV)/.stamp-test
 types: $(VENV)/.stamp-test
 	MYPY_CACHE_DIR="$${XDG_CACHE_HOME:-$$HOME/.cache}/edgetune/types" $(BIN)/mypy edgetune examples tests $(wildcard benchmarks)
 
-pytest: $(VENV)/.stamp-test
+pytest: $(VENV)/.stamp-test $(WITH_TORCH)
 	$(RUN_TESTS) --long share --base '$(BASE)' $(PYTEST_FLAGS)
 
-durations: $(VENV)/.stamp-test
+durations: $(VENV)/.stamp-test $(WITH_TORCH)
 	$(ONE_THREAD) $(IN_MEMORY) $(BIN)/python -m tests.durations.run $(SIDE_BY_SIDE) --no-compile-cache $(PYTEST_FLAGS)
 
 durations-table: $(VENV)/.stamp-test

@@ -9,12 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgetune._version import __version__
+from edgetune.import_guard import keep_torch_out
 
 if TYPE_CHECKING:
     from edgetune.expressions import tune
+    from edgetune.loaded_model import load
     from edgetune.pipeline.model_formats import register_operator
 
-__all__ = ["__version__", "register_operator", "tune"]
+__all__ = ["__version__", "load", "register_operator", "tune"]
+
+keep_torch_out()
 
 
 def __getattr__(name: str) -> object:
@@ -23,6 +27,10 @@ def __getattr__(name: str) -> object:
         from edgetune.expressions import tune
 
         return tune
+    if name == "load":
+        from edgetune.loaded_model import load
+
+        return load
     if name == "register_operator":
         from edgetune.pipeline.model_formats import register_operator
 

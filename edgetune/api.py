@@ -166,17 +166,18 @@ def verify(
     events: Events = lambda _: None,
     *,
     per_layer: Callable[[Sequence[LayerError]], None] | None = None,
+    stored: StoredModel | None = None,
 ) -> VerifyReport:
     """Compiles `package`, runs its self-test on `board`, and compares its outputs with the reference.
 
     A board with an address, or an emulated machine, runs the self-test itself. Without `board` this machine runs it,
     under the emulator of the target if needed; an event reports that. The package's golden vectors are always compared.
-    Where the model file is available (`model`, or a file of the recorded name and hash in the working folder
-    or beside the package), fresh inputs are compared as well, and an error says which layer departs first. `per_layer`
-    is called with the errors of all layers, also before such an error. Programs run while the search's lock of the
-    board, or of this machine, is held. Raises PackageInvalid, ToolchainMissing, CompileFailed, SelfTestFailed,
-    WrongResult, BoardBusy (where another run holds the lock), BoardUnavailable and its subclasses, and UsageError where
-    `per_layer` is given and there is no model.
+    Where the model is available (`model`, or `stored`, its content if the caller has read it already, or a file of the
+    recorded name and hash in the working folder or beside the package), fresh inputs are compared as well, and an error
+    says which layer departs first. `per_layer` is called with the errors of all layers, also before such an error.
+    Programs run while the search's lock of the board, or of this machine, is held. Raises PackageInvalid,
+    ToolchainMissing, CompileFailed, SelfTestFailed, WrongResult, BoardBusy (where another run holds the lock),
+    BoardUnavailable and its subclasses, and UsageError where `per_layer` is given and there is no model.
     """
     package, model = Path(package), None if model is None else Path(model)
     manifest = read_manifest(package)
@@ -189,7 +190,8 @@ def verify(
         require_readable_layers(package, manifest)
     there = bool(_boards_elsewhere(resolved))
     PackageToolchain.of(manifest, resolved.target if resolved else None).require(emulator=not there)
-    stored = read_stored(model) if model else _find_model(package)
+    given = model or "the model that was loaded"
+    stored = stored or (read_stored(model) if model else _find_model(package))
     if stored is None:
         name = manifest["model"]["file"] or "the model file"
         why = f"{name}, from which the package was made, was not found"
@@ -197,7 +199,7 @@ def verify(
             raise UsageError(f"{why}, and its layers are compared with it: give --model")
         return _golden_only(package, resolved, events, f"{why}: only the golden vectors were compared; give --model")
     if stored.sha256 != manifest["model"]["sha256"]:
-        raise PackageInvalid(f"{package} was not made from {model} (their hashes differ); give the right model")
+        raise PackageInvalid(f"{package} was not made from {given} (their hashes differ); give the right model")
     from edgetune.graph.evaluate import EVALUATOR
     from edgetune.pipeline.departure import by_layer
     from edgetune.pipeline.double_precision_reference import judge

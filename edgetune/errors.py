@@ -6,6 +6,7 @@ sentence: what is wrong, where, and what to do about it. Code 2 is click's own, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 TVM_REFUSALS: Final = (RuntimeError, ValueError, TypeError, IndexError)
@@ -16,6 +17,8 @@ class EdgetuneError(Exception):
     """Base of all errors that edgetune raises on purpose (exit code 1)."""
 
     exit_code: ClassVar[int] = 1
+    lines: tuple[str, ...] = ()
+    """Lines of Python that the sentence announces, each to be printed as a line of its own."""
 
     @property
     def message(self) -> str:
@@ -39,6 +42,13 @@ class ModelError(EdgetuneError):
     """The model file is missing, truncated, empty, or not a model: names the file."""
 
     exit_code = 4
+
+    def __init__(self, message: str = "", *, lines: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.lines = tuple(lines)
+
+    def __str__(self) -> str:
+        return "\n".join((self.message, *(f"    {line}" for line in self.lines)))
 
 
 class UnsupportedOperator(EdgetuneError):

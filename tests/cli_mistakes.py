@@ -72,4 +72,5 @@ def _model(path: Path, *dims: int | str | None) -> None:
 def mistakes() -> list[Mistake]:
     """Return the rows of docs/mistakes.md."""
     rows = re.findall(r"^\| `(.+?)` \| (\d+) \| (.+) \|$", DOC.read_text(encoding="utf-8"), re.MULTILINE)
-    return [Mistake(command, int(code), sentence.replace("\\|", "|")) for command, code, sentence in rows]
+    texts = [sentence.replace("\\|", "|").replace("<br>", "\n") for *_, sentence in rows]
+    return [Mistake(command, int(code), text) for (command, code, _), text in zip(rows, texts, strict=True)]

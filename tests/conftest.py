@@ -1,7 +1,8 @@
 """Rules for the whole suite: a skipped test is a failed run, golden files are updated only when asked.
 
 Tests that need a tool which is not installed are left out by name, and the run does not fail for that, unless
---no-skips says that nothing may be missing, as in CI. Those that need CUDA's compiler carry the mark `nvcc`.
+--no-skips says that nothing may be missing, as in CI. Those that need CUDA's compiler carry the mark `nvcc`, those that
+need PyTorch `torch`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import signal
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from os import sched_getaffinity, sched_setaffinity  # tests patch those of the module
 from pathlib import Path
 
@@ -27,6 +29,7 @@ from tests.selection import Selection
 
 GOLDEN = Path(__file__).parent / "golden"
 NO_NVCC = f"{LEFT_OUT}nvcc ({WHEELS} installs it)"
+NO_TORCH = f"{LEFT_OUT}torch (`TORCH=1 make test` installs it)"
 
 examples.register_profiles()
 
@@ -135,6 +138,7 @@ class _Skips:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "nvcc: needs CUDA's compiler, which the extra cuda installs")
+    config.addinivalue_line("markers", "torch: needs PyTorch and its ONNX exporter, which the extra torch installs")
     config.addinivalue_line(
         "markers", "long: slow and end to end; `make test` runs a share of these (tests/selection.py)"
     )
@@ -153,6 +157,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("nvcc") is not None and find_nvcc() is None:
         pytest.skip(NO_NVCC)
+    if item.get_closest_marker("torch") is not None and not all(map(find_spec, ("torch", "onnxscript", "torchao"))):
+        pytest.skip(NO_TORCH)
 
 
 @pytest.fixture(scope="session")

@@ -49,7 +49,7 @@ def report(error: BaseException, *, as_json: bool) -> int:
     if known is None:
         raise error
     stderr.settle()
-    stderr.say(as_fault(type(known).__name__, known.exit_code, one_line(known.message), as_json=as_json))
+    stderr.say(as_fault(type(known).__name__, known.exit_code, _with_lines(known), as_json=as_json))
     return known.exit_code
 
 
@@ -58,6 +58,11 @@ def as_fault(kind: str, exit_code: int, sentence: str, *, as_json: bool, **more:
     if as_json:
         return json.dumps({"error": {"class": kind, "exit_code": exit_code, "message": sentence, **more}})
     return f"edgetune: error: {sentence}"
+
+
+def _with_lines(error: EdgetuneError) -> str:
+    """The sentence as one line, then the lines that it announces."""
+    return "\n".join((one_line(error.message), *(f"    {printable(line)}" for line in error.lines)))
 
 
 def one_line(text: str) -> str:

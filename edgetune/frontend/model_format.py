@@ -37,6 +37,17 @@ Feed = Mapping[str, "np.ndarray"]
 """Arrays by the model's names of inputs or outputs."""
 
 
+@dataclass(frozen=True, eq=False)
+class ModelInPython:
+    """An object of Python that computes a model, of a class that only its format knows (`edgetune.load`).
+
+    `example_inputs` show how it is called, where the object does not say: their shapes and types are the model's.
+    """
+
+    model: Any
+    example_inputs: Any = None
+
+
 class Recognition(IntEnum):
     """How sure a format is that something is a model of its own. The surest format reads it."""
 

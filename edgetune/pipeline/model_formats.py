@@ -15,6 +15,7 @@ from edgetune.frontend.model_format import (
     AxisSizes,
     Model,
     ModelFormat,
+    ModelInPython,
     ModelSource,
     OpenShape,
     Recognition,
@@ -40,7 +41,7 @@ def _recognised(given: ModelSource) -> tuple[ModelFormat, ModelSource]:
     formats = _formats()
     answers = {name: member.recognises(source) for name, member in formats.items()}
     best = max(answers.values(), default=Recognition.NONE)
-    shown = source if isinstance(source, Path) else f"an object of class {type(source).__name__}"
+    shown = source if isinstance(source, Path) else f"an object of class {_class_name(source)}"
     if best is Recognition.NONE:
         MODEL_FORMATS.require_current()
         raise ConfigError(f"no model format knows {shown} (installed: {', '.join(formats)}): install one that does")
@@ -56,6 +57,10 @@ def name_of_format(source: ModelSource) -> str:
     """The registry's name of the format of `source`; raises as `format_of` does."""
     form = format_of(source)
     return next(name for name, member in _formats().items() if member is form)
+
+
+def _class_name(source: ModelSource) -> str:
+    return type(source.model if isinstance(source, ModelInPython) else source).__name__
 
 
 def require_model(source: ModelSource, origin: str) -> None:

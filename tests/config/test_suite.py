@@ -67,6 +67,20 @@ def test_without_nvcc_tests_that_need_it_are_skipped_by_name_and_ci_fails(tmp_pa
     assert "2 tests left out for want of tools, which counts as failed" in strict.stdout
 
 
+@pytest.mark.long
+def test_without_torch_tests_that_need_it_are_skipped_by_name(tmp_path: Path) -> None:
+    body = "import pytest\n@pytest.mark.torch\ndef test_a_module():\n    assert False\ndef test_it():\n    pass\n"
+    conftest = CONFTEST.read_text().replace("map(find_spec,", "map(lambda _: None,")
+    assert conftest != CONFTEST.read_text()
+    done = pytest_run(tmp_path, body, conftest=conftest)
+    assert done.returncode == 0, done.stdout
+    assert "1 need torch (`TORCH=1 make test` installs it)" in done.stdout
+
+
+def test_ci_has_torch() -> None:
+    assert "env TORCH=1 make test" in (CONFTEST.parents[1] / ".ci/run").read_text()
+
+
 def test_ci_allows_no_skips() -> None:
     assert "PYTEST_FLAGS=--no-skips" in (CONFTEST.parents[1] / ".ci/run").read_text()
     assert "$(PYTEST_FLAGS)" in (CONFTEST.parents[1] / "Makefile").read_text()

@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import edgetune
 from edgetune.errors import ConfigError, ModelError
 from edgetune.events import Event
 from edgetune.frontend.model_format import ModelFormat
@@ -23,8 +24,8 @@ from tests.distribution_sample import install
 CODE = Path(__file__).parents[2] / "edgetune"
 
 
-def test_the_formats_are_onnx_and_tensor_expressions() -> None:
-    assert MODEL_FORMATS.names() == ("onnx", "tensor-expression")
+def test_the_formats_are_those_of_files_modules_and_tensor_expressions() -> None:
+    assert MODEL_FORMATS.names() == ("onnx", "pytorch", "tensor-expression", "tflite")
     expression = TensorExpression(lambda x: x, {}, {}, "nothing")
     assert format_of(expression) is MODEL_FORMATS.get("tensor-expression")
     for path in (Path("model.onnx"), Path("gone"), Path("/")):
@@ -32,9 +33,11 @@ def test_the_formats_are_onnx_and_tensor_expressions() -> None:
 
 
 def test_an_object_that_no_format_knows_is_refused() -> None:
-    sentence = r"no model format knows an object of class int \(installed: onnx, tensor-expression\)"
+    sentence = r"no model format knows an object of class int \(installed: onnx, pytorch, tensor-expression, tflite\)"
     with pytest.raises(ConfigError, match=sentence):
         format_of(5)
+    with pytest.raises(ConfigError, match=sentence):
+        edgetune.load(5)
 
 
 def test_without_any_format_edgetune_is_to_be_installed_again(monkeypatch: pytest.MonkeyPatch) -> None:

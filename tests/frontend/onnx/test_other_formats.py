@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import pickle
 import zipfile
 from pathlib import Path
@@ -39,38 +38,13 @@ def array() -> bytes:
     return stream.getvalue()
 
 
-def safetensors(long: bool = False) -> bytes:
-    tensors = {
-        f"layer_{n}.weight": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]} for n in range(1 + 99 * long)
-    }
-    header = json.dumps(tensors).encode()
-    return len(header).to_bytes(8, "little") + header + bytes(4)
-
-
-def checkpoint() -> bytes:
-    """As torch.save wrote files before they were archives: magic number, version, sizes, then the object."""
-    parts = (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}, {"w": [1.0]})
-    return b"".join(pickle.dumps(part, 2) for part in parts)
-
-
 FROZEN = b"\n\x1f\n\x05input\x12\x0bPlaceholder*\x09\n\x05dtype"
 CASES: dict[str, tuple[bytes, str, str]] = {
-    "pt2": (archive("m/serialized_exported_program.json", "m/version"), "torch.export", "torch.export.load('{path}')"),
-    "pt2 of later versions": (archive("m/archive_format", "m/models/model.json"), "torch.export", "dynamo=True"),
-    "torchscript": (
-        archive("m/data.pkl", "m/constants.pkl", "m/code/__torch__.py"),
-        "TorchScript",
-        "torch.jit.load('{path}')",
-    ),
-    "checkpoint": (archive("m/data.pkl", "m/data/0", "m/version"), "PyTorch checkpoint", "torch.onnx.export(model"),
-    "old checkpoint": (checkpoint(), "PyTorch checkpoint", "torch.onnx.export(model"),
     "keras": (archive("metadata.json", "config.json", "model.weights.h5"), "Keras", "load_model('{path}').export("),
     "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(100), "HDF5", "load_model('{path}').export("),
     "hdf5 with a user block": (bytes(512) + b"\x89HDF\r\n\x1a\n" + bytes(100), "HDF5", "format='onnx'"),
     "frozen graph": (FROZEN, "frozen graph", "tf2onnx.convert --graphdef {path}"),
     "ort": (b"\x1c\0\0\0ORTM" + bytes(100), "ORT", "give the ONNX file"),
-    "safetensors": (safetensors(), "safetensors", "optimum-cli export onnx"),
-    "safetensors with a long header": (safetensors(long=True), "safetensors", "optimum-cli export onnx"),
     "gguf": (b"GGUF\x03\0\0\0" + bytes(100), "GGUF", "optimum-cli export onnx"),
     "pickle": (pickle.dumps({"a": [1.5]}), "pickle", "skl2onnx"),
     "npz": (arrays(), "archive of NumPy", "ONNX file"),
@@ -127,7 +101,6 @@ def test_names_are_quoted_for_shell_and_python(tmp_path: Path) -> None:
         pytest.param(b"PK\x03\x04 cut short", id="broken archive"),
         pytest.param(b"\xff" * 5000, id="noise"),
         pytest.param(b"\x08\x07", id="beginning of onnx"),
-        pytest.param((8).to_bytes(8, "little") + b"{broken}", id="nearly safetensors"),
     ],
 )
 def test_what_is_no_other_format_is_left_to_the_reader_of_onnx(tmp_path: Path, content: bytes) -> None:
