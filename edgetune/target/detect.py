@@ -13,7 +13,7 @@ from pathlib import Path
 
 from edgetune.errors import EdgetuneError
 from edgetune.target.isa import INSTRUCTION_SETS, InstructionSet
-from edgetune.target.target import Compiler, Target
+from edgetune.target.target import THIS_MACHINE, Compiler, Target
 from edgetune.target.tool_process import run_tool
 
 _TUNE = "-mtune="
@@ -64,7 +64,7 @@ def describe_host(
     cpu = isa.describe_host(cpuinfo, cc, native or _tuned_for)
     return Target.model_validate(
         {
-            "name": "host",
+            "name": THIS_MACHINE,
             "description": "this machine",
             "isa": isa.name,
             "triple": isa.host_triple,

@@ -59,6 +59,8 @@ STACK_LIMIT_BYTES = 4096
 """Stack of one function: a search refuses candidates that take more, a package warns of them."""
 
 Words = tuple[StrictStr, ...]
+THIS_MACHINE = "host"
+"""The name of the target that describes the machine itself."""
 _FLOAT_BITS = 32
 _SWEEP = 16  # times the size of the L2 cache, so that the L3 cache of a small board is swept as well
 Count = Annotated[StrictInt, Field(ge=1)]
@@ -152,7 +154,7 @@ class Target(BoardKind):
 
     def peak(self) -> Peak | None:
         """One vector multiply-add per cycle of one core; the clock of this machine is asked for where it is meant."""
-        clock = self.clock_mhz or (this_clock_mhz() if self.reach == "local" else None)
+        clock = self.clock_mhz or (this_clock_mhz() if self.name == THIS_MACHINE else None)
         if clock is None:
             return None
         return Peak(max(1, self.vector_bits // _FLOAT_BITS), clock, float(self.memory_gb_per_s), "one core")
