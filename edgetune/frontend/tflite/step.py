@@ -177,8 +177,13 @@ class Step:
         """int32 times a fraction below 1, and then times a power of 2, rounded each time."""
         if exponent >= 0:
             return self.scaled(value, np.asarray(fraction * 2.0**exponent), once=True)
-        value = self.op("Mul", self.scaled(value, np.asarray(fraction), once=True), self.constant(2, np.int32))
-        return self.scaled(value, np.asarray(2.0 ** (exponent - 1)))
+        return self.halved(self.scaled(value, np.asarray(fraction), once=True), -exponent)
+
+    def halved(self, value: str, times: int) -> str:
+        """int32 by a power of 2, ties away from 0 (`RoundingDivideByPOT`)."""
+        if not times:
+            return value
+        return self.scaled(self.op("Mul", value, self.constant(2, np.int32)), np.asarray(2.0 ** (-times - 1)))
 
     def give_integers(self, value: str, *, centred: bool = True, activation: str = "") -> None:
         """Makes the quantised output of int32, within the limits of its fused activation, or of another one.
@@ -206,7 +211,7 @@ class Step:
         tensor = self.input(position)
         found = tensor.quantisation
         zero = 0 if found is None else found.zero_point.reshape(-1)[0]
-        return self.constant(zero, tensor.dtype)
+        return self.constant(zero, np.int8 if tensor.type == "INT4" else tensor.dtype)
 
     def centred(self, position: int) -> str:
         """A quantised input as int32 without its zero point."""

@@ -44,6 +44,10 @@ def _binary(
                 inputs.reverse()
             options = {"FusedActivationFunction": 3}
             b.make(operator, inputs, to, kind=kind, exact=exact and b.is_narrow, **options)
+        if b.type == "INT16" and operator in {"ADD", "SUB"}:  # scales of powers of 2, more or less
+            inputs = [b.x(300, low=-1, high=1), b.x(300)]
+            b.make(operator, inputs, (-4, 4), kind=kind, exact=True)
+            b.make(operator, inputs, (-4, 4), kind=kind, PotScaleInt16=False)
         if b.is_float and operator != "DIV":
             inputs = [b.fed(b.random.integers(-99, 99, (4, 5)), "INT32"), b.fed(b.random.integers(1, 9, 5), "INT32")]
             b.make(operator, inputs, "INT32", kind=kind, exact=True)

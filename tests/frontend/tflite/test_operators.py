@@ -17,6 +17,7 @@ from edgetune.frontend.tflite import litert
 from edgetune.frontend.tflite.content import Content, read_content
 from edgetune.frontend.tflite.operators import TRANSLATORS, translate
 from tests.frontend.tflite.branches import Branches
+from tests.frontend.tflite.cases_hybrid import HYBRID
 from tests.frontend.tflite.operator_table import CASES, HEADING, built_in, operators_section, refused
 from tests.frontend.tflite.writer import Writer
 
@@ -46,7 +47,7 @@ def _translated(content: Content, type_: str, feeds: dict[str, np.ndarray]) -> d
     return evaluate_exactly(model, [feeds])[0]
 
 
-def _difference(found: np.ndarray, right: np.ndarray, *, exact: bool) -> str:
+def difference(found: np.ndarray, right: np.ndarray, *, exact: bool) -> str:
     """What is wrong; "" where nothing is."""
     if found.shape != right.shape or found.dtype != right.dtype:
         return f"{found.dtype}{found.shape} in place of {right.dtype}{right.shape}"
@@ -60,23 +61,36 @@ def _difference(found: np.ndarray, right: np.ndarray, *, exact: bool) -> str:
     return "" if right_enough else f"differs by {steps.max()} steps, {equal:.1%} are equal"
 
 
+def _wrong(branches: Branches, folder: Path) -> list[str]:
+    """What differs from LiteRT, form by form."""
+    (right,) = litert.evaluate(_read(folder / "shapeless.tflite", branches.writer), [branches.feeds])
+    writer = branches.writer.reshaped({name: value.shape for name, value in right.items()})
+    found = _translated(_read(folder / "operators.tflite", writer), branches.type, branches.feeds)
+    wrong = []
+    for form in branches.forms:
+        for name in form.outputs:
+            what = difference(found[name], right[name], exact=form.exact)
+            wrong += [f"{name} {form.options} {what}"] if what else []
+    return wrong
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("type_", ["FLOAT32", "INT8", "INT16", "UINT8"])
 def test_every_operator_of_a_type_is_right(type_: str, tmp_path: Path) -> None:
     names = built_in(type_)
     assert len(names) >= _LEAST[type_]
     optimised = [name for name in names if type_ in litert.WITHOUT_REFERENCE.get(name, ())]
-    wrong = []
-    for group in ([name for name in names if name not in optimised], optimised):
-        branches = _branches(type_, group)
-        (right,) = litert.evaluate(_read(tmp_path / "shapeless.tflite", branches.writer), [branches.feeds])
-        shapes = {name: value.shape for name, value in right.items()}
-        content = _read(tmp_path / "operators.tflite", branches.writer.reshaped(shapes))
-        found = _translated(content, type_, branches.feeds)
-        for form in branches.forms:
-            for name in form.outputs:
-                what = _difference(found[name], right[name], exact=form.exact)
-                wrong += [f"{name} {form.options} {what}"] if what else []
+    groups = [name for name in names if name not in optimised], optimised
+    wrong = [one for group in groups for one in _wrong(_branches(type_, group), tmp_path)]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.long
+def test_operators_of_floats_round_them_before_weights_of_integers(tmp_path: Path) -> None:
+    branches = Branches("FLOAT32")
+    for cases in HYBRID:
+        cases(branches)
+    wrong = _wrong(branches, tmp_path)
     assert not wrong, "\n".join(wrong)
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from edgetune.frontend.tflite.operators import wide
 from edgetune.frontend.tflite.operators.hybrid import asymmetric, give_scaled, is_hybrid, symmetric
-from edgetune.frontend.tflite.operators.products import give_sums, weights_and_bias
+from edgetune.frontend.tflite.operators.products import NARROW_WEIGHTS, give_sums, weights_and_bias
 from edgetune.frontend.tflite.step import Step, Translator
 from edgetune.frontend.tflite.translation import MisfitError
 
@@ -56,11 +57,15 @@ def _convolved(step: Step, order: Sequence[int], group: int, **attributes: Any) 
     attributes |= {"pads": _pads(step, *sizes), "group": group}
     rank = step.rank()
     weights = step.input(1)
-    if step.is_narrow(0) and weights.type in {"INT8", "UINT8"} and weights.value is not None:
+    if step.is_narrow(0) and weights.type in NARROW_WEIGHTS and weights.value is not None:
         zeros = [step.zero_point(position) for position in (0, 1)]
         operands = [step.to_channels_first(step.raw(0), rank), step.constant(np.transpose(weights.value, order), None)]
         sums = step.to_channels_last(step.op("ConvInteger", *operands, *zeros, **attributes), rank)
         give_sums(step, sums)
+        return
+    if wide.is_wide(step):
+        operands = [step.to_channels_first(wide.integers(step), rank), *wide.weights_and_bias(step, order)]
+        wide.give_sums(step, step.to_channels_last(step.op("Conv", *operands, **attributes), rank))
         return
     image = step.real(0)
     if is_hybrid(step):
@@ -111,7 +116,10 @@ def transpose_conv(step: Step) -> None:
         before.append(less // 2)
         after.append(whole - less // 2 - extents[1 + axis] if less else 0)
         more.append(max(extents[1 + axis] - whole, 0))
-    operands = [step.to_channels_first(step.real(2)), *weights_and_bias(step, (3, 0, 1, 2), image=2, bias=3)]
+    sums, order = wide.is_wide(step, 2), (3, 0, 1, 2)
+    pixels = wide.integers(step, 2) if sums else step.real(2)
+    rest = wide.weights_and_bias(step, order, 3) if sums else weights_and_bias(step, order, image=2, bias=3)
+    operands = [step.to_channels_first(pixels), *rest]
     made = step.op(
         "ConvTranspose",
         *operands,
@@ -120,7 +128,11 @@ def transpose_conv(step: Step) -> None:
         output_padding=more,
         kernel_shape=list(weights[1:3]),
     )
-    step.give(step.to_channels_last(made))
+    made = step.to_channels_last(made)
+    if sums:
+        wide.give_sums(step, made, image=2, bias=3)
+    else:
+        step.give(made)
 
 
 def conv_3d(step: Step) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -65,8 +65,12 @@ def _sum(operator: str) -> Translator:
 
     def translator(step: Step) -> None:
         kind = step.output().type
-        if kind not in _LEFT or not step.is_quantised(0, 1, types=(kind,)) or _shifts(step):
+        if kind not in _LEFT or not step.is_quantised(0, 1, types=(kind,)):
             step.give(step.op(operator, step.real(0), step.real(1)))
+            return
+        if kind == "INT16" and (shifts := _shifts(step)):
+            halved = [step.halved(step.centred(position), shift) for position, shift in enumerate(shifts)]
+            step.give_integers(step.op(operator, *halved))
             return
         scales = [step.scale(position)[0] for position in (0, 1)]
         unit, left = 2.0 * max(scales), 1 << _LEFT[kind]
@@ -79,11 +83,16 @@ def _sum(operator: str) -> Translator:
     return translator
 
 
-def _shifts(step: Step) -> bool:
-    """Whether 16-bit integers are summed by shifts: where all scales are powers of 2, unless an option says no."""
-    scales = [step.scale(0)[0], step.scale(1)[0], step.output_scale]
-    powers = all(float(np.frexp(scale)[0]) == 0.5 for scale in scales)
-    return step.output().type == "INT16" and powers and bool(step.option("PotScaleInt16", default=True))
+def _shifts(step: Step) -> Sequence[int]:
+    """By how many bits LiteRT shifts 16-bit terms: where all scales are about powers of 2, and an option allows it."""
+    logs = np.log2([step.scale(0)[0], step.scale(1)[0], step.output_scale])
+    powers = np.rint(logs).astype(int)
+    shifts = [int(powers[2] - power) for power in powers[:2]]
+    allowed = bool(step.option("PotScaleInt16", default=True)) and np.all(np.abs(logs - powers) < _NEAR_A_POWER)
+    return shifts if allowed and min(shifts) == 0 else ()
+
+
+_NEAR_A_POWER = 1e-3
 
 
 def multiply(step: Step) -> None:

@@ -1,7 +1,7 @@
 """Hybrid operators: activations are floats and weights are integers, so activations are quantised when they are known.
 
-Each example, or row, gets a scale of its own (`BatchQuantizeFloats` of TensorFlow Lite). Where the weights have several
-scales, it has a zero point as well.
+Each example, or row, gets a scale of its own (`BatchQuantizeFloats` of TensorFlow Lite). It has a zero point as well in
+convolutions whose weights have several scales, and in products that an option says it of.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _LEAST, _MOST = -128.0, 127.0
 
 
 def is_hybrid(step: Step) -> bool:
-    """Whether input 0 is of floats, and input 1 are constant integers of 8 bits."""
+    """Whether input 0 is of floats, and input 1 are constant integers of 8 or 4 bits."""
     weights = step.input(1)
     return (
         step.input(0).dtype == np.float32
-        and weights.type == "INT8"
+        and weights.type in {"INT4", "INT8"}
         and weights.quantisation is not None
         and weights.value is not None
     )

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from onnx import TensorProto
 
-from edgetune.frontend.tflite.operators import tables
+from edgetune.frontend.tflite.operators import tables, wide
 from edgetune.frontend.tflite.operators.hybrid import asymmetric, give_scaled, is_hybrid, symmetric
 from edgetune.frontend.tflite.step import Step, Translator
 from edgetune.frontend.tflite.translation import MisfitError
+
+NARROW_WEIGHTS = frozenset({"INT4", "INT8", "UINT8"})
+"""Types of constant weights whose products are summed in int32."""
 
 
 def give_sums(step: Step, sums: str, *, once: bool = False) -> None:
@@ -22,34 +26,16 @@ def give_sums(step: Step, sums: str, *, once: bool = False) -> None:
     step.give_integers(step.scaled(sums, step.scale(0) * step.scale(1) / step.output_scale, once=once))
 
 
-def weights_and_bias(
-    step: Step, order: Sequence[int], *, image: int = 0, bias: int = 2, coarse: bool = True
-) -> list[str]:
-    """The weights, input 1 with its axes in `order`, and the bias where there is one, as real numbers.
-
-    Convolutions scale their sums of 64 bits by `coarse` factors of 15 bits (`MultiplyByQuantizedMultiplier` of
-    int64): the weights' scales are such that the product of the scales is that factor.
-    """
-    scale = _coarse_scale(step, image, bias) if coarse else None
-    operands = [step.turned(1, order, scale)]
+def weights_and_bias(step: Step, order: Sequence[int], *, image: int = 0, bias: int = 2) -> list[str]:
+    """The weights, input 1 with its axes in `order`, and the bias where there is one, as real numbers."""
+    operands = [step.turned(1, order)]
     if step.has(bias):
         found, tensor = step.input(bias).value, step.input(image)
         if found is not None and found.dtype.kind == "i" and tensor.quantisation is not None:
-            factors = step.scale(image) * (step.scale(1) if scale is None else scale)
-            operands.append(step.constant(found * factors))
+            operands.append(step.constant(found * step.scale(image) * step.scale(1)))
         else:
             operands.append(step.real(bias))
     return operands
-
-
-def _coarse_scale(step: Step, image: int, bias: int) -> np.ndarray | None:
-    """Scales of the weights; None where sums have 32 bits: of other integers, or by the type of the bias."""
-    wide = not step.has(bias) or step.input(bias).type == "INT64"
-    if not (wide and step.is_quantised(image, types=("INT16",)) and step.input(1).quantisation is not None):
-        return None
-    fractions, exponents = np.frexp(step.scale(image) * step.scale(1) / step.output_scale)
-    coarse = np.minimum(np.floor(fractions * (1 << 15) + 0.5), (1 << 15) - 1)
-    return np.asarray(coarse * np.exp2(exponents - 15.0) * step.output_scale / step.scale(image))
 
 
 def fully_connected(step: Step) -> None:
@@ -59,24 +45,32 @@ def fully_connected(step: Step) -> None:
     if len(weights) != 2 or step.option("WeightsFormat", 0):
         raise MisfitError(f"has weights {weights} in format {step.option('WeightsFormat', 0)}")
     outputs, inner = weights
-    exact = step.is_narrow(0) and tensor.type in {"INT8", "UINT8"} and tensor.value is not None
-    rows = step.raw(0) if exact else step.real(0)
+    exact = step.is_narrow(0) and tensor.type in NARROW_WEIGHTS and tensor.value is not None
+    sums_are_wide = wide.is_wide(step)
+    rows = step.raw(0) if exact else wide.integers(step) if sums_are_wide else step.real(0)
     if step.rank() != 2 or step.input(0).shape[-1] != inner:
         rows = step.op("Reshape", rows, step.constant([-1, inner], np.int64))
     if exact:
         zeros = [step.zero_point(position) for position in (0, 1)]
         sums = step.op("MatMulInteger", rows, _columns(step), *zeros)
         give_sums(step, _with_axes(step, sums, outputs), once=True)
-    elif is_hybrid(step) and step.scale(1).size == 1 and not step.option("AsymmetricQuantizeInputs", default=False):
-        integers, scale = symmetric(step, rows, [1])
-        products = step.op("MatMulInteger", integers, _columns(step))
+    elif sums_are_wide:
+        sums = _product(step, rows, wide.weights_and_bias(step, (1, 0)))
+        wide.give_sums(step, _with_axes(step, sums, outputs), coarse=False)
+    elif is_hybrid(step) and not step.option("AsymmetricQuantizeInputs", default=False):
+        rounded, scale = symmetric(step, rows, [1])
+        products = step.op("MatMulInteger", rounded, _columns(step))
         give_scaled(step, products, scale, lambda made: _with_axes(step, made, outputs))
     else:
         rows = asymmetric(step, rows, [1]) if is_hybrid(step) else rows
-        factors, *bias = weights_and_bias(step, (1, 0), coarse=False)
-        made = step.op("MatMul", rows, factors)
-        made = step.op("Add", made, *bias) if bias else made
-        step.give(_with_axes(step, made, outputs))
+        step.give(_with_axes(step, _product(step, rows, weights_and_bias(step, (1, 0))), outputs))
+
+
+def _product(step: Step, rows: str, operands: Sequence[str]) -> str:
+    """Rows times weights, plus the bias where there is one."""
+    weights, *bias = operands
+    made = step.op("MatMul", rows, weights)
+    return step.op("Add", made, *bias) if bias else made
 
 
 def _columns(step: Step) -> str:
@@ -107,6 +101,13 @@ def batch_matmul(step: Step) -> None:
         swapped = [*range(rank - 2), rank - 1, rank - 2]
         adjoint = step.option(option, default=False)
         made.append(step.turned(position, swapped) if adjoint else step.real(position))
+    if is_hybrid(step):
+        last = [step.rank() - 1]
+        if step.option("AsymmetricQuantizeInputs", default=False):
+            made[0] = asymmetric(step, made[0], last)
+        else:
+            integers, scale = symmetric(step, made[0], last)
+            made[0] = step.op("Mul", step.op("Cast", integers, to=TensorProto.FLOAT), scale)
     step.give(step.op("MatMul", *made))
 
 
