@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgetune.frontend.tflite.content import Content, read_content
+from edgetune.frontend.tflite.content import TfliteContent, read_content
 
 BOARDS = ("host", "generic-aarch64", "mps2-an500")
 _QUANTISED_ALONE = {"mps2-an500"}
@@ -52,7 +52,7 @@ class Row:
         )
 
 
-def constant_bytes(content: Content) -> int:
+def constant_bytes(content: TfliteContent) -> int:
     """Bytes of all constants, with those of shapes and axes."""
     return sum(tensor.data.nbytes for tensor in content.tensors if tensor.data is not None)
 

@@ -110,20 +110,33 @@ def test_to_ask_for_a_format_loads_nothing_large() -> None:
 
 
 @pytest.mark.long
-def test_only_the_folder_of_onnx_knows_its_code() -> None:
-    member = CODE / "frontend" / "onnx"
+def test_only_the_folder_of_onnx_and_a_format_that_becomes_onnx_know_its_code() -> None:
+    """A TensorFlow Lite file becomes an ONNX model in memory, of which everything but the reference is asked."""
+    members = {CODE / "frontend" / "onnx", CODE / "frontend" / "tflite"}
     found = [
         f"{path.relative_to(CODE)}: {module}"
         for path in CODE.rglob("*.py")
-        if member not in path.parents
+        if members.isdisjoint(path.parents)
         for module in imports(path)
         if re.match(r"edgetune\.frontend\.onnx\b", module)
     ]
     assert found == []
 
 
+def test_no_other_folder_knows_the_code_of_a_door() -> None:
+    doors = ("pytorch", "tflite")
+    found = [
+        f"{path.relative_to(CODE)}: {module}"
+        for path in CODE.rglob("*.py")
+        for module in imports(path)
+        if (known := re.match(rf"edgetune\.frontend\.({'|'.join(doors)})\b", module))
+        if CODE / "frontend" / known[1] not in path.parents
+    ]
+    assert found == []
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["onnx", "tensor-expression"])
+@pytest.mark.parametrize("name", ["onnx", "pytorch", "tensor-expression", "tflite"])
 def test_no_name_of_a_format_is_compared_with(name: str) -> None:
     found = [
         f"{path.relative_to(CODE)}:{node.lineno}"

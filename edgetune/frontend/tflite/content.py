@@ -1,4 +1,4 @@
-"""Content of a `.tflite` file: its first subgraph as plain values, read from a flatbuffer that nobody has checked.
+"""The content of a `.tflite` file: its first subgraph as plain values, read from a flatbuffer that nobody has checked.
 
 A flatbuffer is a web of offsets. Python checks each of them when it follows one, so a wrong offset raises an exception
 and never reads outside the file. What is read is checked before anything else uses it: numbers of elements, types,
@@ -125,7 +125,7 @@ class Operator:
 
 
 @dataclass(frozen=True)
-class Content:
+class TfliteContent:
     """The first subgraph of a file, in the order in which it runs."""
 
     path: Path
@@ -140,7 +140,7 @@ class Content:
     outputs: tuple[int, ...]
 
 
-def read_content(path: Path) -> Content:
+def read_content(path: Path) -> TfliteContent:
     """Reads `path`.
 
     Raises ModelError where it cannot be read, is no such file, is cut off or contradicts itself, and where the package
@@ -169,7 +169,7 @@ class _Reader:
         self._schema = tflite
         self._path, self._data = path, data
 
-    def content(self) -> Content:
+    def content(self) -> TfliteContent:
         model = self._read("the model", lambda: self._schema.Model.GetRootAs(self._data, 0))
         version = self._read("the version", model.Version)
         count = self._read("the subgraphs", model.SubgraphsLength)
@@ -185,7 +185,7 @@ class _Reader:
         for number in (*inputs, *outputs):
             if not 0 <= number < len(tensors):
                 raise self._wrong(f"has tensor {number} among its inputs and outputs, of {len(tensors)} tensors")
-        content = Content(
+        content = TfliteContent(
             self._path,
             self._data,
             hashlib.sha256(self._data).hexdigest(),
@@ -340,7 +340,7 @@ class _Reader:
                 found[field_name] = self._read(f"{field_name} of {where}", getattr(options, name))
         return found
 
-    def _require_order(self, content: Content) -> None:
+    def _require_order(self, content: TfliteContent) -> None:
         """Raises ModelError unless each operator reads only what is there when it runs, and no tensor is made twice."""
         known = {t.index for t in content.tensors if t.data is not None or t.variable or t.sparse} | set(content.inputs)
         for operator in content.operators:

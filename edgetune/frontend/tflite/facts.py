@@ -15,14 +15,14 @@ from edgetune.frontend.model_facts import (
 )
 from edgetune.frontend.onnx.facts import costs_of_import
 from edgetune.frontend.onnx.format import LoadedOnnx
-from edgetune.frontend.tflite.content import Content, Tensor
+from edgetune.frontend.tflite.content import Tensor, TfliteContent
 from edgetune.frontend.tflite.operators import translated
 
 _MANY_OPERATORS = 100
 """From so many operators on, a memory plan takes more than 5 s. It knows which tensors lie in memory as integers."""
 
 
-def facts_of(content: Content, loaded: Callable[[], LoadedOnnx]) -> ModelFacts:
+def facts_of(content: TfliteContent, loaded: Callable[[], LoadedOnnx]) -> ModelFacts:
     """The facts of a file, whose translation `loaded` reads; it is not called where operators are not supported.
 
     Raises ModelError as `loaded` does, except for shapes that stay open.
@@ -70,7 +70,7 @@ def _extents(tensor: Tensor) -> list[tuple[int, int]]:
     return list(zip(tensor.shape, tensor.signature, strict=True))
 
 
-def _weight_bytes(content: Content) -> dict[str, int]:
+def _weight_bytes(content: TfliteContent) -> dict[str, int]:
     """Bytes of all constants by type, largest first; those that tensors share count once."""
     seen: dict[int, tuple[str, int]] = {}
     for tensor in content.tensors:

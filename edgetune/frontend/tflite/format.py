@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from edgetune.frontend.model_facts import ModelFacts
     from edgetune.frontend.onnx.format import LoadedOnnx
-    from edgetune.frontend.tflite.content import Content, Tensor
+    from edgetune.frontend.tflite.content import Tensor, TfliteContent
     from edgetune.graph.accuracy import Tolerance
     from edgetune.graph.program import Program, TensorSpec
     from edgetune.target.preferences import Layout
@@ -82,7 +82,7 @@ FORMAT = TfliteFormat()
 class StoredTflite(StoredModel):
     """The content of a file."""
 
-    content: Content
+    content: TfliteContent
 
     @property
     def sha256(self) -> str:
@@ -143,7 +143,7 @@ class StoredTflite(StoredModel):
 class LoadedTflite(Model):
     """A model of fixed shapes, translated. Names of inputs and outputs are those of the file's tensors."""
 
-    content: Content
+    content: TfliteContent
     onnx: LoadedOnnx
 
     @cached_property

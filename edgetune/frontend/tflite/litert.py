@@ -18,7 +18,7 @@ import numpy as np
 
 from edgetune.errors import ModelError
 from edgetune.frontend.model_format import Feed
-from edgetune.frontend.tflite.content import DTYPES, Content
+from edgetune.frontend.tflite.content import DTYPES, TfliteContent
 
 _REFERENCE, _OPTIMISED = "BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES"
 _EVALUATORS: Mapping[str, str] = {_REFERENCE: "LiteRT's reference kernels", _OPTIMISED: "LiteRT's optimised kernels"}
@@ -45,12 +45,12 @@ def is_installed() -> bool:
     return importlib.util.find_spec(_PACKAGE) is not None
 
 
-def evaluator(content: Content) -> str:
+def evaluator(content: TfliteContent) -> str:
     """Name of the kernels that `evaluate` runs: optimised ones where an operator has no right reference kernel."""
     return _EVALUATORS[_kernels(content)]
 
 
-def _kernels(content: Content) -> str:
+def _kernels(content: TfliteContent) -> str:
     for operator in content.operators:
         kind = next((content.tensors[number].type for number in operator.inputs if number >= 0), "")
         if kind in WITHOUT_REFERENCE.get(operator.name, ()):
@@ -58,7 +58,7 @@ def _kernels(content: Content) -> str:
     return _REFERENCE
 
 
-def evaluate(content: Content, feeds: Sequence[Feed]) -> list[dict[str, np.ndarray]]:
+def evaluate(content: TfliteContent, feeds: Sequence[Feed]) -> list[dict[str, np.ndarray]]:
     """Outputs by name for each of `feeds` (inputs by name, in their own types and shapes).
 
     Raises ModelError where LiteRT refuses the model, or does not survive it.
@@ -93,7 +93,7 @@ def evaluate(content: Content, feeds: Sequence[Feed]) -> list[dict[str, np.ndarr
             raise ModelError(f"LiteRT does not finish {content.path} in {_LONGEST_S:g} s; check the model") from None
         answers = folder / "answers.npz"
         if done.returncode or not answers.is_file():
-            said = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "it says nothing")
+            said = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "it prints nothing")
             raise ModelError(f"LiteRT cannot run {content.path} ({said.strip()[:200]}); check the model")
         with np.load(answers, allow_pickle=False) as found:
             return [

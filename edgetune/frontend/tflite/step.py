@@ -31,7 +31,7 @@ def away_from_zero(value: float) -> int:
     return int(np.copysign(np.floor(abs(clipped) + 0.5), clipped))
 
 
-class Step:
+class OperatorStep:
     """One operator of the file, as its translator sees it: tensors by their position among its inputs and outputs."""
 
     def __init__(self, translation: Translation, operator: Operator) -> None:
@@ -277,5 +277,5 @@ class Step:
         return self.op("Transpose", value, perm=[0, *range(2, rank), 1])
 
 
-Translator: TypeAlias = Callable[[Step], None]
+Translator: TypeAlias = Callable[[OperatorStep], None]
 """Emits the nodes of an operator; raises MisfitError for a form that it does not translate."""

@@ -18,7 +18,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.frontend.onnx.fixed_point import DOMAIN, fixed_point_functions
-from edgetune.frontend.tflite.content import Content, Quantisation, Tensor
+from edgetune.frontend.tflite.content import Quantisation, Tensor, TfliteContent
 
 OPSET = 21
 """The first opset whose QuantizeLinear has 16 and 4 bits."""
@@ -34,7 +34,7 @@ class MisfitError(Exception):
 class Translation:
     """Nodes and constants of the ONNX model. Values are names; every method that makes one returns its name."""
 
-    def __init__(self, content: Content) -> None:
+    def __init__(self, content: TfliteContent) -> None:
         self.content = content
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, np.ndarray] = {}

@@ -14,7 +14,7 @@ from edgetune.frontend.onnx.double import evaluate_exactly
 from edgetune.frontend.onnx.reader import model_from_proto
 from edgetune.frontend.onnx.reference import evaluate_model
 from edgetune.frontend.tflite import litert
-from edgetune.frontend.tflite.content import Content, read_content
+from edgetune.frontend.tflite.content import TfliteContent, read_content
 from edgetune.frontend.tflite.operators import TRANSLATORS, translate
 from tests.frontend.tflite.branches import Branches
 from tests.frontend.tflite.cases_hybrid import HYBRID
@@ -34,12 +34,12 @@ def _branches(type_: str, names: Sequence[str]) -> Branches:
     return branches
 
 
-def _read(path: Path, writer: Writer) -> Content:
+def _read(path: Path, writer: Writer) -> TfliteContent:
     path.write_bytes(writer.content())
     return read_content(path)
 
 
-def _translated(content: Content, type_: str, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _translated(content: TfliteContent, type_: str, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     proto = translate(content).model({content.tensors[n].name: content.tensors[n].shape for n in content.inputs})
     model = model_from_proto(proto, content.sha256, "operators", {}, str(content.path))
     if type_ == "FLOAT32":

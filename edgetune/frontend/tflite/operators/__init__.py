@@ -6,25 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetune.errors import UnsupportedOperator
-from edgetune.frontend.tflite.content import DTYPES, Content, Operator
+from edgetune.frontend.tflite.content import DTYPES, Operator, TfliteContent
 from edgetune.frontend.tflite.operators import (
     convolution,
     elementwise,
     indexing,
-    products,
+    matrix_products,
     quantisation,
     reductions,
     resampling,
     shapes,
 )
-from edgetune.frontend.tflite.step import Step, Translator
+from edgetune.frontend.tflite.step import OperatorStep, Translator
 from edgetune.frontend.tflite.translation import MisfitError, Translation
 
 TRANSLATORS: Mapping[str, Translator] = {
     **convolution.TRANSLATORS,
     **elementwise.TRANSLATORS,
     **indexing.TRANSLATORS,
-    **products.TRANSLATORS,
+    **matrix_products.TRANSLATORS,
     **quantisation.TRANSLATORS,
     **reductions.TRANSLATORS,
     **resampling.TRANSLATORS,
@@ -34,7 +34,7 @@ TRANSLATORS: Mapping[str, Translator] = {
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedOperator:
     """An operator that is not translated: the tensor that it makes, and why, without its name."""
 
     operator: Operator
@@ -47,21 +47,21 @@ class Refused:
         return f"{shown} (operator {self.operator.index}, which makes {self.made!r}) {self.reason}"
 
 
-def translated(content: Content) -> tuple[Translation, Sequence[Refused]]:
+def translated(content: TfliteContent) -> tuple[Translation, Sequence[RefusedOperator]]:
     """The translation of the operators of `content`, and those that have none."""
     translation = Translation(content)
-    refused: list[Refused] = []
+    refused: list[RefusedOperator] = []
     for operator in content.operators:
         try:
             _require_plain(content, operator)
-            TRANSLATORS.get(operator.name, _refused)(Step(translation, operator))
+            TRANSLATORS.get(operator.name, _refused)(OperatorStep(translation, operator))
         except MisfitError as misfit:
             made = content.tensors[operator.outputs[0]].name if operator.outputs else ""
-            refused.append(Refused(operator, made, str(misfit)))
+            refused.append(RefusedOperator(operator, made, str(misfit)))
     return translation, refused
 
 
-def translate(content: Content) -> Translation:
+def translate(content: TfliteContent) -> Translation:
     """The translation of all operators of `content`.
 
     Raises UnsupportedOperator, which names all of those that are not translated, with the tensors they make.
@@ -76,11 +76,11 @@ def translate(content: Content) -> Translation:
     return translation
 
 
-def _refused(_: Step) -> None:
+def _refused(_: OperatorStep) -> None:
     raise MisfitError("is not supported")
 
 
-def _require_plain(content: Content, operator: Operator) -> None:
+def _require_plain(content: TfliteContent, operator: Operator) -> None:
     """Raises MisfitError for what no translator has to look at."""
     if operator.name == "CUSTOM":
         flex = operator.custom.startswith("Flex")

@@ -11,8 +11,8 @@ from onnx import TensorProto
 
 from edgetune.frontend.tflite.operators import wide
 from edgetune.frontend.tflite.operators.hybrid import asymmetric, give_scaled, is_hybrid, symmetric
-from edgetune.frontend.tflite.operators.products import NARROW_WEIGHTS, give_sums, weights_and_bias
-from edgetune.frontend.tflite.step import Step, Translator
+from edgetune.frontend.tflite.operators.matrix_products import NARROW_WEIGHTS, give_sums, weights_and_bias
+from edgetune.frontend.tflite.step import OperatorStep, Translator
 from edgetune.frontend.tflite.translation import MisfitError
 
 _SAME = 0
@@ -20,7 +20,7 @@ _INTEGER_POOLS = {"INT8", "UINT8"}  # those that ONNX's MaxPool has
 
 
 def _pads(
-    step: Step, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int] | None = None
+    step: OperatorStep, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int] | None = None
 ) -> list[int]:
     """Zeros before and after each axis of the image: none, or as many as give ceil(extent / stride) results.
 
@@ -37,21 +37,21 @@ def _pads(
     return before + after
 
 
-def _strides(step: Step) -> list[int]:
+def _strides(step: OperatorStep) -> list[int]:
     strides = [step.option("StrideH", 1), step.option("StrideW", 1)]
     if min(strides) < 1:
         raise MisfitError(f"has the strides {strides}")
     return strides
 
 
-def _dilations(step: Step) -> list[int]:
+def _dilations(step: OperatorStep) -> list[int]:
     dilations = [step.option("DilationHFactor", 1), step.option("DilationWFactor", 1)]
     if min(dilations) < 1:
         raise MisfitError(f"has the dilations {dilations}")
     return dilations
 
 
-def _convolved(step: Step, order: Sequence[int], group: int, **attributes: Any) -> None:
+def _convolved(step: OperatorStep, order: Sequence[int], group: int, **attributes: Any) -> None:
     """A convolution with the axes of its weights in `order`: of 8-bit integers in exact integers."""
     sizes = (attributes[name] for name in ("kernel_shape", "strides", "dilations"))
     attributes |= {"pads": _pads(step, *sizes), "group": group}
@@ -81,7 +81,7 @@ def _convolved(step: Step, order: Sequence[int], group: int, **attributes: Any) 
     step.give(step.to_channels_last(step.op("Conv", *operands, **attributes), rank))
 
 
-def conv_2d(step: Step) -> None:
+def conv_2d(step: OperatorStep) -> None:
     """CONV_2D: weights (O, KH, KW, I); groups where the image has several times I channels."""
     image, weights = step.input(0).shape, step.input(1).shape
     if len(image) != 4 or len(weights) != 4 or not weights[3] or image[3] % weights[3]:
@@ -90,7 +90,7 @@ def conv_2d(step: Step) -> None:
     _convolved(step, (0, 3, 1, 2), image[3] // weights[3], **windows)
 
 
-def depthwise_conv_2d(step: Step) -> None:
+def depthwise_conv_2d(step: OperatorStep) -> None:
     """DEPTHWISE_CONV_2D: weights (1, KH, KW, C * multiplier)."""
     image, weights = step.input(0).shape, step.input(1).shape
     if len(image) != 4 or len(weights) != 4 or weights[0] != 1 or not image[3] or weights[3] % image[3]:
@@ -99,7 +99,7 @@ def depthwise_conv_2d(step: Step) -> None:
     _convolved(step, (3, 0, 1, 2), image[3], **windows)
 
 
-def transpose_conv(step: Step) -> None:
+def transpose_conv(step: OperatorStep) -> None:
     """TRANSPOSE_CONV: the extents of the output, weights (O, KH, KW, I), the image, and maybe a bias.
 
     Its padding is that of the convolution which turns the output into the image.
@@ -135,7 +135,7 @@ def transpose_conv(step: Step) -> None:
         step.give(made)
 
 
-def conv_3d(step: Step) -> None:
+def conv_3d(step: OperatorStep) -> None:
     """CONV_3D: an image (N, D, H, W, C) and weights (KD, KH, KW, I, O)."""
     weights = step.input(1).shape
     if step.rank() != 5 or len(weights) != 5:
@@ -148,7 +148,7 @@ def conv_3d(step: Step) -> None:
     _convolved(step, (4, 3, 0, 1, 2), 1, **windows)
 
 
-def _window(step: Step) -> dict[str, Any]:
+def _window(step: OperatorStep) -> dict[str, Any]:
     size = [step.option("FilterHeight", 1), step.option("FilterWidth", 1)]
     if step.rank() != 4 or min(size) < 1:
         raise MisfitError(f"has an image {step.input(0).shape} and windows {size}")
@@ -156,7 +156,7 @@ def _window(step: Step) -> dict[str, Any]:
     return {"kernel_shape": size, "strides": strides, "pads": _pads(step, size, strides)}
 
 
-def average_pool_2d(step: Step) -> None:
+def average_pool_2d(step: OperatorStep) -> None:
     """AVERAGE_POOL_2D: of the elements of a window that lie in the image; of integers, ties round away from 0."""
     window = _window(step)
     if not step.is_quantised(0) or not step.same_quantisation():
@@ -176,7 +176,7 @@ def average_pool_2d(step: Step) -> None:
         step.give_integers(step.op("Cast", rounded, to=TensorProto.INT32), centred=False)
 
 
-def max_pool_2d(step: Step) -> None:
+def max_pool_2d(step: OperatorStep) -> None:
     """MAX_POOL_2D: of integers where they keep their scale."""
     window = _window(step)
     plain = step.input(0).type in _INTEGER_POOLS and step.same_quantisation()
@@ -186,14 +186,14 @@ def max_pool_2d(step: Step) -> None:
         step.give(step.to_channels_last(step.op("MaxPool", step.to_channels_first(step.real()), **window)))
 
 
-def l2_pool_2d(step: Step) -> None:
+def l2_pool_2d(step: OperatorStep) -> None:
     """L2_POOL_2D: the root of the mean square of a window."""
     image = step.to_channels_first(step.real())
     mean = step.op("AveragePool", step.op("Mul", image, image), **_window(step))
     step.give(step.to_channels_last(step.op("Sqrt", mean)))
 
 
-def local_response_normalization(step: Step) -> None:
+def local_response_normalization(step: OperatorStep) -> None:
     """LOCAL_RESPONSE_NORMALIZATION: alpha times the sum, where ONNX takes alpha times the mean."""
     size = 2 * step.option("Radius", 5) + 1
     made = step.op(

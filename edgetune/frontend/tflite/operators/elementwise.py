@@ -8,14 +8,14 @@ from functools import partial
 import numpy as np
 
 from edgetune.frontend.tflite.operators import tables
-from edgetune.frontend.tflite.step import Step, Translator
+from edgetune.frontend.tflite.step import OperatorStep, Translator
 from edgetune.frontend.tflite.translation import MisfitError
 
 
 def _plain(operator: str, operands: int) -> Translator:
     """An operator that ONNX has as well."""
 
-    def translator(step: Step) -> None:
+    def translator(step: OperatorStep) -> None:
         step.give(step.op(operator, *(step.real(position) for position in range(operands))))
 
     return translator
@@ -24,7 +24,7 @@ def _plain(operator: str, operands: int) -> Translator:
 def _activation(name: str) -> Translator:
     """RELU and its kind: integers are scaled to the scale of the output (activations.cc)."""
 
-    def translator(step: Step) -> None:
+    def translator(step: OperatorStep) -> None:
         if step.is_quantised(0):
             scaled = step.scaled(step.centred(0), _quotient(step))
             step.give_integers(scaled, activation=name)
@@ -35,7 +35,7 @@ def _activation(name: str) -> Translator:
 
 
 def _compared(operator: str, negated: bool = False) -> Translator:
-    def translator(step: Step) -> None:
+    def translator(step: OperatorStep) -> None:
         made = step.op(operator, step.real(0), step.real(1))
         step.give_raw(step.op("Not", made) if negated else made)
 
@@ -47,11 +47,11 @@ def _of_raw(operator: str, operands: int) -> Translator:
     return lambda step: step.give_raw(step.op(operator, *(step.raw(position) for position in range(operands))))
 
 
-def _is_integer(step: Step) -> bool:
+def _is_integer(step: OperatorStep) -> bool:
     return step.input(0).quantisation is None and step.input(0).dtype.kind in "iu"
 
 
-def _quotient(step: Step, factor: np.float32 | float = 1.0) -> np.ndarray:
+def _quotient(step: OperatorStep, factor: np.float32 | float = 1.0) -> np.ndarray:
     """The scale of the input by that of the output, in float32 as LiteRT has it in its activations."""
     return np.asarray(np.float32(step.scale(0)[0]) * np.float32(factor) / np.float32(step.output_scale))
 
@@ -63,7 +63,7 @@ _LEFT: Mapping[str, int] = {"INT8": 20, "UINT8": 20, "INT16": 15}
 def _sum(operator: str) -> Translator:
     """ADD and SUB: integers are brought to twice the larger scale, with 20 more bits, or 15 (integer_ops/add.h)."""
 
-    def translator(step: Step) -> None:
+    def translator(step: OperatorStep) -> None:
         kind = step.output().type
         if kind not in _LEFT or not step.is_quantised(0, 1, types=(kind,)):
             step.give(step.op(operator, step.real(0), step.real(1)))
@@ -83,7 +83,7 @@ def _sum(operator: str) -> Translator:
     return translator
 
 
-def _shifts(step: Step) -> Sequence[int]:
+def _shifts(step: OperatorStep) -> Sequence[int]:
     """By how many bits LiteRT shifts 16-bit terms: where all scales are about powers of 2, and an option allows it."""
     logs = np.log2([step.scale(0)[0], step.scale(1)[0], step.output_scale])
     powers = np.rint(logs).astype(int)
@@ -95,7 +95,7 @@ def _shifts(step: Step) -> Sequence[int]:
 _NEAR_A_POWER = 1e-3
 
 
-def multiply(step: Step) -> None:
+def multiply(step: OperatorStep) -> None:
     """MUL: products of integers are scaled once."""
     if step.is_quantised(0, 1):
         product = step.op("Mul", step.centred(0), step.centred(1))
@@ -104,28 +104,28 @@ def multiply(step: Step) -> None:
         step.give(step.op("Mul", step.real(0), step.real(1)))
 
 
-def add_n(step: Step) -> None:
+def add_n(step: OperatorStep) -> None:
     """ADD_N: the sum of all inputs."""
     step.give(step.op("Sum", *(step.real(position) for position in range(step.inputs))))
 
 
-def square(step: Step) -> None:
+def square(step: OperatorStep) -> None:
     """SQUARE."""
     step.give(step.op("Mul", step.real(), step.real()))
 
 
-def squared_difference(step: Step) -> None:
+def squared_difference(step: OperatorStep) -> None:
     """SQUARED_DIFFERENCE."""
     difference = step.op("Sub", step.real(0), step.real(1))
     step.give(step.op("Mul", difference, difference))
 
 
-def rsqrt(step: Step) -> None:
+def rsqrt(step: OperatorStep) -> None:
     """RSQRT: 1 over the square root."""
     step.give(step.op("Reciprocal", step.op("Sqrt", step.real())))
 
 
-def floor_mod(step: Step) -> None:
+def floor_mod(step: OperatorStep) -> None:
     """FLOOR_MOD: the remainder has the sign of the divisor."""
     if _is_integer(step):
         step.give(step.op("Mod", step.real(0), step.real(1), fmod=0))
@@ -138,7 +138,7 @@ def floor_mod(step: Step) -> None:
     step.give(step.op("Where", moved, step.op("Add", rest, divisor), rest))
 
 
-def floor_div(step: Step) -> None:
+def floor_div(step: OperatorStep) -> None:
     """FLOOR_DIV: rounds down, of integers as well."""
     if _is_integer(step):
         whole = step.op("Sub", step.real(0), step.op("Mod", step.real(0), step.real(1), fmod=0))
@@ -147,17 +147,17 @@ def floor_div(step: Step) -> None:
         step.give(step.op("Floor", step.op("Div", step.real(0), step.real(1))))
 
 
-def power(step: Step) -> None:
+def power(step: OperatorStep) -> None:
     """POW."""
     step.give(step.op("Pow", step.real(0), step.real(1)))
 
 
-def prelu(step: Step) -> None:
+def prelu(step: OperatorStep) -> None:
     """PRELU: a slope for each channel, or of another shape that broadcasts."""
     step.give(step.op("PRelu", step.real(0), step.real(1)))
 
 
-def leaky_relu(step: Step) -> None:
+def leaky_relu(step: OperatorStep) -> None:
     """LEAKY_RELU: negative integers have a factor of their own (leaky_relu.h)."""
     alpha = float(step.option("Alpha", 0.0))
     if not step.is_quantised(0):
@@ -170,12 +170,12 @@ def leaky_relu(step: Step) -> None:
     step.give_integers(step.op("Where", negative, below, step.scaled(value, _quotient(step))))
 
 
-def hard_swish(step: Step) -> None:
+def hard_swish(step: OperatorStep) -> None:
     """HARD_SWISH: x * min(max(x + 3, 0), 6) / 6."""
     step.give(step.op("HardSwish", step.real()))
 
 
-def gelu(step: Step) -> None:
+def gelu(step: OperatorStep) -> None:
     """GELU, by erf or by tanh."""
     approximate = bool(step.option("Approximate", default=False))
     if step.is_quantised(0, types=("INT16",)):
@@ -184,7 +184,7 @@ def gelu(step: Step) -> None:
         step.give(step.op("Gelu", step.real(), approximate="tanh" if approximate else "none"))
 
 
-def exp(step: Step) -> None:
+def exp(step: OperatorStep) -> None:
     """EXP."""
     if step.is_quantised(0, types=("INT16",)):
         tables.by_table(step, np.exp)
@@ -192,7 +192,7 @@ def exp(step: Step) -> None:
         step.give(step.op("Exp", step.real()))
 
 
-def logistic(step: Step) -> None:
+def logistic(step: OperatorStep) -> None:
     """LOGISTIC."""
     if tables.is_interpolated(step):
         tables.logistic(step)
@@ -200,7 +200,7 @@ def logistic(step: Step) -> None:
         step.give(step.op("Sigmoid", step.real()))
 
 
-def tanh(step: Step) -> None:
+def tanh(step: OperatorStep) -> None:
     """TANH."""
     if tables.is_interpolated(step):
         tables.tanh(step)
@@ -208,12 +208,12 @@ def tanh(step: Step) -> None:
         step.give(step.op("Tanh", step.real()))
 
 
-def zeros_like(step: Step) -> None:
+def zeros_like(step: OperatorStep) -> None:
     """ZEROS_LIKE."""
     step.give(step.op("Mul", step.real(), step.constant(0, step.input(0).dtype if _is_integer(step) else np.float32)))
 
 
-def select(step: Step) -> None:
+def select(step: OperatorStep) -> None:
     """SELECT and SELECT_V2: a condition of one axis chooses whole slices in SELECT."""
     condition = step.raw(0)
     rank = step.rank(1)
@@ -226,7 +226,7 @@ def select(step: Step) -> None:
         step.give(step.op("Where", condition, step.real(1), step.real(2)))
 
 
-def bucketize(step: Step) -> None:
+def bucketize(step: OperatorStep) -> None:
     """BUCKETIZE: how many of the boundaries an element reaches."""
     boundaries = np.asarray(step.option("Boundaries", np.zeros(0)), np.float32)
     value = step.op("Cast", step.real(), to=1)
@@ -237,7 +237,7 @@ def bucketize(step: Step) -> None:
     step.give_raw(counted)
 
 
-def atan2(step: Step) -> None:
+def atan2(step: OperatorStep) -> None:
     """ATAN2 of (y, x), by the arctangent of y / x and the quadrant."""
     if step.input(0).dtype != np.float32:
         raise MisfitError(f"is of {step.input(0).type}")
@@ -269,7 +269,7 @@ _BINARY: Mapping[str, str] = {
     "MINIMUM": "Min",
 }
 
-_OWN: Mapping[str, Callable[[Step], None]] = {
+_OWN: Mapping[str, Callable[[OperatorStep], None]] = {
     "ADD": _sum("Add"),
     "ADD_N": add_n,
     "ATAN2": atan2,

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from onnx import TensorProto
 
-from edgetune.frontend.tflite.step import Step
+from edgetune.frontend.tflite.step import OperatorStep
 
 _LEAST, _MOST = -128.0, 127.0
 
 
-def is_hybrid(step: Step) -> bool:
+def is_hybrid(step: OperatorStep) -> bool:
     """Whether input 0 is of floats, and input 1 are constant integers of 8 or 4 bits."""
     weights = step.input(1)
     return (
@@ -27,7 +27,7 @@ def is_hybrid(step: Step) -> bool:
     )
 
 
-def symmetric(step: Step, value: str, axes: Sequence[int]) -> tuple[str, str]:
+def symmetric(step: OperatorStep, value: str, axes: Sequence[int]) -> tuple[str, str]:
     """`value` as integers of 8 bits, and their scales, in which `axes` are one element (`SymmetricQuantizeFloats`)."""
     largest = step.op("ReduceMax", step.op("Abs", value), step.constant(axes, np.int64), keepdims=1)
     zero, most = step.constant(0.0), step.constant(_MOST)
@@ -37,7 +37,7 @@ def symmetric(step: Step, value: str, axes: Sequence[int]) -> tuple[str, str]:
     return step.op("Cast", steps, to=TensorProto.INT8), step.op("Div", largest, most)
 
 
-def asymmetric(step: Step, value: str, along: Sequence[int]) -> str:
+def asymmetric(step: OperatorStep, value: str, along: Sequence[int]) -> str:
     """`value` rounded to 256 steps, of which 0 is one, along axes (`AsymmetricQuantizeFloats`), as floats again."""
     axes = step.constant(along, np.int64)
     zero, least, most, one = (step.constant(number) for number in (0.0, _LEAST, _MOST, 1.0))
@@ -59,13 +59,13 @@ def asymmetric(step: Step, value: str, along: Sequence[int]) -> str:
     return step.op("Mul", centred, scale)
 
 
-def _rounded(step: Step, value: str) -> str:
+def _rounded(step: OperatorStep, value: str) -> str:
     """To the nearest integer, ties away from 0."""
     size = step.op("Floor", step.op("Add", step.op("Abs", value), step.constant(0.5)))
     return step.op("Mul", size, step.op("Sign", value))
 
 
-def give_scaled(step: Step, sums: str, scale: str, shaped: Callable[[str], str] = lambda made: made) -> None:
+def give_scaled(step: OperatorStep, sums: str, scale: str, shaped: Callable[[str], str] = lambda made: made) -> None:
     """Makes the output of int32 sums of products: times both scales, plus the bias, and then `shaped`."""
     factors = step.op("Mul", scale, step.constant(step.scale(1).reshape(-1)))
     value = step.op("Mul", step.op("Cast", sums, to=TensorProto.FLOAT), factors)

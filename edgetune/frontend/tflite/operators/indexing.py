@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from onnx import TensorProto
 
-from edgetune.frontend.tflite.step import Step, Translator
+from edgetune.frontend.tflite.step import OperatorStep, Translator
 from edgetune.frontend.tflite.translation import MisfitError
 
 
-def gather(step: Step) -> None:
+def gather(step: OperatorStep) -> None:
     """GATHER along an axis, for each of the first axes apart where `BatchDims` says so."""
     axis, batch = int(step.option("Axis", 0)), int(step.option("BatchDims", 0))
     axis, batch = axis % max(step.rank(), 1), batch + step.rank(1) if batch < 0 else batch
@@ -41,26 +41,26 @@ def gather(step: Step) -> None:
     step.move(made_of)
 
 
-def gather_nd(step: Step) -> None:
+def gather_nd(step: OperatorStep) -> None:
     """GATHER_ND."""
     places = step.numbers(1)
     step.move(lambda value: step.op("GatherND", value, places))
 
 
-def embedding_lookup(step: Step) -> None:
+def embedding_lookup(step: OperatorStep) -> None:
     """EMBEDDING_LOOKUP: rows of a table, which may be quantised by row."""
     made = step.op("Gather", step.real(1), step.raw(0), axis=0)
     step.give(made)
 
 
-def scatter_nd(step: Step) -> None:
+def scatter_nd(step: OperatorStep) -> None:
     """SCATTER_ND: adds updates to zeros."""
     zero = step.constant(np.zeros((), step.input(1).dtype), step.input(1).dtype)
     zeros = step.op("Expand", zero, step.numbers(2))
     step.give_raw(step.op("ScatterND", zeros, step.numbers(0), step.raw(1), reduction="add"))
 
 
-def one_hot(step: Step) -> None:
+def one_hot(step: OperatorStep) -> None:
     """ONE_HOT: places, how many, the values on and off."""
     last = step.constant([-1], np.int64)
     values = step.op(

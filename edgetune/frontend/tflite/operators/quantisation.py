@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from onnx import TensorProto, helper
 
-from edgetune.frontend.tflite.step import Step, Translator
+from edgetune.frontend.tflite.step import OperatorStep, Translator
 from edgetune.frontend.tflite.translation import MisfitError
 
 
-def quantize(step: Step) -> None:
+def quantize(step: OperatorStep) -> None:
     """QUANTIZE: of floats, or of integers with another scale."""
     if step.is_quantised(0):
         step.give_integers(step.scaled(step.centred(0), step.scale(0)[0] / step.output_scale))
@@ -18,7 +18,7 @@ def quantize(step: Step) -> None:
     step.give(step.real())
 
 
-def dequantize(step: Step) -> None:
+def dequantize(step: OperatorStep) -> None:
     """DEQUANTIZE: of integers, or of halves, which constants behind it are folded from."""
     if step.input(0).quantisation is None:
         step.give(step.op("Cast", step.raw(), to=TensorProto.FLOAT))
@@ -26,14 +26,14 @@ def dequantize(step: Step) -> None:
         step.give(step.op("Identity", step.real()))
 
 
-def cast(step: Step) -> None:
+def cast(step: OperatorStep) -> None:
     """CAST: of elements as they are stored."""
     if step.output().type == "INT4":
         raise MisfitError("makes integers of 4 bits")
     step.give_raw(step.op("Cast", step.raw(), to=int(helper.np_dtype_to_tensor_dtype(step.output().dtype))))
 
 
-def fake_quant(step: Step) -> None:
+def fake_quant(step: OperatorStep) -> None:
     """FAKE_QUANT: rounds to the steps of a range that is moved so that 0 is one of them (TensorFlow's nudged range)."""
     bits, narrow = step.option("NumBits", 8), bool(step.option("NarrowRange", default=False))
     low, high = float(step.option("Min", 0.0)), float(step.option("Max", 0.0))

@@ -8,23 +8,23 @@ from math import prod
 import numpy as np
 from onnx import TensorProto, helper
 
-from edgetune.frontend.tflite.step import Step, Translator
+from edgetune.frontend.tflite.step import OperatorStep, Translator
 from edgetune.frontend.tflite.translation import MisfitError
 
 
-def _axes(step: Step) -> list[int]:
+def _axes(step: OperatorStep) -> list[int]:
     return [int(axis) for axis in step.value(1, "axes").reshape(-1)]
 
 
 def _reduced(operator: str) -> Translator:
-    def translator(step: Step) -> None:
+    def translator(step: OperatorStep) -> None:
         axes = step.constant(_axes(step), np.int64)
         step.give(step.op(operator, step.real(), axes, keepdims=int(step.option("KeepDims", 0))))
 
     return translator
 
 
-def mean(step: Step) -> None:
+def mean(step: OperatorStep) -> None:
     """MEAN: sums of integers are scaled once, by a fraction that the number of elements divides (reduce.cc)."""
     axes = sorted({axis % max(step.rank(), 1) for axis in _axes(step)})
     count = prod(step.input(0).shape[axis] for axis in axes)
@@ -46,7 +46,7 @@ _MOST_SUMMED = 1 << 15
 def _logical(operator: str) -> Translator:
     """Any and all, of booleans as 0 and 1."""
 
-    def translator(step: Step) -> None:
+    def translator(step: OperatorStep) -> None:
         numbers = step.op("Cast", step.raw(), to=TensorProto.INT32)
         axes = step.constant(_axes(step), np.int64)
         found = step.op(operator, numbers, axes, keepdims=int(step.option("KeepDims", 0)))
@@ -58,7 +58,7 @@ def _logical(operator: str) -> Translator:
 def _place(operator: str) -> Translator:
     """The first place of an extreme."""
 
-    def translator(step: Step) -> None:
+    def translator(step: OperatorStep) -> None:
         (axis,) = _axes(step)
         found = step.op(operator, step.real(), axis=axis, keepdims=0)
         step.give_raw(step.op("Cast", found, to=int(helper.np_dtype_to_tensor_dtype(step.output().dtype))))
@@ -66,14 +66,14 @@ def _place(operator: str) -> Translator:
     return translator
 
 
-def cumsum(step: Step) -> None:
+def cumsum(step: OperatorStep) -> None:
     """CUMSUM along one axis."""
     axis = step.constant(step.value(1, "axis").reshape(()), np.int64)
     flags = {"exclusive": int(step.option("Exclusive", 0)), "reverse": int(step.option("Reverse", 0))}
     step.give(step.op("CumSum", step.real(), axis, **flags))
 
 
-def topk_v2(step: Step) -> None:
+def topk_v2(step: OperatorStep) -> None:
     """TOPK_V2: the largest elements of the last axis, and their places."""
     if step.outputs != 2:
         raise MisfitError(f"has {step.outputs} outputs")

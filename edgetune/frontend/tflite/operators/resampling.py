@@ -7,15 +7,15 @@ from collections.abc import Mapping
 import numpy as np
 from onnx import TensorProto, helper
 
-from edgetune.frontend.tflite.step import Step, Translator
+from edgetune.frontend.tflite.step import OperatorStep, Translator
 from edgetune.frontend.tflite.translation import MisfitError
 
 
-def _resize(step: Step, mode: str, nearest: str) -> None:
+def _resize(step: OperatorStep, mode: str, nearest: str) -> None:
     step.give(_resized(step, step.real(), mode, nearest))
 
 
-def _resized(step: Step, value: str, mode: str, nearest: str) -> str:
+def _resized(step: OperatorStep, value: str, mode: str, nearest: str) -> str:
     """`value`, of the shape of input 0, in the extents of input 1."""
     extents = step.value(1, "extents")
     if step.rank() != 4 or extents.size != 2:
@@ -41,7 +41,7 @@ _UNIT = 1 << 10
 """Places between two pixels, where integers are interpolated."""
 
 
-def _neighbours(step: Step, before: int, after: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _neighbours(step: OperatorStep, before: int, after: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The two pixels that each of `after` pixels lies between, of `before`, and how far it is from the first one."""
     corners = step.option("AlignCorners", default=False) and after > 1
     gaps, places = (before - 1, after - 1) if corners else (before, after)
@@ -54,7 +54,7 @@ def _neighbours(step: Step, before: int, after: int) -> tuple[np.ndarray, np.nda
     return low, high, found - _UNIT * low
 
 
-def resize_bilinear(step: Step) -> None:
+def resize_bilinear(step: OperatorStep) -> None:
     """RESIZE_BILINEAR: signed integers are interpolated in fixed point (resize_bilinear.h)."""
     if not step.is_quantised(0) or not step.same_quantisation() or step.rank() != 4:
         _resize(step, "linear", "floor")
@@ -78,13 +78,13 @@ def resize_bilinear(step: Step) -> None:
     step.give_raw(step.op("Cast", made, to=int(helper.np_dtype_to_tensor_dtype(step.output().dtype))))
 
 
-def resize_nearest_neighbor(step: Step) -> None:
+def resize_nearest_neighbor(step: OperatorStep) -> None:
     """RESIZE_NEAREST_NEIGHBOR: rounds places down, or to the nearest where it aligns corners or half pixels."""
     rounds = step.option("AlignCorners", default=False) or step.option("HalfPixelCenters", default=False)
     _resize(step, "nearest", "round_prefer_ceil" if rounds else "floor")
 
 
-def depth_to_space(step: Step) -> None:
+def depth_to_space(step: OperatorStep) -> None:
     """DEPTH_TO_SPACE: the block comes first in the channels."""
     size = step.option("BlockSize", 0)
     step.move(
@@ -94,7 +94,7 @@ def depth_to_space(step: Step) -> None:
     )
 
 
-def space_to_depth(step: Step) -> None:
+def space_to_depth(step: OperatorStep) -> None:
     """SPACE_TO_DEPTH: the block comes first in the channels."""
     size = step.option("BlockSize", 0)
     step.move(

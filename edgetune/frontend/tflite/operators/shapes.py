@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from onnx import helper
 
-from edgetune.frontend.tflite.step import Step, Translator
+from edgetune.frontend.tflite.step import OperatorStep, Translator
 from edgetune.frontend.tflite.translation import MisfitError
 
 
-def reshape(step: Step) -> None:
+def reshape(step: OperatorStep) -> None:
     """RESHAPE: the shape is input 1, or an option."""
     if step.has(1):
         shape = step.numbers(1)
@@ -20,7 +20,7 @@ def reshape(step: Step) -> None:
     step.move(lambda value: step.op("Reshape", value, shape, allowzero=1))
 
 
-def squeeze(step: Step) -> None:
+def squeeze(step: OperatorStep) -> None:
     """SQUEEZE: of the axes that are named, or of all of extent 1."""
     axes = np.asarray(step.option("SqueezeDims", 0)).reshape(-1)
     if isinstance(step.option("SqueezeDims", 0), int):
@@ -28,19 +28,19 @@ def squeeze(step: Step) -> None:
     step.move(lambda value: step.op("Squeeze", value, step.constant(axes, np.int64)) if axes.size else value)
 
 
-def expand_dims(step: Step) -> None:
+def expand_dims(step: OperatorStep) -> None:
     """EXPAND_DIMS."""
     axis = step.constant(step.value(1, "axis").reshape(-1), np.int64)
     step.move(lambda value: step.op("Unsqueeze", value, axis))
 
 
-def transpose(step: Step) -> None:
+def transpose(step: OperatorStep) -> None:
     """TRANSPOSE."""
     order = [int(axis) for axis in step.value(1, "order of axes")]
     step.move(lambda value: step.op("Transpose", value, perm=order))
 
 
-def _joined(step: Step, axis: int, *, stacked: bool) -> None:
+def _joined(step: OperatorStep, axis: int, *, stacked: bool) -> None:
     """All inputs side by side, along a new axis where they are stacked: integers where all have the result's scale."""
     positions = range(step.inputs)
     plain = all(step.input(position).quantisation == step.output().quantisation for position in positions)
@@ -51,17 +51,17 @@ def _joined(step: Step, axis: int, *, stacked: bool) -> None:
     (step.give_raw if plain else step.give)(step.op("Concat", *values, axis=axis))
 
 
-def concatenation(step: Step) -> None:
+def concatenation(step: OperatorStep) -> None:
     """CONCATENATION along an axis."""
     _joined(step, int(step.option("Axis", 0)), stacked=False)
 
 
-def pack(step: Step) -> None:
+def pack(step: OperatorStep) -> None:
     """PACK along a new axis."""
     _joined(step, int(step.option("Axis", 0)), stacked=True)
 
 
-def _parted(step: Step, position: int, extents: Sequence[int], axis: int) -> None:
+def _parted(step: OperatorStep, position: int, extents: Sequence[int], axis: int) -> None:
     if step.outputs != len(extents):
         raise MisfitError(f"has {step.outputs} outputs and {len(extents)} parts")
     plain = all(step.input(position).quantisation == step.output(output).quantisation for output in range(step.outputs))
@@ -71,7 +71,7 @@ def _parted(step: Step, position: int, extents: Sequence[int], axis: int) -> Non
         (step.give_raw if plain else step.give)(part, output)
 
 
-def split(step: Step) -> None:
+def split(step: OperatorStep) -> None:
     """SPLIT: into equal parts along the axis that input 0 names."""
     axis = int(step.value(0, "axis").reshape(()))
     extent, parts = step.input(1).shape[axis], step.option("NumSplits", step.outputs)
@@ -80,7 +80,7 @@ def split(step: Step) -> None:
     _parted(step, 1, [extent // parts] * parts, axis)
 
 
-def split_v(step: Step) -> None:
+def split_v(step: OperatorStep) -> None:
     """SPLIT_V: into parts of given extents, one of which may be -1."""
     axis = int(step.value(2, "axis").reshape(()))
     extents = [int(extent) for extent in step.value(1, "extents").reshape(-1)]
@@ -89,7 +89,7 @@ def split_v(step: Step) -> None:
     _parted(step, 0, extents, axis)
 
 
-def unpack(step: Step) -> None:
+def unpack(step: OperatorStep) -> None:
     """UNPACK: slices along an axis, without it."""
     axis, count = int(step.option("Axis", 0)), step.outputs
     plain = all(step.same_quantisation(0, output) for output in range(count))
@@ -100,7 +100,7 @@ def unpack(step: Step) -> None:
         (step.give_raw if plain else step.give)(made, output)
 
 
-def slice_(step: Step) -> None:
+def slice_(step: OperatorStep) -> None:
     """SLICE: of `size` elements from `begin` on; a size of -1 takes the rest."""
     begin, size = step.numbers(1), step.numbers(2)
     axes = step.constant(range(step.rank()), np.int64)
@@ -109,7 +109,7 @@ def slice_(step: Step) -> None:
     step.move(lambda value: step.op("Slice", value, begin, end, axes))
 
 
-def strided_slice(step: Step) -> None:
+def strided_slice(step: OperatorStep) -> None:
     """STRIDED_SLICE: the masks say where a bound is left out, an axis is left out, or is new (tf.strided_slice)."""
     strides = [int(stride) for stride in step.value(3, "strides").reshape(-1)]
     masks = {name: int(step.option(f"{name}Mask", 0)) for name in ("Begin", "End", "Ellipsis", "NewAxis", "ShrinkAxis")}
@@ -150,7 +150,7 @@ def strided_slice(step: Step) -> None:
 
 
 def _bounds(
-    step: Step, bits: Sequence[int], strides: Sequence[int], flags: Mapping[str, Sequence[bool]]
+    step: OperatorStep, bits: Sequence[int], strides: Sequence[int], flags: Mapping[str, Sequence[bool]]
 ) -> tuple[str, str]:
     """First and last bound of each sliced axis. A bound that is left out is the end of the axis in its direction."""
     far, near = np.iinfo(np.int64).max, np.iinfo(np.int64).min
@@ -170,13 +170,13 @@ def _bounds(
     return step.op("Where", step.constant(left_out, np.bool_), begins, begin), end
 
 
-def tile(step: Step) -> None:
+def tile(step: OperatorStep) -> None:
     """TILE."""
     times = step.numbers(1)
     step.move(lambda value: step.op("Tile", value, times))
 
 
-def pad(step: Step) -> None:
+def pad(step: OperatorStep) -> None:
     """PAD and PADV2: with 0, which in integers is the zero point, or with a constant of input 2."""
     widths = step.value(1, "widths")
     pads = step.constant(np.concatenate([widths[:, 0], widths[:, 1]]), np.int64)
@@ -189,7 +189,7 @@ def pad(step: Step) -> None:
         step.move(lambda value: step.op("Pad", value, pads))
 
 
-def mirror_pad(step: Step) -> None:
+def mirror_pad(step: OperatorStep) -> None:
     """MIRROR_PAD: with the elements beside the border, the outermost one once (reflect) or twice (symmetric)."""
     widths, twice = step.value(1, "widths"), step.option("Mode", 0) == 1
 
@@ -204,34 +204,34 @@ def mirror_pad(step: Step) -> None:
     step.move(made_of)
 
 
-def shape(step: Step) -> None:
+def shape(step: OperatorStep) -> None:
     """SHAPE."""
     made = step.op("Shape", step.raw())
     step.give_raw(step.op("Cast", made, to=_type_of(step)))
 
 
-def rank(step: Step) -> None:
+def rank(step: OperatorStep) -> None:
     """RANK."""
     step.give_raw(step.op("Identity", step.constant(step.rank(), step.output().dtype)))
 
 
-def fill(step: Step) -> None:
+def fill(step: OperatorStep) -> None:
     """FILL: one value in all elements."""
     step.give_raw(step.op("Expand", step.raw(1), step.numbers(0)))
 
 
-def range_(step: Step) -> None:
+def range_(step: OperatorStep) -> None:
     """RANGE: from a start, to a limit that it does not reach, by steps."""
     step.give_raw(step.op("Range", step.raw(0), step.raw(1), step.raw(2)))
 
 
-def broadcast_to(step: Step) -> None:
+def broadcast_to(step: OperatorStep) -> None:
     """BROADCAST_TO."""
     extents = step.numbers(1)
     step.move(lambda value: step.op("Expand", value, extents))
 
 
-def reverse_v2(step: Step) -> None:
+def reverse_v2(step: OperatorStep) -> None:
     """REVERSE_V2: along all axes that are named."""
     axes = step.value(1, "axes").reshape(-1)
     least = np.iinfo(np.int64).min
@@ -240,7 +240,7 @@ def reverse_v2(step: Step) -> None:
     step.move(lambda value: step.op("Slice", value, *operands))
 
 
-def reverse_sequence(step: Step) -> None:
+def reverse_sequence(step: OperatorStep) -> None:
     """REVERSE_SEQUENCE: the first elements of each row, as many as input 1 says."""
     time, batch = int(step.option("SeqDim", 0)), int(step.option("BatchDim", 0))
     if time == batch or not {time, batch} <= set(range(step.rank())):
@@ -258,11 +258,11 @@ def reverse_sequence(step: Step) -> None:
     step.move(made_of)
 
 
-def _blocks(step: Step) -> tuple[list[int], np.ndarray]:
+def _blocks(step: OperatorStep) -> tuple[list[int], np.ndarray]:
     return [int(extent) for extent in step.value(1, "block")], step.value(2, "borders")
 
 
-def space_to_batch_nd(step: Step) -> None:
+def space_to_batch_nd(step: OperatorStep) -> None:
     """SPACE_TO_BATCH_ND: pads, and moves the places within a block into the batch (tf.space_to_batch_nd)."""
     block, borders = _blocks(step)
     extents, axes = step.input(0).shape, len(block)
@@ -290,7 +290,7 @@ def space_to_batch_nd(step: Step) -> None:
     step.move(made_of)
 
 
-def batch_to_space_nd(step: Step) -> None:
+def batch_to_space_nd(step: OperatorStep) -> None:
     """BATCH_TO_SPACE_ND: the inverse, which crops at the end (tf.batch_to_space_nd)."""
     block, borders = _blocks(step)
     extents, axes = step.input(0).shape, len(block)
@@ -314,7 +314,7 @@ def batch_to_space_nd(step: Step) -> None:
     step.move(made_of)
 
 
-def matrix_diag(step: Step) -> None:
+def matrix_diag(step: OperatorStep) -> None:
     """MATRIX_DIAG: the last axis becomes the diagonal of matrices."""
     mask = step.constant(np.eye(step.input(0).shape[-1], dtype=np.bool_), np.bool_)
     zero = step.constant(0, step.input(0).dtype)
@@ -322,7 +322,7 @@ def matrix_diag(step: Step) -> None:
     step.give_raw(step.op("Where", mask, value, zero))
 
 
-def matrix_set_diag(step: Step) -> None:
+def matrix_set_diag(step: OperatorStep) -> None:
     """MATRIX_SET_DIAG: the diagonal of matrices is replaced by rows of input 1."""
     rows, columns = step.input(0).shape[-2:]
     value = step.raw(1)
@@ -334,7 +334,7 @@ def matrix_set_diag(step: Step) -> None:
     step.give_raw(step.op("Where", step.constant(np.eye(rows, columns), np.bool_), value, step.raw(0)))
 
 
-def broadcast_args(step: Step) -> None:
+def broadcast_args(step: OperatorStep) -> None:
     """BROADCAST_ARGS: the shape that two constant shapes broadcast to."""
     one, other = (tuple(int(extent) for extent in step.value(position, "shapes")) for position in (0, 1))
     try:
@@ -344,7 +344,7 @@ def broadcast_args(step: Step) -> None:
     step.give_raw(step.op("Cast", step.constant(made, np.int64), to=_type_of(step)))
 
 
-def _type_of(step: Step) -> int:
+def _type_of(step: OperatorStep) -> int:
     return int(helper.np_dtype_to_tensor_dtype(step.output().dtype))
 
 

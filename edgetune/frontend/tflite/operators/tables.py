@@ -8,7 +8,7 @@ from math import erf
 import numpy as np
 from onnx import TensorProto
 
-from edgetune.frontend.tflite.step import Step
+from edgetune.frontend.tflite.step import OperatorStep
 
 _POINTS = 256
 _PER_UNIT = 24
@@ -18,12 +18,12 @@ _STEPS = 512
 """Steps of a table over all 16-bit integers."""
 
 
-def is_interpolated(step: Step) -> bool:
+def is_interpolated(step: OperatorStep) -> bool:
     """Whether input and output are 16-bit integers, and the output's are 32768 to 1."""
     return step.is_quantised(0, types=("INT16",)) and step.output_scale == 1 / 32768
 
 
-def logistic(step: Step) -> None:
+def logistic(step: OperatorStep) -> None:
     """LOGISTIC of 16-bit integers."""
     value = _table_places(step, lefts=(0,))
     size = _interpolated(step, step.op("Abs", value), 1 << 9, 0x7FFF << 10)
@@ -34,7 +34,7 @@ def logistic(step: Step) -> None:
     _give(step, step.op("Div", made, step.constant(1 << 10, np.int32)))
 
 
-def tanh(step: Step) -> None:
+def tanh(step: OperatorStep) -> None:
     """TANH of 16-bit integers: 2 * logistic(2 * x) - 1."""
     value = _table_places(step, lefts=(0, 1))
     size = _interpolated(step, step.op("Abs", value), 1 << 8, 0xFFFF << 8)
@@ -42,11 +42,11 @@ def tanh(step: Step) -> None:
     _give(step, step.op("Mul", step.op("Div", size, step.constant(1 << 8, np.int32)), step.op("Sign", value)))
 
 
-def _give(step: Step, value: str) -> None:
+def _give(step: OperatorStep, value: str) -> None:
     step.give_integers(value, centred=False)
 
 
-def _table_places(step: Step, lefts: tuple[int, ...]) -> str:
+def _table_places(step: OperatorStep, lefts: tuple[int, ...]) -> str:
     """The input in steps of 1 / (3 * 4096), by a factor of 15 bits; a scale of a power of 2 may have one of 2."""
     scale = float(step.scale(0)[0])
     fraction, exponent = np.frexp(scale)
@@ -60,7 +60,7 @@ def _table_places(step: Step, lefts: tuple[int, ...]) -> str:
     return step.scaled(value, np.asarray(int(factor) / 2.0**right), once=True)
 
 
-def _interpolated(step: Step, places: str, unit: int, most: int) -> str:
+def _interpolated(step: OperatorStep, places: str, unit: int, most: int) -> str:
     """The logistic function, `unit` times 2^16, at `places`, of which `unit` lie between points; `most` at the end."""
     ends, middles = (65536 / (1 + np.exp(-points / _PER_UNIT)) for points in (np.arange(_POINTS + 1), _MIDDLES))
     moved = ends[:-1] + (middles - (ends[:-1] + ends[1:]) / 2) / 2
@@ -73,7 +73,7 @@ def _interpolated(step: Step, places: str, unit: int, most: int) -> str:
     return step.op("Add", start, step.op("Mul", rest, slope))
 
 
-def by_table(step: Step, function: Callable[[np.ndarray], np.ndarray]) -> None:
+def by_table(step: OperatorStep, function: Callable[[np.ndarray], np.ndarray]) -> None:
     """A function of each of 16-bit integers, by a table over all of them."""
     low, high = (float(np.float32(step.scale(0)[0]) * np.float32(end)) for end in (-32768, 32767))
     unit = float(65536 / (np.float32(step.output_scale) * np.float32(65535)))
@@ -87,7 +87,7 @@ def gelu(x: np.ndarray, *, approximate: bool) -> np.ndarray:
     return np.asarray(0.5 * x * (1 + np.vectorize(erf)(x / np.sqrt(2))))
 
 
-def softmax(step: Step) -> None:
+def softmax(step: OperatorStep) -> None:
     """SOFTMAX of 16-bit integers: exponentials by a table, and the quotient by a table of reciprocals."""
     value, last = step.centred(0), step.constant([-1], np.int64)
     below = step.op("Sub", value, step.op("ReduceMax", value, last, keepdims=1))
@@ -111,7 +111,7 @@ def softmax(step: Step) -> None:
     _give(step, step.op("Max", made, step.constant(0, np.int32)))
 
 
-def _looked_up(step: Step, places: str, table: np.ndarray) -> str:
+def _looked_up(step: OperatorStep, places: str, table: np.ndarray) -> str:
     """A function by its `table` at `places`, int32 that are brought into the range of 16 bits."""
     least, most = (step.constant(end, np.int32) for end in (-32768, 32767))
     offset = step.op("Sub", step.op("Min", step.op("Max", places, least), most), least)

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto
 
-from edgetune.frontend.tflite.step import Step
+from edgetune.frontend.tflite.step import OperatorStep
 
 _BEYOND = 1 << 17
 
 
-def is_wide(step: Step, image: int = 0) -> bool:
+def is_wide(step: OperatorStep, image: int = 0) -> bool:
     """Whether input `image` and output 0 are integers of 16 bits without a zero point, and the weights constants."""
     if not step.is_quantised(image, types=("INT16",)):
         return False
@@ -26,18 +26,18 @@ def is_wide(step: Step, image: int = 0) -> bool:
     return plain and weights.value is not None
 
 
-def integers(step: Step, image: int = 0) -> str:
+def integers(step: OperatorStep, image: int = 0) -> str:
     """Input `image` as floats of its integers."""
     return step.op("Cast", step.raw(image), to=TensorProto.FLOAT)
 
 
-def weights_and_bias(step: Step, order: Sequence[int], bias: int = 2) -> list[str]:
+def weights_and_bias(step: OperatorStep, order: Sequence[int], bias: int = 2) -> list[str]:
     """The weights with their axes in `order`, and the bias where there is one, as floats of their integers."""
     operands = [step.turned(1, order, np.ones(1))]
     return [*operands, step.constant(step.value(bias, "bias"))] if step.has(bias) else operands
 
 
-def give_sums(step: Step, sums: str, *, image: int = 0, bias: int = 2, coarse: bool = True) -> None:
+def give_sums(step: OperatorStep, sums: str, *, image: int = 0, bias: int = 2, coarse: bool = True) -> None:
     """Makes the output of sums times the scales.
 
     Sums of 64 bits have `coarse` factors of 15 bits in convolutions (`MultiplyByQuantizedMultiplier` of int64).

@@ -9,14 +9,14 @@ from onnx import TensorProto
 
 from edgetune.frontend.tflite.operators import tables, wide
 from edgetune.frontend.tflite.operators.hybrid import asymmetric, give_scaled, is_hybrid, symmetric
-from edgetune.frontend.tflite.step import Step, Translator
+from edgetune.frontend.tflite.step import OperatorStep, Translator
 from edgetune.frontend.tflite.translation import MisfitError
 
 NARROW_WEIGHTS = frozenset({"INT4", "INT8", "UINT8"})
 """Types of constant weights whose products are summed in int32."""
 
 
-def give_sums(step: Step, sums: str, *, once: bool = False) -> None:
+def give_sums(step: OperatorStep, sums: str, *, once: bool = False) -> None:
     """Makes the output of int32 sums of products: plus the bias, times scales of input, weights and output."""
     if step.has(2):
         bias = step.input(2).value
@@ -26,7 +26,7 @@ def give_sums(step: Step, sums: str, *, once: bool = False) -> None:
     step.give_integers(step.scaled(sums, step.scale(0) * step.scale(1) / step.output_scale, once=once))
 
 
-def weights_and_bias(step: Step, order: Sequence[int], *, image: int = 0, bias: int = 2) -> list[str]:
+def weights_and_bias(step: OperatorStep, order: Sequence[int], *, image: int = 0, bias: int = 2) -> list[str]:
     """The weights, input 1 with its axes in `order`, and the bias where there is one, as real numbers."""
     operands = [step.turned(1, order)]
     if step.has(bias):
@@ -38,7 +38,7 @@ def weights_and_bias(step: Step, order: Sequence[int], *, image: int = 0, bias: 
     return operands
 
 
-def fully_connected(step: Step) -> None:
+def fully_connected(step: OperatorStep) -> None:
     """FULLY_CONNECTED: rows of the input, or its last axis where it keeps its axes, times weights (O, I)."""
     tensor = step.input(1)
     weights = tensor.shape
@@ -66,19 +66,19 @@ def fully_connected(step: Step) -> None:
         step.give(_with_axes(step, _product(step, rows, weights_and_bias(step, (1, 0))), outputs))
 
 
-def _product(step: Step, rows: str, operands: Sequence[str]) -> str:
+def _product(step: OperatorStep, rows: str, operands: Sequence[str]) -> str:
     """Rows times weights, plus the bias where there is one."""
     weights, *bias = operands
     made = step.op("MatMul", rows, weights)
     return step.op("Add", made, *bias) if bias else made
 
 
-def _columns(step: Step) -> str:
+def _columns(step: OperatorStep) -> str:
     """The weights (O, I) as the right side of a product."""
     return step.constant(step.value(1, "weights").T, None)
 
 
-def _with_axes(step: Step, made: str, outputs: int) -> str:
+def _with_axes(step: OperatorStep, made: str, outputs: int) -> str:
     """Rows of `outputs` elements with the axes of the result."""
     if len(step.output().shape) == 2:
         return made
@@ -87,13 +87,13 @@ def _with_axes(step: Step, made: str, outputs: int) -> str:
     return step.op("Reshape", made, step.constant([*step.output().shape[:-1], outputs], np.int64))
 
 
-def _as_before(step: Step, made: str, outputs: int) -> str:
+def _as_before(step: OperatorStep, made: str, outputs: int) -> str:
     """`made` with the axes of the input, the last one of which has other elements now."""
     shape = step.op("Shape", step.raw(0), end=-1)
     return step.op("Reshape", made, step.op("Concat", shape, step.constant([outputs], np.int64), axis=0))
 
 
-def batch_matmul(step: Step) -> None:
+def batch_matmul(step: OperatorStep) -> None:
     """BATCH_MATMUL: of matrices in the last two axes, each of which may be transposed."""
     made = []
     for position, option in ((0, "AdjX"), (1, "AdjY")):
@@ -111,7 +111,7 @@ def batch_matmul(step: Step) -> None:
     step.give(step.op("MatMul", *made))
 
 
-def softmax(step: Step) -> None:
+def softmax(step: OperatorStep) -> None:
     """SOFTMAX along the last axis, of `Beta` times the input."""
     if tables.is_interpolated(step):
         tables.softmax(step)
@@ -123,12 +123,12 @@ def softmax(step: Step) -> None:
     step.give(step.op("Softmax", value, axis=-1))
 
 
-def log_softmax(step: Step) -> None:
+def log_softmax(step: OperatorStep) -> None:
     """LOG_SOFTMAX along the last axis."""
     step.give(step.op("LogSoftmax", step.real(), axis=-1))
 
 
-def l2_normalization(step: Step) -> None:
+def l2_normalization(step: OperatorStep) -> None:
     """L2_NORMALIZATION along the last axis: by the root of the sum of squares, at least 1e-6."""
     value = step.real()
     squares = step.op("ReduceSum", step.op("Mul", value, value), step.constant([-1], np.int64), keepdims=1)
