@@ -228,7 +228,7 @@ def with_stored(function: PrimFunc, forms: Mapping[int, StoredIntegers]) -> Prim
             params.append(param)
             kinds.append("")
             continue
-        form, index_type = forms[number], str(param.shape[0].ty.dtype)
+        form, index_type = forms[number], str(param.shape[0].ty.dtype) if len(param.shape) else "int64"
         axes = [(variable(f"i{axis}", index_type), extent) for axis, extent in enumerate(form.shape)]
         buffers = [_buffer(f"{param.name}_{n}", part.array, index_type) for n, part in enumerate(form.parts)]
         params += buffers
