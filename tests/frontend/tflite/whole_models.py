@@ -241,7 +241,7 @@ def face(b: Branches) -> Sequence[int]:
 
 def recurrent(b: Branches) -> Sequence[int]:
     """The steps of an LSTM one after the other: rows, SPLIT, LOGISTIC, TANH, MUL, ADD."""
-    units, count = 6, 3
+    units, count = 6, 2 if b.type == "INT16" else 3
     x = b.x(1, count, 5, low=-1, high=1)
     steps = b.make("UNPACK", [x], *([x] * count), kind="UnpackOptions", Axis=1, Num=count)
     state, hidden = b.constant(1, units, low=-4, high=4), b.constant(1, units, low=-1, high=1)
