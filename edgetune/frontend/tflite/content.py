@@ -22,6 +22,7 @@ import ml_dtypes
 import numpy as np
 
 from edgetune.errors import ModelError
+from edgetune.frontend.tflite.sparse_tensors import dense, level_of
 
 IDENTIFIER = b"TFL3"
 """The bytes 4 to 7 of a file."""
@@ -51,7 +52,10 @@ _QUANTISED = {"INT4", "INT8", "UINT8", "INT16", "INT32", "INT64"}
 _MOST_AXES = 8
 _MOST_ELEMENTS = 1 << 31
 _MOST_TABLES = 1 << 17
-_BROKEN = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError)
+_SPARSE = {"FLOAT32", "FLOAT16", "INT8"}
+_MOST_SPARSE = 128
+"""A sparse constant has at most as many places for each value."""
+_BROKEN = (struct.error, LookupError, ValueError, TypeError, OverflowError, AttributeError)
 
 _Read = TypeVar("_Read")
 
@@ -92,7 +96,6 @@ class Tensor:
     data: memoryview | None = None
     quantisation: Quantisation | None = None
     variable: bool = False
-    sparse: bool = False
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -247,10 +250,13 @@ class _Reader:
             buffer = self._read(f"the buffer of {where}", table.Buffer)
             if not 0 <= buffer < len(buffers):
                 raise self._wrong(f"gives {where} buffer {buffer}, and has {len(buffers)}")
-            sparse = self._read(f"the sparsity of {where}", table.Sparsity) is not None
-            data = None if sparse else self._data_of(where, buffers[buffer], types[number], shape)
+            sparsity = self._read(f"the sparsity of {where}", table.Sparsity)
+            if sparsity is None:
+                data = self._data_of(where, buffers[buffer], types[number], shape)
+            else:
+                data = self._dense_data(where, sparsity, buffers[buffer], types[number], shape)
             variable = bool(self._read(where, table.IsVariable))
-            yield Tensor(index, name, shape, signature, types[number], buffer, data, quantisation, variable, sparse)
+            yield Tensor(index, name, shape, signature, types[number], buffer, data, quantisation, variable)
 
     def _shape(self, where: str, read: Callable[[], Any]) -> tuple[int, ...]:
         found = self._read(f"the shape of {where}", read)
@@ -260,25 +266,48 @@ class _Reader:
             raise self._wrong(f"gives {where} {found.size} axes, or 2^31 elements or more")
         return tuple(int(extent) for extent in found)
 
+    def _dense_data(
+        self, where: str, sparsity: Any, buffer: Any, kind: str, shape: tuple[int, ...]
+    ) -> memoryview | None:
+        """The bytes of a sparse constant with all its zeros."""
+        stored = self._stored_bytes(where, buffer)
+        if stored is None or kind not in _SPARSE:
+            raise self._wrong(f"gives {where} no values, or values of {kind}, and says that it is sparse")
+        values = self._read(f"the values of {where}", lambda: np.frombuffer(stored, DTYPES[kind]))
+        if prod(shape) > _MOST_SPARSE * values.size:
+            raise self._wrong(f"gives {where} {values.size:,} values for {prod(shape):,} places")
+        order, blocked = (
+            self._numbers(f"the axes of {where}", read)
+            for read in (sparsity.TraversalOrderAsNumpy, sparsity.BlockMapAsNumpy)
+        )
+        levels = [
+            self._read(f"the places of {where}", lambda one=one: level_of(self._schema, one))  # type: ignore[misc]
+            for one in self._tables(f"axes of {where}", sparsity.DimMetadataLength, sparsity.DimMetadata)
+        ]
+        whole = self._read(f"the places of {where}", lambda: dense(values, shape, order, blocked, levels))
+        return memoryview(whole.tobytes())
+
     def _data_of(self, where: str, buffer: Any, kind: str, shape: tuple[int, ...]) -> memoryview | None:
-        start, size = self._read(f"the buffer of {where}", lambda: (buffer.Offset(), buffer.Size()))
-        if start > 1:  # data behind the flatbuffer, in files of more than 2 GB
-            if start + size > len(self._data):
-                raise self._wrong(
-                    f"is damaged: the data of {where} end at byte {start + size:,} of {len(self._data):,}"
-                )
-            data = memoryview(self._data)[start : start + size]
-        else:
-            found = self._read(f"the buffer of {where}", buffer.DataAsNumpy)
-            if isinstance(found, int) or not found.size:
-                return memoryview(b"") if prod(shape) == 0 and kind in DTYPES else None
-            data = memoryview(found)
+        data = self._stored_bytes(where, buffer)
+        if data is None:
+            return memoryview(b"") if prod(shape) == 0 and kind in DTYPES else None
         if kind not in DTYPES:
             return data
         wanted = -(-prod(shape) // 2) if kind == "INT4" else prod(shape) * DTYPES[kind].itemsize
         if data.nbytes != wanted:
             raise self._wrong(f"gives {where} {data.nbytes:,} bytes, and its shape and type need {wanted:,}")
         return data
+
+    def _stored_bytes(self, where: str, buffer: Any) -> memoryview | None:
+        start, size = self._read(f"the buffer of {where}", lambda: (buffer.Offset(), buffer.Size()))
+        if start > 1:  # data behind the flatbuffer, in files of more than 2 GB
+            if start + size > len(self._data):
+                raise self._wrong(
+                    f"is damaged: the data of {where} end at byte {start + size:,} of {len(self._data):,}"
+                )
+            return memoryview(self._data)[start : start + size]
+        found = self._read(f"the buffer of {where}", buffer.DataAsNumpy)
+        return None if isinstance(found, int) or not found.size else memoryview(found)
 
     def _quantisation(self, where: str, table: Any, kind: str, shape: tuple[int, ...]) -> Quantisation | None:
         found = self._read(f"the quantisation of {where}", table.Quantization)
@@ -342,7 +371,7 @@ class _Reader:
 
     def _require_order(self, content: TfliteContent) -> None:
         """Raises ModelError unless each operator reads only what is there when it runs, and no tensor is made twice."""
-        known = {t.index for t in content.tensors if t.data is not None or t.variable or t.sparse} | set(content.inputs)
+        known = {t.index for t in content.tensors if t.data is not None or t.variable} | set(content.inputs)
         for operator in content.operators:
             missing = next((number for number in operator.inputs if number >= 0 and number not in known), None)
             if missing is not None:

@@ -211,6 +211,11 @@ def dequantize(b: Branches) -> None:
     b.make("DEQUANTIZE", [b.x(5, 6)], "FLOAT32", kind="DequantizeOptions")
 
 
+def densify(b: Branches) -> None:
+    whole = b.random.uniform(-2, 2, (6, 5)) * (b.random.uniform(0, 1, (6, 5)) > 0.6)
+    b.make("DENSIFY", [b.writer.sparse(whole, "FLOAT32")], "FLOAT32", kind="DensifyOptions", exact=True)
+
+
 def cast(b: Branches) -> None:
     numbers = {"FLOAT32": 0, "INT32": 2, "UINT8": 3, "INT64": 4, "BOOL": 6, "INT16": 7, "INT8": 9}
     for of, to in (("FLOAT32", "INT32"), ("INT32", "FLOAT32"), ("BOOL", "FLOAT32"), ("FLOAT32", "BOOL"),
@@ -240,6 +245,7 @@ CASES: Mapping[str, tuple[Cases, set[str]]] = {
     "CAST": (cast, _FLOAT),
     "CEIL": (_unary("CEIL"), _FLOAT),
     "COS": (_unary("COS", kind="CosOptions"), _FLOAT),
+    "DENSIFY": (densify, _FLOAT),
     "DEQUANTIZE": (dequantize, _ALL),
     "DIV": (_binary("DIV", (0.5, 2), (-6, 6), "DivOptions", activations=True), _ALL),
     "ELU": (_unary("ELU", to=(-1, 4)), _SIGNED),

@@ -39,6 +39,9 @@ class Written:
     data: bytes | None = None
     signature: tuple[int, ...] | None = None
     variable: bool = False
+    sparse: bool = False
+    """Whether the data are the non-zero elements of a matrix, row by row, at the places of `columns`."""
+    columns: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,14 @@ class Writer:
         else:
             data = array.astype(type_.lower() if type_ != "BOOL" else np.bool_).tobytes()
         self.tensors.append(Written(f"t{len(self.tensors)}", array.shape, type_, quantised, data))
+        return len(self.tensors) - 1
+
+    def sparse(self, value: np.ndarray, type_: str) -> int:
+        """A constant matrix of which the file has the elements that are not 0."""
+        columns = tuple(tuple(int(place) for place in np.flatnonzero(row)) for row in value)
+        data = value[value != 0].astype(type_.lower()).tobytes()
+        one = Written(f"t{len(self.tensors)}", value.shape, type_, data=data, sparse=True, columns=columns)
+        self.tensors.append(one)
         return len(self.tensors) - 1
 
     def operator(
@@ -165,7 +176,33 @@ def _tensor(builder: flatbuffers.Builder, one: Written, buffer: int) -> int:
             ZeroPoint=builder.CreateNumpyVector(np.asarray(one.quantised.zero_point, np.int64)),
             QuantizedDimension=one.quantised.axis,
         )
+    if one.sparse:
+        fields["Sparsity"] = _sparsity(builder, one)
     return _table(builder, "Tensor", Type=TYPES[one.type], Buffer=buffer, IsVariable=one.variable, **fields)
+
+
+def _sparsity(builder: flatbuffers.Builder, one: Written) -> int:
+    """Rows that are all there, and in each the columns that are stored."""
+    ends = np.cumsum([0, *map(len, one.columns)])
+    vectors = [
+        _table(builder, "Int32Vector", Values=builder.CreateNumpyVector(np.asarray(values, np.int32)))
+        for values in (ends, [place for row in one.columns for place in row])
+    ]
+    kind = tflite.SparseIndexVector.Int32Vector
+    levels = [
+        _table(builder, "DimensionMetadata", Format=tflite.DimensionType.DENSE, DenseSize=len(one.columns)),
+        _table(
+            builder,
+            "DimensionMetadata",
+            Format=tflite.DimensionType.SPARSE_CSR,
+            ArraySegmentsType=kind,
+            ArraySegments=vectors[0],
+            ArrayIndicesType=kind,
+            ArrayIndices=vectors[1],
+        ),
+    ]
+    order = builder.CreateNumpyVector(np.arange(2, dtype=np.int32))
+    return _table(builder, "SparsityParameters", TraversalOrder=order, DimMetadata=_offsets(builder, levels))
 
 
 def _operator(builder: flatbuffers.Builder, one: _Operator, code: int) -> int:

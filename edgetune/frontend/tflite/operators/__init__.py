@@ -95,5 +95,3 @@ def _require_plain(content: TfliteContent, operator: Operator) -> None:
             raise MisfitError(f"has the tensor {tensor.name!r} of type {tensor.type}")
         if tensor.variable:
             raise MisfitError(f"keeps the variable {tensor.name!r} between calls")
-        if tensor.sparse:
-            raise MisfitError(f"reads the sparse tensor {tensor.name!r}")

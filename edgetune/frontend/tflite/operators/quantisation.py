@@ -26,6 +26,11 @@ def dequantize(step: OperatorStep) -> None:
         step.give(step.op("Identity", step.real()))
 
 
+def densify(step: OperatorStep) -> None:
+    """DENSIFY: a sparse constant is whole already (`sparse_tensors`)."""
+    step.move(lambda value: step.op("Identity", value))
+
+
 def cast(step: OperatorStep) -> None:
     """CAST: of elements as they are stored."""
     if step.output().type == "INT4":
@@ -49,6 +54,7 @@ def fake_quant(step: OperatorStep) -> None:
 
 TRANSLATORS: Mapping[str, Translator] = {
     "CAST": cast,
+    "DENSIFY": densify,
     "DEQUANTIZE": dequantize,
     "FAKE_QUANT": fake_quant,
     "QUANTIZE": quantize,
