@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgetune.frontend.tflite.content import TfliteContent, read_content
+from edgetune.frontend.tflite.content import TfliteContent
+from edgetune.frontend.tflite.reader import read_content
 
 BOARDS = ("host", "generic-aarch64", "mps2-an500")
 _QUANTISED_ALONE = {"mps2-an500"}

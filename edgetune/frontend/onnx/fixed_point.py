@@ -46,7 +46,7 @@ def is_fixed_point(node: onnx.NodeProto) -> bool:
 def fixed_point_scales(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The scales (uint32) of positive `factors`, and by how many bits integers are shifted left before.
 
-    A factor of at least 1 needs such a shift; one below 2^-32 is 0.
+    A factor of at least 1 needs such a shift. One below 2^-32 is taken for that, which makes 0 of sums below 2^30.
     """
     fractions, exponents = np.frexp(np.asarray(factors, np.float64))
     digits = np.floor(fractions * (1 << 31) + 0.5)  # as TensorFlow Lite rounds them

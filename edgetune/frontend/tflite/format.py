@@ -57,7 +57,7 @@ class TfliteFormat(ModelFormat):
 
     def signature(self, source: ModelSource) -> Mapping[str, OpenShape]:
         """Shapes of the inputs by name; a free first axis is a batch of 1."""
-        from edgetune.frontend.tflite.content import read_content
+        from edgetune.frontend.tflite.reader import read_content
 
         content = read_content(source)
         return {
@@ -70,7 +70,7 @@ class TfliteFormat(ModelFormat):
 
     def read(self, source: ModelSource) -> StoredModel:
         """Reads the first subgraph of a file."""
-        from edgetune.frontend.tflite.content import read_content
+        from edgetune.frontend.tflite.reader import read_content
 
         return StoredTflite(read_content(source))
 
@@ -90,7 +90,7 @@ class StoredTflite(StoredModel):
         return self.content.sha256
 
     def with_shapes(self, shapes: Shapes) -> Model:
-        """The model; a free first axis is a batch of 1 unless `shapes` says more.
+        """The model; a free first axis is a batch of 1.
 
         Raises UnsupportedOperator, which names all operators that are not built.
         """
@@ -100,13 +100,19 @@ class StoredTflite(StoredModel):
         from edgetune.frontend.onnx.format import LoadedOnnx
         from edgetune.frontend.onnx.reader import model_from_proto
         from edgetune.frontend.tflite.operators import translate
+        from edgetune.frontend.tflite.translation import require_declared_shapes
 
-        extents = self._shapes(shapes)
-        proto = translate(self.content).model(extents)
         path = self.content.path
-        return LoadedTflite(
-            self.content, LoadedOnnx(model_from_proto(proto, self.content.sha256, path.stem, {}, str(path)))
-        )
+        proto = translate(self.content).model(self._shapes(shapes))
+        require_declared_shapes(self.content, proto)
+        try:
+            model = model_from_proto(proto, self.content.sha256, path.stem, {}, str(path))
+        except ModelError as error:
+            reason = error.message.partition("(")[2].rpartition(")")[0] or error.message
+            raise ModelError(
+                f"{path} contradicts itself: an operator cannot have its operands ({reason}); convert the model again"
+            ) from None
+        return LoadedTflite(self.content, LoadedOnnx(model))
 
     def facts(self, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
         """What the file says, and what an import shows; open shapes and unsupported operators are facts."""
@@ -125,16 +131,19 @@ class StoredTflite(StoredModel):
         found: dict[str, tuple[int, ...]] = {}
         free: list[str] = []
         for name, tensor in tensors.items():
-            wanted = given.get(name, tensor.shape)
-            fixed = list(tensor.signature)
-            if len(wanted) != len(fixed) or any(w < 0 or e not in (-1, w) for e, w in zip(fixed, wanted, strict=True)):
-                raise ModelError(f"--shape gives {name!r} the shape {list(wanted)}, and {path} says {fixed}")
-            if name not in given and -1 in fixed[1:]:
-                free.append(f"--shape {name}={','.join('?' if e < 0 else str(e) for e in fixed)}")
-            found[name] = tuple(wanted)
+            wanted = tuple(given.get(name, tensor.shape))
+            if wanted != tensor.shape:
+                raise ModelError(
+                    f"--shape gives {name!r} the shape {list(wanted)}, and {path} was converted for "
+                    f"{list(tensor.shape)}: convert the model for the shape that it is to have"
+                )
+            if name not in given and -1 in tensor.signature[1:]:
+                free.append(f"--shape {name}={','.join(map(str, tensor.shape))}")
+            found[name] = wanted
         if free:
             raise DynamicShape(
-                f"{path} leaves extents of its inputs free: give them with {' '.join(free)}, with a number for each ?"
+                f"{path} leaves extents of its inputs free, and was converted for 1 in their place: accept that with "
+                f"{' '.join(free)}, or convert the model for the sizes that it is to have"
             )
         return found
 
@@ -153,11 +162,16 @@ class LoadedTflite(Model):
     def _tensors(self, numbers: Sequence[int]) -> list[Tensor]:
         return [self.content.tensors[number] for number in numbers]
 
+    @property
+    def _outputs(self) -> list[str]:
+        """Names of the outputs: those of the file, where these are names of nothing else."""
+        return [output.name for output in self.onnx.model.proto.graph.output]
+
     @cached_property
     def _steps(self) -> Mapping[str, QuantisedOutput]:
         """One step of each output of integers."""
-        quantised = (tensor for tensor in self._tensors(self.content.outputs) if tensor.quantisation is not None)
-        return {tensor.name: QuantisedOutput(1.0) for tensor in quantised}
+        tensors = zip(self._outputs, self._tensors(self.content.outputs), strict=True)
+        return {name: QuantisedOutput(1.0) for name, tensor in tensors if tensor.quantisation is not None}
 
     @property
     def inputs(self) -> Sequence[TensorSpec]:
@@ -173,9 +187,10 @@ class LoadedTflite(Model):
         from edgetune.graph.program import LinearQuantisation
 
         program = self.onnx.program(channels_last, joins_attention=joins_attention)
+        inputs = ((tensor.name, tensor) for tensor in self._tensors(self.content.inputs))
         known = {
-            tensor.name: LinearQuantisation(float(found.scale[0]), int(found.zero_point[0]))
-            for tensor in (*self._tensors(self.content.inputs), *self._tensors(self.content.outputs))
+            name: LinearQuantisation(float(found.scale[0]), int(found.zero_point[0]))
+            for name, tensor in (*inputs, *zip(self._outputs, self._tensors(self.content.outputs), strict=True))
             if (found := tensor.quantisation) is not None and found.scale.size == 1
         }
         return program.with_quantisation(known)
@@ -199,7 +214,7 @@ class LoadedTflite(Model):
         why = "LiteRT is not installed (`pip install ai-edge-litert` installs it)"
         if litert.is_installed():
             try:
-                return litert.evaluate(self.content, feeds), litert.evaluator(self.content)
+                return litert.evaluate(self.content, feeds, self._outputs), litert.evaluator(self.content)
             except ModelError as error:
                 why = error.message
         if self._quantised:

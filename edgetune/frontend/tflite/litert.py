@@ -58,12 +58,13 @@ def _kernels(content: TfliteContent) -> str:
     return _REFERENCE
 
 
-def evaluate(content: TfliteContent, feeds: Sequence[Feed]) -> list[dict[str, np.ndarray]]:
-    """Outputs by name for each of `feeds` (inputs by name, in their own types and shapes).
+def evaluate(content: TfliteContent, feeds: Sequence[Feed], names: Sequence[str] = ()) -> list[dict[str, np.ndarray]]:
+    """Outputs by `names`, or those of the file, for each of `feeds` (inputs by name, in their own types and shapes).
 
     Raises ModelError where LiteRT refuses the model, or does not survive it.
     """
-    inputs, outputs = ([content.tensors[n].name for n in numbers] for numbers in (content.inputs, content.outputs))
+    inputs = [content.tensors[n].name for n in content.inputs]
+    outputs = list(names) or [content.tensors[n].name for n in content.outputs]
     with tempfile.TemporaryDirectory(prefix="edgetune-litert-") as name:
         folder = Path(name)
         (folder / "model.tflite").write_bytes(content.data)

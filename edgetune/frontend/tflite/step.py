@@ -12,6 +12,9 @@ from edgetune.frontend.onnx.fixed_point import DOMAIN, ONCE, TWICE, fixed_point_
 from edgetune.frontend.tflite.content import Operator, Quantisation, Tensor
 from edgetune.frontend.tflite.translation import MisfitError, Translation
 
+_RELU = 1
+_MOST_LEFT = 22
+"""Bits by which 8-bit integers may be shifted to the left, so that the results fit 32 bits."""
 _FUSED = {0: "", 1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH"}
 
 _RANGES: Mapping[str, tuple[float, float]] = {
@@ -149,6 +152,8 @@ class OperatorStep:
             raise MisfitError(f"has the fused activation {activation}")
         tensor = self.output(output)
         if _FUSED[activation]:
+            if tensor.quantisation is None and tensor.dtype.kind in "iu" and activation != _RELU:
+                raise MisfitError(f"has the fused activation {_FUSED[activation]} on integers without a scale")
             value = self.activated(value, _FUSED[activation], tensor.quantisation)
         if tensor.quantisation is not None:
             self._translation.quantised(tensor, tensor.quantisation, value)
@@ -169,6 +174,8 @@ class OperatorStep:
         It rounds twice, or `once`.
         """
         scales, left = fixed_point_scales(factors)
+        if np.any(left > _MOST_LEFT):
+            raise MisfitError(f"scales integers by 2^{int(np.max(left))}")
         if np.any(left):
             value = self.op("Mul", value, self.constant(np.left_shift(1, left), np.int32))
         return self.op(ONCE if once else TWICE, value, self.constant(scales, np.uint32), domain=DOMAIN)

@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.shape_inference
 from onnx import TensorProto, helper, numpy_helper
 
+from edgetune.errors import ModelError
 from edgetune.frontend.onnx.fixed_point import DOMAIN, fixed_point_functions
 from edgetune.frontend.tflite.content import Quantisation, Tensor, TfliteContent
 
@@ -95,10 +97,9 @@ class Translation:
 
     def model(self, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
         """The model whose inputs have `shapes`, by name."""
-        used = {name for node in self.nodes for name in node.input}
         tensors = self.content.tensors
-        outputs = [self._output(number) for number in self.content.outputs]
-        used |= {value.name for value in outputs}
+        outputs = [self._output(number, position) for position, number in enumerate(self.content.outputs)]
+        used = {name for node in self.nodes for name in node.input}
         graph = helper.make_graph(
             self.nodes,
             self.content.path.stem,
@@ -117,9 +118,11 @@ class Translation:
             ir_version=_IR_VERSION,
         )
 
-    def _output(self, number: int) -> onnx.ValueInfoProto:
+    def _output(self, number: int, position: int) -> onnx.ValueInfoProto:
+        """An output of the model; one that is a constant, an input or an output before has another name."""
         tensor = self.content.tensors[number]
-        if tensor.value is not None or number in self.content.inputs:
+        known = number in self.content.inputs or number in self.content.outputs[:position]
+        if tensor.value is not None or known:
             name = self.fresh(f"{tensor.name}/output")
             self.nodes.append(helper.make_node("Identity", [tensor.name], [name], name=name))
             return helper.make_tensor_value_info(name, _element_type(tensor), None)
@@ -128,3 +131,35 @@ class Translation:
 
 def _element_type(tensor: Tensor) -> int:
     return _STORED.get(tensor.type) or int(helper.np_dtype_to_tensor_dtype(tensor.dtype))
+
+
+def require_declared_shapes(content: TfliteContent, proto: onnx.ModelProto) -> None:
+    """Raises ModelError where an operator's result has another shape than the file says, before anything is computed.
+
+    Interfaces and buffers of other programs have the shape that the file says, and a small file may state a large one.
+    """
+    try:
+        inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    except onnx.shape_inference.InferenceError as error:
+        reason = str(error).splitlines()[0]
+        raise ModelError(f"{content.path} contradicts itself ({reason}): convert the model again") from None
+    outputs = {value.name for value in inferred.graph.output}
+    found = {value.name: value.type.tensor_type for value in (*inferred.graph.value_info, *inferred.graph.output)}
+    for operator, tensor in ((one, content.tensors[number]) for one in content.operators for number in one.outputs):
+        computed = found.get(tensor.name)
+        if computed is None or not computed.HasField("shape"):
+            if tensor.name in outputs:
+                raise ModelError(
+                    f"{content.path} contradicts itself: operator {operator.index} ({operator.name}), which makes "
+                    f"{tensor.name!r}, or one before it cannot have its operands; convert the model again"
+                )
+            continue
+        if -1 in tensor.signature[1:] or not tensor.shape:
+            continue
+        extents = [int(one.dim_value) if one.HasField("dim_value") else -1 for one in computed.shape.dim]
+        fits = len(extents) == len(tensor.shape)
+        if not fits or any(-1 != e != s for e, s in zip(extents, tensor.shape, strict=True)):
+            raise ModelError(
+                f"{content.path} gives tensor {tensor.name!r} the shape {list(tensor.shape)}, and its operator makes "
+                f"{extents}: convert the model again"
+            )

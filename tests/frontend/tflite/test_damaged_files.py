@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.errors import EdgetuneError, ModelError
-from edgetune.frontend.tflite.content import read_content
 from edgetune.frontend.tflite.format import FORMAT
+from edgetune.frontend.tflite.reader import read_content
 
 WHOLE = Path(__file__).parents[4] / "shared" / "models" / "mlperf_tiny" / "kws_int8.tflite"
 LEAST_MB = 200

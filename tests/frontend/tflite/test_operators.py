@@ -14,8 +14,9 @@ from edgetune.frontend.onnx.double import evaluate_exactly
 from edgetune.frontend.onnx.reader import model_from_proto
 from edgetune.frontend.onnx.reference import evaluate_model
 from edgetune.frontend.tflite import litert
-from edgetune.frontend.tflite.content import TfliteContent, read_content
+from edgetune.frontend.tflite.content import TfliteContent
 from edgetune.frontend.tflite.operators import TRANSLATORS, translate
+from edgetune.frontend.tflite.reader import read_content
 from tests.frontend.tflite.branches import Branches
 from tests.frontend.tflite.cases_hybrid import HYBRID
 from tests.frontend.tflite.operator_table import CASES, HEADING, built_in, operators_section, refused

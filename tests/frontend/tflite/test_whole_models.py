@@ -12,8 +12,8 @@ import pytest
 from edgetune import api
 from edgetune.config.settings import CommandLineFlags
 from edgetune.frontend.tflite import litert
-from edgetune.frontend.tflite.content import read_content
 from edgetune.frontend.tflite.format import FORMAT
+from edgetune.frontend.tflite.reader import read_content
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.pipeline.boards import resolve_settings
 from tests.frontend.tflite.branches import Branches

@@ -32,6 +32,9 @@ TRANSLATORS: Mapping[str, Translator] = {
 }
 """All operators that are built."""
 
+_MISFITS = (LookupError, ValueError, TypeError, ArithmeticError, AttributeError, MemoryError)
+"""What translators raise where constants are not what the operator takes, such as axes that its input lacks."""
+
 
 @dataclass(frozen=True)
 class RefusedOperator:
@@ -56,9 +59,16 @@ def translated(content: TfliteContent) -> tuple[Translation, Sequence[RefusedOpe
             _require_plain(content, operator)
             TRANSLATORS.get(operator.name, _refused)(OperatorStep(translation, operator))
         except MisfitError as misfit:
-            made = content.tensors[operator.outputs[0]].name if operator.outputs else ""
-            refused.append(RefusedOperator(operator, made, str(misfit)))
+            refused.append(_refusal(content, operator, str(misfit)))
+        except _MISFITS as fault:
+            reason = (str(fault) or type(fault).__name__).splitlines()[0]
+            refused.append(_refusal(content, operator, f"has operands or options that do not fit together ({reason})"))
     return translation, refused
+
+
+def _refusal(content: TfliteContent, operator: Operator, reason: str) -> RefusedOperator:
+    made = content.tensors[operator.outputs[0]].name if operator.outputs else ""
+    return RefusedOperator(operator, made, reason)
 
 
 def translate(content: TfliteContent) -> Translation:

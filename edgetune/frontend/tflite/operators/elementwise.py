@@ -210,7 +210,8 @@ def tanh(step: OperatorStep) -> None:
 
 def zeros_like(step: OperatorStep) -> None:
     """ZEROS_LIKE."""
-    step.give(step.op("Mul", step.real(), step.constant(0, step.input(0).dtype if _is_integer(step) else np.float32)))
+    zero = step.constant(0, step.input(0).dtype if _is_integer(step) else np.float32)
+    step.give(step.op("Expand", zero, step.op("Shape", step.real())))
 
 
 def select(step: OperatorStep) -> None:

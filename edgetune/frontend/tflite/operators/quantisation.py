@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 from onnx import TensorProto, helper
 
 from edgetune.frontend.tflite.step import OperatorStep, Translator
@@ -32,10 +33,18 @@ def densify(step: OperatorStep) -> None:
 
 
 def cast(step: OperatorStep) -> None:
-    """CAST: of elements as they are stored."""
+    """CAST: of elements as they are stored; floats that a narrow integer cannot hold become its nearest one."""
     if step.output().type == "INT4":
         raise MisfitError("makes integers of 4 bits")
-    step.give_raw(step.op("Cast", step.raw(), to=int(helper.np_dtype_to_tensor_dtype(step.output().dtype))))
+    value, dtype = step.raw(), step.output().dtype
+    if step.input(0).dtype == np.float32 and dtype.kind in "iu" and dtype.itemsize < _WORD:
+        limits = np.iinfo(dtype)
+        value = step.op("Clip", value, step.constant(float(limits.min)), step.constant(float(limits.max)))
+    step.give_raw(step.op("Cast", value, to=int(helper.np_dtype_to_tensor_dtype(dtype))))
+
+
+_WORD = 4
+"""Bytes from which on integers hold any sum or product that is cast."""
 
 
 def fake_quant(step: OperatorStep) -> None:

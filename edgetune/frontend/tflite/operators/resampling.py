@@ -64,6 +64,8 @@ def resize_bilinear(step: OperatorStep) -> None:
         made = step.op("Floor", step.op("Add", _resized(step, image, "linear", "floor"), step.constant(0.5)))
         step.give_integers(step.op("Cast", made, to=TensorProto.INT32), centred=False)
         return
+    if tuple(step.value(1, "extents").reshape(-1)) != step.output().shape[1:3]:
+        raise MisfitError(f"makes {list(step.output().shape)}, which has other extents than it is given")
     wide = step.input(0).type == "INT16"
     kind, dtype = (TensorProto.INT64, np.int64) if wide else (TensorProto.INT32, np.int32)
     value = step.op("Cast", step.raw(), to=kind)

@@ -192,6 +192,8 @@ def pad(step: OperatorStep) -> None:
 def mirror_pad(step: OperatorStep) -> None:
     """MIRROR_PAD: with the elements beside the border, the outermost one once (reflect) or twice (symmetric)."""
     widths, twice = step.value(1, "widths"), step.option("Mode", 0) == 1
+    if np.any(widths < 0) or np.any(widths > np.asarray(step.input(0).shape)[:, None]):
+        raise MisfitError(f"mirrors {widths.tolist()} elements of {list(step.input(0).shape)}")
 
     def made_of(value: str) -> str:
         for axis, (before, after) in enumerate(widths):
@@ -314,8 +316,18 @@ def batch_to_space_nd(step: OperatorStep) -> None:
     step.move(made_of)
 
 
+def _require_small(rows: int, columns: int) -> None:
+    if rows * columns > _MOST_MASKED:
+        raise MisfitError(f"has a mask of {rows} x {columns} elements")
+
+
+_MOST_MASKED = 1 << 22
+"""Elements of a matrix whose diagonal is a mask: a byte each."""
+
+
 def matrix_diag(step: OperatorStep) -> None:
     """MATRIX_DIAG: the last axis becomes the diagonal of matrices."""
+    _require_small(step.input(0).shape[-1], step.input(0).shape[-1])
     mask = step.constant(np.eye(step.input(0).shape[-1], dtype=np.bool_), np.bool_)
     zero = step.constant(0, step.input(0).dtype)
     value = step.op("Unsqueeze", step.raw(), step.constant([-1], np.int64))
@@ -325,6 +337,7 @@ def matrix_diag(step: OperatorStep) -> None:
 def matrix_set_diag(step: OperatorStep) -> None:
     """MATRIX_SET_DIAG: the diagonal of matrices is replaced by rows of input 1."""
     rows, columns = step.input(0).shape[-2:]
+    _require_small(rows, columns)
     value = step.raw(1)
     if columns > rows:
         padding = [0] * (2 * step.rank(1))
