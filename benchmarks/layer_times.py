@@ -15,9 +15,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.package_library import build_program, shim
 from edgetune.errors import SelfTestFailed
 from edgetune.target.target import Target
+from edgetune.verify.shared_library import build_program, shim
 
 _CHAINS = 12
 _ALONE = 0.97  # of the additions at once of a core alone; two threads have about 0.6 each
@@ -79,10 +79,10 @@ static void probe(void *user, unsigned layer, const char *name, int end)
 int main(int argc, char **argv)
 {{
     const double until = now_s() + (argc > 1 ? atof(argv[1]) : 1.0);
-    if (bench_start() != 0 || bench_run() != 0) return 1;
+    if (shim_start() != 0 || shim_run() != 0) return 1;
     {p}_set_profiler(&ctx, probe, NULL);
     do {{
-        if (bench_run() != 0) return 1;
+        if (shim_run() != 0) return 1;
     }} while (now_s() < until);
     return 0;
 }}

@@ -32,9 +32,9 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:  # as a script, the folder above is not on the path
     sys.path.insert(0, str(ROOT))
 
-from benchmarks.package_library import build_library  # noqa: E402  the path comes first
 from benchmarks.threads import cores_for  # noqa: E402
 from edgetune.package.manifest import read_manifest  # noqa: E402
+from edgetune.verify.shared_library import build_library  # noqa: E402  the path comes first
 
 RESAMPLES = 200
 
@@ -71,16 +71,16 @@ class Instance:
         self.threads: int = read_manifest(package).get("threads", 1)
         folder.mkdir()
         self._library = ctypes.CDLL(str(build_library(package, folder).path))
-        self._check(self._library.bench_start())
+        self._check(self._library.shim_start())
 
     def run(self, threads: int, cores: Sequence[int]) -> float:
         """Nanoseconds of a run by `threads` threads on `cores`, behind one that is not timed."""
         os.sched_setaffinity(0, cores)
         if self.threads > 1:
-            self._check(self._library.bench_threads(threads))
-        self._check(self._library.bench_run())
+            self._check(self._library.shim_threads(threads))
+        self._check(self._library.shim_run())
         start = time.perf_counter_ns()
-        self._check(self._library.bench_run())
+        self._check(self._library.shim_run())
         return float(time.perf_counter_ns() - start)
 
     def _check(self, status: int) -> None:

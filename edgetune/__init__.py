@@ -14,9 +14,10 @@ from edgetune.import_guard import keep_torch_out
 if TYPE_CHECKING:
     from edgetune.expressions import tune
     from edgetune.loaded_model import load
+    from edgetune.opened_package import Package
     from edgetune.pipeline.model_formats import register_operator
 
-__all__ = ["__version__", "load", "register_operator", "tune"]
+__all__ = ["Package", "__version__", "load", "register_operator", "tune"]
 
 keep_torch_out()
 
@@ -31,6 +32,10 @@ def __getattr__(name: str) -> object:
         from edgetune.loaded_model import load
 
         return load
+    if name == "Package":
+        from edgetune.opened_package import Package
+
+        return Package
     if name == "register_operator":
         from edgetune.pipeline.model_formats import register_operator
 

@@ -15,6 +15,7 @@ from edgetune.errors import BoardUnavailable, PackageInvalid, SelfTestFailed
 from edgetune.measure.trust import Conditions, trust_of
 from edgetune.target.board_kind import BoardKind
 from edgetune.verify.driver import last_words
+from edgetune.verify.notebook_table import table
 from edgetune.verify.place import ExecutionPlace, Here
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import ProgramResult, work_copy
@@ -74,6 +75,10 @@ class BenchReport:
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""
         return asdict(self)
+
+    def _repr_html_(self) -> str:
+        title = f"{self.package} on {self.board}: median {self.median_us:.2f} us of {self.runs} runs"
+        return table(title, [asdict(layer) for layer in self.layers])
 
 
 def bench(

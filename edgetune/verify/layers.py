@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from edgetune.errors import PackageInvalid, SelfTestFailed, UsageError
 from edgetune.package.golden import Golden
 from edgetune.target.board_kind import BoardKind
 from edgetune.verify.driver import last_words, run_driver
+from edgetune.verify.notebook_table import table
 from edgetune.verify.place import ExecutionPlace, Here
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import work_copy
@@ -40,6 +41,16 @@ class LayerError:
     whole: float
     allowed: float
     departs: bool
+
+
+class LayerErrors(tuple[LayerError, ...]):
+    """The errors of all layers, in order; a table in a notebook."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        departing = sum(error.departs for error in self)
+        return table(f"{len(self)} layers, {departing} depart", [asdict(error) for error in self])
 
 
 @dataclass(frozen=True)

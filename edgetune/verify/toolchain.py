@@ -101,3 +101,12 @@ class PackageToolchain:
             role = f"which runs binaries of board '{self.board}'"
             needed.append(RequiredProgram(self.emulator[0], self.emulator_package, role))
         require_programs(needed)
+
+
+def require_native(tools: PackageToolchain) -> None:
+    """Raise NothingRunsIt where a package of `tools` cannot be loaded into a process of this machine."""
+    if tools.isa == "cuda" or not runs_here(tools.isa):
+        raise NothingRunsIt(
+            f"the package is for board '{tools.board}' ({tools.isa}), and Python can only call one for the CPU of this "
+            "machine: build the model with board 'host', or use verify and bench, which take an emulator or the board"
+        )

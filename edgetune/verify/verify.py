@@ -21,6 +21,7 @@ from edgetune.package.reference_error import note
 from edgetune.target.board_kind import BoardKind
 from edgetune.verify.driver import last_words, run_cases
 from edgetune.verify.layers import LayerError
+from edgetune.verify.notebook_table import table
 from edgetune.verify.place import ExecutionPlace, Here
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import ProgramResult, reuse, work_copy
@@ -121,6 +122,10 @@ class VerifyReport:
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""
         return asdict(self)
+
+    def _repr_html_(self) -> str:
+        title = f"{self.package} on {self.ran_on}: {self.golden_cases} golden and {self.fresh_cases} fresh cases passed"
+        return table(title, [asdict(output) for output in self.outputs])
 
 
 def verify(

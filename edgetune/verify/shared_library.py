@@ -23,10 +23,10 @@ static {p}_inputs inputs;
 static {p}_outputs outputs;
 static void *const input_places[] = {{{input_places}0}};
 static void *const output_places[] = {{{output_places}0}};
-void *bench_input(unsigned index) {{ return input_places[index]; }}
-void *bench_output(unsigned index) {{ return output_places[index]; }}
-int bench_run(void) {{ return (int){p}_run(&ctx, &inputs, &outputs); }}
-int bench_start(void)
+void *shim_input(unsigned index) {{ return input_places[index]; }}
+void *shim_output(unsigned index) {{ return output_places[index]; }}
+int shim_run(void) {{ return (int){p}_run(&ctx, &inputs, &outputs); }}
+int shim_start(void)
 {{
     int status = (int){p}_init(&ctx, workspace, sizeof workspace);
 {assignments}
@@ -34,7 +34,7 @@ int bench_start(void)
     return status;
 }}
 {threads}"""
-_THREADS = "int bench_threads(int threads) {{ return (int){p}_set_threads(&ctx, threads); }}\n"
+_THREADS = "int shim_threads(int threads) {{ return (int){p}_set_threads(&ctx, threads); }}\n"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,114 @@
+"""`edgetune.Package`: a finished package in Python, to run, to verify and to time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from edgetune import api
+from edgetune.errors import WrongResult
+from edgetune.graph.program import TensorSpec
+from edgetune.package.manifest import check_files, interface_of, read_manifest
+from edgetune.pipeline.on_board import Events
+from edgetune.verify.bench import BenchReport
+from edgetune.verify.layers import LayerError, LayerErrors
+from edgetune.verify.library_process import LibraryProcess, checked
+from edgetune.verify.notebook_table import table
+from edgetune.verify.verify import VerifyReport
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
+
+
+class Package:
+    """The package in `folder`; `inputs` and `outputs` are the tensors of its interface, as C has them.
+
+    `open` makes one. Used with `with`, the process that runs the package ends with the block.
+    """
+
+    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+        self.folder = folder
+        self.name: str = manifest["name"]
+        self.board: str = manifest["target"]["name"]
+        tensors, inputs = interface_of(manifest), len(manifest["inputs"])
+        self.inputs: tuple[TensorSpec, ...] = tensors[:inputs]
+        self.outputs: tuple[TensorSpec, ...] = tensors[inputs:]
+        self._fields: dict[str, str] = {tensor["name"]: tensor["field"] for tensor in manifest["inputs"]}
+        self._process: LibraryProcess | None = None
+
+    @classmethod
+    def open(cls, folder: StrPath) -> Package:
+        """Read the manifest in `folder` and check the hashes of all files; raises PackageInvalid."""
+        path = Path(folder).resolve()
+        manifest = read_manifest(path)
+        check_files(path, manifest)
+        return cls(path, manifest)
+
+    def run(self, /, **arrays: object) -> dict[str, np.ndarray]:
+        """The outputs by name for one array per input, given by its name, or by its field in C.
+
+        Shapes and types are those of `inputs`. The first call compiles the package with its own flags into a temporary
+        folder and loads it in a process of its own, which serves later calls. Raises UsageError for arrays that do not
+        fit, NothingRunsIt for a package of another machine, ToolchainMissing, CompileFailed, and SelfTestFailed, which
+        says how the process ended, where the package crashes or refuses to run.
+        """
+        feed = checked(self.inputs, self._fields, arrays)
+        if self._process is None:
+            self._process = LibraryProcess(self.folder)
+        return self._process.run(feed)
+
+    def verify(
+        self, board: str | None = None, model: StrPath | None = None, *, events: Events = lambda _: None
+    ) -> VerifyReport:
+        """What `edgetune verify` does, on this machine or on `board`. Raises what `edgetune.api.verify` raises."""
+        return api.verify(self.folder, board, model, events)
+
+    def layers(
+        self, board: str | None = None, model: StrPath | None = None, *, events: Events = lambda _: None
+    ) -> LayerErrors:
+        """The error of each layer, as `edgetune verify --per-layer` prints it, also of a package that computes wrongly.
+
+        Needs the model: `model`, or a file of its name here or beside the package. Raises what `edgetune.api.verify`
+        raises, WrongResult only where no layer could be compared.
+        """
+        found: list[LayerError] = []
+
+        def keep(errors: Sequence[LayerError]) -> None:
+            found[:] = errors
+
+        try:
+            api.verify(self.folder, board, model, events, per_layer=keep)
+        except WrongResult:
+            if not found:
+                raise
+        return LayerErrors(found)
+
+    def bench(self, board: str | None = None, *, events: Events = lambda _: None) -> BenchReport:
+        """Times of the package and of each layer, as `edgetune bench` measures. Raises what `api.bench` raises."""
+        return api.bench(self.folder, board, events)
+
+    def close(self) -> None:
+        """End the process that runs the package; a later `run` starts another."""
+        if self._process is not None:
+            self._process.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Package({str(self.folder)!r})"
+
+    def _repr_html_(self) -> str:
+        sides = (("input", self.inputs), ("output", self.outputs))
+        rows = [
+            {"tensor": side, "name": each.name, "shape": each.shape, "type": each.dtype, "bytes": each.nbytes}
+            for side, tensors in sides
+            for each in tensors
+        ]
+        return table(f"{self.name} for {self.board}", rows)
