@@ -9,6 +9,7 @@ from edgetune.errors import NothingRunsIt, PackageInvalid, UsageError
 from edgetune.package.native import runs_here
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.cuda_toolkit import has_gpu
+from edgetune.target.isa import INSTRUCTION_SETS
 from edgetune.target.programs import MAKE, RequiredProgram, require_programs
 from edgetune.target.target import Target
 from edgetune.target.tool_names import emulator_fault
@@ -105,7 +106,7 @@ class PackageToolchain:
 
 def require_native(tools: PackageToolchain) -> None:
     """Raise NothingRunsIt where a package of `tools` cannot be loaded into a process of this machine."""
-    if tools.isa == "cuda" or not runs_here(tools.isa):
+    if tools.isa not in INSTRUCTION_SETS or not runs_here(tools.isa):
         raise NothingRunsIt(
             f"the package is for board '{tools.board}' ({tools.isa}), and Python can only call one for the CPU of this "
             "machine: build the model with board 'host', or use verify and bench, which take an emulator or the board"

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from edgetune.boards.machine.archive import FileSystem
-from edgetune.boards.machine.packages import Package, PackageSource
+from edgetune.boards.machine.packages import PackageSource, SystemPackage
 from edgetune.boards.machine.recipe import Recipe, load_recipe, recipe_digest, recipe_files, recipe_folder
 from edgetune.errors import BoardUnavailable, DiskFull, OutputRefused
 from edgetune.events import Event
@@ -228,7 +228,7 @@ def _write(
     beside.rename(made)
 
 
-def _stamp(digest: str, packages: list[Package]) -> str:
+def _stamp(digest: str, packages: list[SystemPackage]) -> str:
     versions = {package.name: package.version for package in packages}
     return json.dumps({"recipe": digest, "packages": versions}, indent=1) + "\n"
 

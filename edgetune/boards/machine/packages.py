@@ -25,7 +25,7 @@ _FETCH = re.compile(r"^'[^']+' (\S+) (\d+) (\S+)$")
 
 
 @dataclass(frozen=True)
-class Package:
+class SystemPackage:
     """One package to download: its file name, size in bytes and checksum, as apt reports them."""
 
     name: str
@@ -60,7 +60,7 @@ class PackageSource:
         self._apt = folder / "apt"
         self._files = folder / "packages"
 
-    def resolve(self) -> list[Package]:
+    def resolve(self) -> list[SystemPackage]:
         """Query the mirrors for the newest versions; return all packages of the image, the kernel first."""
         self._configure()
         self._call("apt-get", "update", "--error-on=any")
@@ -79,10 +79,10 @@ class PackageSource:
         packages = []
         for want in wanted:
             name, _, version = want.partition("=")
-            packages.append(Package(name, version, *by_name[name]))
+            packages.append(SystemPackage(name, version, *by_name[name]))
         return packages
 
-    def fetch(self, packages: list[Package]) -> list[Path]:
+    def fetch(self, packages: list[SystemPackage]) -> list[Path]:
         """Download missing packages, remove those no longer needed; return the files in the same order."""
         self._files.mkdir(parents=True, exist_ok=True)
         missing = [package for package in packages if not self._is_there(package)]
@@ -96,11 +96,11 @@ class PackageSource:
         shutil.rmtree(self._apt / "cache", ignore_errors=True)  # large, and quickly regenerated
         return [self._files / package.file for package in packages]
 
-    def missing_bytes(self, packages: list[Package]) -> int:
+    def missing_bytes(self, packages: list[SystemPackage]) -> int:
         """Return how many bytes `fetch` would download."""
         return sum(package.size for package in packages if not self._is_there(package))
 
-    def _is_there(self, package: Package) -> bool:
+    def _is_there(self, package: SystemPackage) -> bool:
         path = self._files / package.file
         return path.is_file() and path.stat().st_size == package.size
 
