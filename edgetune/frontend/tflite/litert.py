@@ -8,7 +8,7 @@ model that crashes LiteRT ends that process, and not this one.
 from __future__ import annotations
 
 import importlib.util
-import subprocess
+import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from edgetune.errors import ModelError
+from edgetune.errors import ModelError, ToolHung
 from edgetune.frontend.model_format import Feed
 from edgetune.frontend.tflite.content import DTYPES, TfliteContent
+from edgetune.target.tool_process import run_tool
 
 _REFERENCE, _OPTIMISED = "BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES"
 _EVALUATORS: Mapping[str, str] = {_REFERENCE: "LiteRT's reference kernels", _OPTIMISED: "LiteRT's optimised kernels"}
@@ -72,25 +73,11 @@ def evaluate(content: TfliteContent, feeds: Sequence[Feed], names: Sequence[str]
             f"{case}_{position}": feed[key] for case, feed in enumerate(feeds) for position, key in enumerate(inputs)
         }
         np.savez(folder / "feeds.npz", **arrays)  # type: ignore[arg-type]
+        command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()", name, str(len(feeds))]
+        environment = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
         try:
-            done = subprocess.run(
-                [
-                    sys.executable,
-                    "-P",
-                    "-c",
-                    f"from {__name__} import main; main()",
-                    name,
-                    str(len(feeds)),
-                    _kernels(content),
-                ],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_LONGEST_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
+            done = run_tool([*command, _kernels(content)], timeout_s=_LONGEST_S, environment=environment)
+        except ToolHung:
             raise ModelError(f"LiteRT does not finish {content.path} in {_LONGEST_S:g} s; check the model") from None
         answers = folder / "answers.npz"
         if done.returncode or not answers.is_file():

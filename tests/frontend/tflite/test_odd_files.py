@@ -36,7 +36,7 @@ def made(operator: str, of: tuple[int, ...], result: tuple[int, ...], *constants
 MISFITS: dict[str, Writer] = {
     "two axes of an extreme": made("ARG_MAX", (1, 4), (1,), [0, 1], kind="ArgMaxOptions"),
     "widths without a second axis": made("PAD", (1, 4), (1, 6), [1, 1]),
-    "an axis that is not there": made("SPLIT_V", (1, 4), (1, 4), [4], 9, kind="SplitVOptions"),
+    "an axis that is not there": made("SPLIT_V", (1, 4), (1, 4), [-1], 9, kind="SplitVOptions"),
     "a permutation of two axes": made("TRANSPOSE", (1, 4), (4, 1), [[0, 1], [1, 0]]),
     "blocks of no elements": made("SPACE_TO_BATCH_ND", (1, 4, 4, 1), (1, 4, 4, 1), [0, 0], [[0, 0], [0, 0]]),
     "a mirror wider than the image": made("MIRROR_PAD", (1, 4), (1, 4), [[0, 0], [400_000_000, 0]]),
@@ -59,17 +59,13 @@ def test_operands_that_do_not_fit_are_refused_by_operator(tmp_path: Path, name: 
         made("TILE", (1 << 10, 1 << 10), (4, 4), [1 << 10, 1 << 10]),
         made("BROADCAST_TO", (1,), (4,), [1 << 30]),
         made("RESIZE_BILINEAR", (1, 4, 4, 1), (1, 4, 4, 1), [1 << 20, 1 << 20], kind="ResizeBilinearOptions"),
-        made("SQUEEZE", (1, 4), (4,)),
     ],
-    ids=["another extent", "copies", "an expansion", "an image", "all extents of 1"],
+    ids=["another extent", "copies", "an expansion", "an image"],
 )
 def test_shapes_that_contradict_operators_are_refused_before_anything_is_computed(
     tmp_path: Path, writer: Writer
 ) -> None:
-    if writer.operators[0].name == "SQUEEZE":  # which fits
-        read(tmp_path, writer)
-        return
-    with pytest.raises(ModelError, match="gives tensor 'y' the shape .* and its operator makes"):
+    with pytest.raises(ModelError, match=r"gives tensor 'y' the shape .* and its operator makes"):
         read(tmp_path, writer)
 
 
@@ -102,7 +98,7 @@ def test_tensors_in_several_roles(tmp_path: Path, change: Callable[[Writer, int,
     feed = {one.name: np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3) for one in model.inputs}
     whole = {**feed, "unused": np.zeros(2, np.float32)} if change is _unused else feed
     (right,), evaluator = model.reference_outputs([whole], model.program, lambda _: None)
-    assert evaluator in {litert.evaluator(model.content)}
+    assert evaluator == litert.evaluator(model.content)
     (found,) = evaluate_program(model.program(), [feed])
     assert found.keys() == right.keys()
     assert all(np.array_equal(found[name], right[name]) for name in right)

@@ -11,6 +11,7 @@ from math import prod
 import numpy as np
 import onnx
 
+from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.decompositions.builder import Builder
 from edgetune.frontend.onnx.decompositions.scales import dequantised, quantised
 
@@ -91,6 +92,8 @@ def _is_one(b: Builder, index: int) -> bool:
 
 def _centred(b: Builder, name: str, zero_point: str, axis: int) -> str:
     """int32(name) - zero_point; several zero points apply along `axis`."""
+    if not name:
+        raise UnsupportedOperator(f"{b.shown} lacks an operand; export the model again")
     value = b.cast(name, "int32")
     known = b.value(zero_point) if zero_point else np.zeros(1)
     if known is not None and not np.any(known):
