@@ -16,7 +16,7 @@ import pytest
 import edgetune
 from edgetune.errors import NothingRunsIt, PackageInvalid, SelfTestFailed, UsageError
 from edgetune.frontend.tflite import litert
-from edgetune.frontend.tflite.content import read_content
+from edgetune.frontend.tflite.reader import read_content
 from edgetune.package.manifest import MANIFEST, file_table
 from edgetune.verify.layers import LayerError, LayerErrors
 from edgetune.verify.verify import OutputReport, VerifyReport

@@ -20,8 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from edgetune.errors import ModelError
-from edgetune.frontend.tflite.content import DTYPES, Operator, Quantisation, Tensor, TfliteContent
-from edgetune.frontend.tflite.sparse_tensors import dense, level_of
+from edgetune.frontend.tflite.content import DTYPES, Operator, Quantisation, Tensor, TfliteContent, dense, level_of
 
 IDENTIFIER = b"TFL3"
 """The bytes 4 to 7 of a file."""

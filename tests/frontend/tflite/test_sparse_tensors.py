@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.frontend.tflite.sparse_tensors import Level, dense
+from edgetune.frontend.tflite.content import Level, dense
 
 
 @given(rows=st.integers(1, 5), columns=st.integers(1, 6), seed=st.integers(0, 1 << 16))

@@ -28,7 +28,7 @@ def dequantize(step: OperatorStep) -> None:
 
 
 def densify(step: OperatorStep) -> None:
-    """DENSIFY: a sparse constant is whole already (`sparse_tensors`)."""
+    """DENSIFY: a sparse constant is whole already (`content.dense`)."""
     step.move(lambda value: step.op("Identity", value))
 
 
