@@ -29,8 +29,8 @@ class Package:
     `open` makes one. Used with `with`, the process that runs the package ends with the block.
     """
 
-    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
-        self.folder = folder
+    def __init__(self, folder: StrPath, manifest: dict[str, Any]) -> None:
+        self.folder = Path(folder)
         self.name: str = manifest["name"]
         self.board: str = manifest["target"]["name"]
         tensors, inputs = interface_of(manifest), len(manifest["inputs"])
