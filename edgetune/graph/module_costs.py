@@ -1,8 +1,9 @@
 """Costs of an imported module, found without the graph passes: multiply-adds, and the least memory of its tensors.
 
-Fusion decides which tensors exist, and it takes seconds. Two rules stand for it: an elementwise operator writes what
-the operator before it would have written, where nobody else reads that; and one that makes its operand larger, as a
-dequantisation does, is computed by those who read it. So the memory is a bound that a plan may reach, not a plan.
+Fusion decides which tensors exist, and it takes seconds. Two rules stand for it: an operator that makes one element of
+one element, elementwise or in another order, writes what the operator before it would have written, where nobody else
+reads that; and one that makes its operand larger, as a dequantisation does, is computed by those who read it.
+So the memory is a bound that a plan may reach, not a plan.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from edgetune.graph.rewrite import rewrite
 from edgetune.graph.tvm_errors import passed
 from edgetune.graph.views.lower_splits import pick_to_slice, splits_to_slices
 
-_BROADCAST = 1  # TVM's OpPatternKind: 0 is elementwise, 1 broadcasts the smaller operand
+_INJECTIVE = 2  # TVM's OpPatternKind: 0 is elementwise, 1 broadcasts the smaller operand, 2 moves elements
 _OPAQUE = 8
 
 
@@ -149,7 +150,7 @@ class _Walk:
         made = [_Tensor(byte_size(*_tensor(one)), self.step) for one in types]
         self.tensors += made
         pattern = int(function.attrs.get("op_pattern", _OPAQUE)) if function.attrs else _OPAQUE
-        if len(made) == 1 and pattern <= _BROADCAST:
+        if len(made) == 1 and pattern <= _INJECTIVE:
             count = _elements(types[0])
             self.chains += [
                 (tensor, made[0]) for tensor, part in operands if not tensor.constant and _elements(part.ty) == count

@@ -5,24 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from edgetune.errors import DynamicShape, UnsupportedOperator
-from edgetune.frontend.model_facts import (
-    InterfaceTensor,
-    ModelFacts,
-    TensorQuantisation,
-    UnsupportedNode,
-    facts_of_program,
-)
+from edgetune.errors import DynamicShape
+from edgetune.frontend.model_facts import InterfaceTensor, ModelFacts, TensorQuantisation, UnsupportedNode
 from edgetune.frontend.onnx.facts import costs_of_import
-from edgetune.frontend.onnx.format import LoadedOnnx
+from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.frontend.tflite.content import Tensor, TfliteContent
 from edgetune.frontend.tflite.operators import translated
 
-_MANY_OPERATORS = 100
-"""From so many operators on, a memory plan takes more than 5 s. It knows which tensors lie in memory as integers."""
 
-
-def facts_of(content: TfliteContent, loaded: Callable[[], LoadedOnnx]) -> ModelFacts:
+def facts_of(content: TfliteContent, loaded: Callable[[], OnnxModel]) -> ModelFacts:
     """The facts of a file, whose translation `loaded` reads; it is not called where operators are not supported.
 
     Raises ModelError as `loaded` does, except for shapes that stay open.
@@ -47,13 +38,7 @@ def facts_of(content: TfliteContent, loaded: Callable[[], LoadedOnnx]) -> ModelF
         model = loaded()
     except DynamicShape as error:
         return facts.with_remarks(error.message)
-    if len(content.operators) > _MANY_OPERATORS:
-        return facts.with_costs(*costs_of_import(model.model))
-    try:
-        found = facts_of_program(model.program())
-    except UnsupportedOperator as error:
-        return facts.with_costs((UnsupportedNode("", "", error.message),), None, None, "memory plan")
-    return facts.with_costs((), found.macs, found.ram_bytes, found.ram_source)
+    return facts.with_costs(*costs_of_import(model))
 
 
 def _interface(tensor: Tensor) -> InterfaceTensor:

@@ -120,7 +120,7 @@ class StoredTflite(StoredModel):
 
         if sizes:
             return super().facts(shapes, sizes)  # which refuses sizes of axes without names
-        return facts_of(self.content, lambda: self._loaded(shapes).onnx)
+        return facts_of(self.content, lambda: self._loaded(shapes).onnx.model)
 
     def _shapes(self, given: Shapes) -> dict[str, tuple[int, ...]]:
         path = self.content.path
