@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from typing import TYPE_CHECKING
 
-import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from edgetune.errors import DynamicShape, UnsupportedOperator
 from edgetune.frontend.model_facts import (
@@ -24,6 +23,7 @@ from edgetune.frontend.model_format import AxisSizes, Shapes
 from edgetune.frontend.onnx.domains import DEFAULT_DOMAIN, opset_of, shown_operator
 from edgetune.frontend.onnx.external_data import element_bits, tensors
 from edgetune.frontend.onnx.free_axes import size_of, symbol_of
+from edgetune.frontend.onnx.interface_quantisation import quantisations
 from edgetune.frontend.onnx.large_tensors import Weights, is_stand_in
 from edgetune.frontend.onnx.nested_graphs import all_nodes
 from edgetune.frontend.onnx.node_values import real_inputs
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from edgetune.graph.imported import Imported
 
 _BYTE = 8
-_SAME_VALUES = frozenset({"Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice"})
 
 
 def facts_of(stored: OnnxFile, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
@@ -43,7 +42,7 @@ def facts_of(stored: OnnxFile, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
     """
     operators = Counter(shown_operator(node) for node in all_nodes(stored.proto.graph))
     weights = _weight_bytes(stored.proto, stored.weights)
-    quantised = _quantisations(stored.proto.graph, stored.weights)
+    quantised = quantisations(stored.proto.graph, stored.weights)
     unsupported: tuple[UnsupportedNode, ...] = ()
     macs = ram = None
     source: RamSource = "largest live set"
@@ -120,53 +119,6 @@ def _weight_bytes(proto: onnx.ModelProto, weights: Weights) -> dict[str, int]:
             name = TensorProto.DataType.Name(tensor.data_type).lower()
             total[{"float": "float32", "double": "float64"}.get(name, name)] += -(-prod(tensor.dims) * bits // _BYTE)
     return {name: size for name, size in total.most_common() if size}
-
-
-def _quantisations(graph: onnx.GraphProto, weights: Weights) -> dict[str, TensorQuantisation]:
-    """The quantisation of tensors that QuantizeLinear or DequantizeLinear reads or makes, with constant parameters.
-
-    Also of those that become one of these without a change of values.
-    """
-    constants = {tensor.name: tensor for tensor in graph.initializer}
-    constants |= {
-        node.output[0]: attribute.t
-        for node in graph.node
-        if node.op_type == "Constant" and node.output
-        for attribute in node.attribute
-        if attribute.name == "value"
-    }
-    found: dict[str, TensorQuantisation] = {}
-    for node in graph.node:
-        if node.op_type in {"QuantizeLinear", "DequantizeLinear"} and len(node.input) > 1 and node.output:
-            known = _quantisation(node, constants, weights)
-            if known is not None:
-                found.setdefault(node.input[0], known)
-                found.setdefault(node.output[0], known)
-    for node in [*graph.node, *reversed(graph.node)]:
-        if node.op_type in _SAME_VALUES and node.input and node.output:
-            for name, other in ((node.input[0], node.output[0]), (node.output[0], node.input[0])):
-                if name in found and found[name].axis is None:
-                    found.setdefault(other, found[name])
-    return found
-
-
-def _quantisation(
-    node: onnx.NodeProto, constants: Mapping[str, TensorProto], weights: Weights
-) -> TensorQuantisation | None:
-    if node.input[1] not in constants:
-        return None
-    scales = _values(constants[node.input[1]], weights).astype(np.float64)
-    points = np.zeros(scales.shape, np.int64)
-    if len(node.input) > 2 and node.input[2]:
-        if node.input[2] not in constants:
-            return None
-        points = _values(constants[node.input[2]], weights).astype(np.int64)
-    axis = next((a.i for a in node.attribute if a.name == "axis"), 1) if scales.size > 1 else None
-    return TensorQuantisation(tuple(map(float, scales.ravel())), tuple(map(int, points.ravel())), axis)
-
-
-def _values(tensor: TensorProto, weights: Weights) -> np.ndarray:
-    return weights[tensor.name] if is_stand_in(tensor, weights) else np.asarray(numpy_helper.to_array(tensor))
 
 
 def _tensor(value: onnx.ValueInfoProto, quantised: Mapping[str, TensorQuantisation]) -> InterfaceTensor:
