@@ -202,7 +202,7 @@ class _Reader:
 
     def _stored_bytes(self, where: str, buffer: Any) -> memoryview | None:
         start, size = self._read(f"the buffer of {where}", lambda: (buffer.Offset(), buffer.Size()))
-        if start > 1:  # data behind the flatbuffer, in files of more than 2 GB
+        if start > 1:  # files of more than 2 GB have data after the flatbuffer
             if start + size > len(self._data):
                 raise self._wrong(
                     f"is damaged: the data of {where} end at byte {start + size:,} of {len(self._data):,}"

@@ -42,10 +42,6 @@ class OperatorStep:
         self._operator = operator
         self._name = self.output(0).name
 
-    def is_called(self, name: str) -> bool:
-        """Whether the operator has this name in the schema."""
-        return self._operator.name == name
-
     @property
     def inputs(self) -> int:
         """How many inputs the operator has, those left out at its end not counted."""
@@ -191,6 +187,16 @@ class OperatorStep:
         if not times:
             return value
         return self.scaled(self.op("Mul", value, self.constant(2, np.int32)), np.asarray(2.0 ** (-times - 1)))
+
+    def rounded(self, value: str) -> str:
+        """Floats as whole numbers, ties away from 0."""
+        size = self.op("Floor", self.op("Add", self.op("Abs", value), self.constant(0.5)))
+        return self.op("Mul", size, self.op("Sign", value))
+
+    def divided(self, value: str, divisor: int, dtype: Any = np.int32) -> str:
+        """Integers by a positive number, rounded, ties away from 0."""
+        half = self.op("Mul", self.op("Sign", value), self.constant(divisor // 2, dtype))
+        return self.op("Div", self.op("Add", value, half), self.constant(divisor, dtype))
 
     def give_integers(self, value: str, *, centred: bool = True, activation: str = "") -> None:
         """Makes the quantised output of int32, within the limits of its fused activation, or of another one.

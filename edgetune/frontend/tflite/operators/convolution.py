@@ -51,8 +51,13 @@ def _dilations(step: OperatorStep) -> list[int]:
     return dilations
 
 
-def _convolved(step: OperatorStep, order: Sequence[int], group: int, **attributes: Any) -> None:
-    """A convolution with the axes of its weights in `order`: of 8-bit integers in exact integers."""
+def _convolved(
+    step: OperatorStep, order: Sequence[int], group: int, *, zero_points: bool = False, **attributes: Any
+) -> None:
+    """A convolution with the axes of its weights in `order`: of 8-bit integers in exact integers.
+
+    `zero_points`: of floats that are quantised when they are known, each example has a zero point in any case.
+    """
     sizes = (attributes[name] for name in ("kernel_shape", "strides", "dilations"))
     attributes |= {"pads": _pads(step, *sizes), "group": group}
     rank = step.rank()
@@ -70,7 +75,7 @@ def _convolved(step: OperatorStep, order: Sequence[int], group: int, **attribute
     image = step.real(0)
     if is_hybrid(step):
         axes = range(1, rank)
-        if step.scale(1).size == 1 and not step.is_called("DEPTHWISE_CONV_2D"):
+        if step.scale(1).size == 1 and not zero_points:
             integers, scale = symmetric(step, image, axes)
             taps = step.constant(np.transpose(step.value(1, "weights"), order), None)
             sums = step.op("ConvInteger", step.to_channels_first(integers, rank), taps, **attributes)
@@ -86,7 +91,11 @@ def conv_2d(step: OperatorStep) -> None:
     image, weights = step.input(0).shape, step.input(1).shape
     if len(image) != 4 or len(weights) != 4 or not weights[3] or image[3] % weights[3]:
         raise MisfitError(f"has an image {image} and weights {weights}")
-    windows = {"strides": _strides(step), "dilations": _dilations(step), "kernel_shape": list(weights[1:3])}
+    windows: dict[str, Any] = {
+        "strides": _strides(step),
+        "dilations": _dilations(step),
+        "kernel_shape": list(weights[1:3]),
+    }
     _convolved(step, (0, 3, 1, 2), image[3] // weights[3], **windows)
 
 
@@ -95,8 +104,12 @@ def depthwise_conv_2d(step: OperatorStep) -> None:
     image, weights = step.input(0).shape, step.input(1).shape
     if len(image) != 4 or len(weights) != 4 or weights[0] != 1 or not image[3] or weights[3] % image[3]:
         raise MisfitError(f"has an image {image} and weights {weights}")
-    windows = {"strides": _strides(step), "dilations": _dilations(step), "kernel_shape": list(weights[1:3])}
-    _convolved(step, (3, 0, 1, 2), image[3], **windows)
+    windows: dict[str, Any] = {
+        "strides": _strides(step),
+        "dilations": _dilations(step),
+        "kernel_shape": list(weights[1:3]),
+    }
+    _convolved(step, (3, 0, 1, 2), image[3], zero_points=True, **windows)
 
 
 def transpose_conv(step: OperatorStep) -> None:
@@ -140,7 +153,7 @@ def conv_3d(step: OperatorStep) -> None:
     weights = step.input(1).shape
     if step.rank() != 5 or len(weights) != 5:
         raise MisfitError(f"has an image {step.input(0).shape} and weights {weights}")
-    windows = {
+    windows: dict[str, Any] = {
         "strides": [step.option("StrideD", 1), *_strides(step)],
         "dilations": [step.option("DilationDFactor", 1), *_dilations(step)],
         "kernel_shape": list(weights[:3]),
@@ -165,15 +178,11 @@ def average_pool_2d(step: OperatorStep) -> None:
         count = prod(window["kernel_shape"])
         integers = step.op("Cast", step.raw(), to=TensorProto.INT32)
         total = step.op("ReduceSum", integers, step.constant([1, 2], np.int64), keepdims=1)
-        half = step.op("Mul", step.op("Sign", total), step.constant(count // 2, np.int32))
-        mean = step.op("Div", step.op("Add", total, half), step.constant(count, np.int32))
-        step.give_integers(mean, centred=False)
+        step.give_integers(step.divided(total, count), centred=False)
     else:
         integers = step.op("Cast", step.to_channels_first(step.raw()), to=TensorProto.FLOAT)
         mean = step.to_channels_last(step.op("AveragePool", integers, **window))
-        size = step.op("Floor", step.op("Add", step.op("Abs", mean), step.constant(0.5)))
-        rounded = step.op("Mul", size, step.op("Sign", mean))
-        step.give_integers(step.op("Cast", rounded, to=TensorProto.INT32), centred=False)
+        step.give_integers(step.op("Cast", step.rounded(mean), to=TensorProto.INT32), centred=False)
 
 
 def max_pool_2d(step: OperatorStep) -> None:

@@ -215,11 +215,19 @@ def zeros_like(step: OperatorStep) -> None:
 
 
 def select(step: OperatorStep) -> None:
-    """SELECT and SELECT_V2: a condition of one axis chooses whole slices in SELECT."""
-    condition = step.raw(0)
-    rank = step.rank(1)
-    if step.is_called("SELECT") and step.rank(0) == 1 and rank > 1:
+    """SELECT: a condition of one axis chooses whole slices."""
+    condition, rank = step.raw(0), step.rank(1)
+    if step.rank(0) == 1 and rank > 1:
         condition = step.op("Reshape", condition, step.constant([-1] + [1] * (rank - 1), np.int64))
+    _chosen(step, condition)
+
+
+def select_v2(step: OperatorStep) -> None:
+    """SELECT_V2: the condition broadcasts."""
+    _chosen(step, step.raw(0))
+
+
+def _chosen(step: OperatorStep, condition: str) -> None:
     same = all(step.input(position).quantisation == step.output().quantisation for position in (1, 2))
     if same:
         step.give_raw(step.op("Where", condition, step.raw(1), step.raw(2)))
@@ -301,7 +309,7 @@ _OWN: Mapping[str, Callable[[OperatorStep], None]] = {
     "RELU_N1_TO_1": _activation("RELU_N1_TO_1"),
     "RSQRT": rsqrt,
     "SELECT": select,
-    "SELECT_V2": select,
+    "SELECT_V2": select_v2,
     "SQUARE": square,
     "SUB": _sum("Sub"),
     "SQUARED_DIFFERENCE": squared_difference,

@@ -32,7 +32,7 @@ def symmetric(step: OperatorStep, value: str, axes: Sequence[int]) -> tuple[str,
     largest = step.op("ReduceMax", step.op("Abs", value), step.constant(axes, np.int64), keepdims=1)
     zero, most = step.constant(0.0), step.constant(_MOST)
     largest = step.op("Where", step.op("Equal", largest, zero), most, largest)
-    steps = _rounded(step, step.op("Mul", value, step.op("Div", most, largest)))
+    steps = step.rounded(step.op("Mul", value, step.op("Div", most, largest)))
     steps = step.op("Clip", steps, step.constant(-_MOST), most)
     return step.op("Cast", steps, to=TensorProto.INT8), step.op("Div", largest, most)
 
@@ -53,16 +53,10 @@ def asymmetric(step: OperatorStep, value: str, along: Sequence[int]) -> str:
         step.op("Add", most, from_high),
     )
     point = step.op("Where", nearer_low, step.op("Sub", least, from_low), step.op("Sub", most, from_high))
-    point = _rounded(step, step.op("Clip", point, least, most))
-    steps = _rounded(step, step.op("Add", point, step.op("Mul", value, step.op("Div", one, scale))))
+    point = step.rounded(step.op("Clip", point, least, most))
+    steps = step.rounded(step.op("Add", point, step.op("Mul", value, step.op("Div", one, scale))))
     centred = step.op("Sub", step.op("Clip", steps, least, most), point)
     return step.op("Mul", centred, scale)
-
-
-def _rounded(step: OperatorStep, value: str) -> str:
-    """To the nearest integer, ties away from 0."""
-    size = step.op("Floor", step.op("Add", step.op("Abs", value), step.constant(0.5)))
-    return step.op("Mul", size, step.op("Sign", value))
 
 
 def give_scaled(step: OperatorStep, sums: str, scale: str, shaped: Callable[[str], str] = lambda made: made) -> None:

@@ -23,7 +23,7 @@ def gather(step: OperatorStep) -> None:
         raise MisfitError(f"gathers along axis {axis} with {batch} axes of its batch")
     last = step.op("Unsqueeze", step.op("Cast", places, to=TensorProto.INT64), step.constant([-1], np.int64))
     rank, between = step.rank(), axis - batch
-    # GatherND reads along the axis that follows the batch; the axes that lie between go behind the places.
+    # GatherND reads along the axis that follows the batch, so the axes between both follow those of the places.
     forth = [*range(batch), axis, *range(batch, axis), *range(axis + 1, rank)]
     first = step.rank(1)
     back = [

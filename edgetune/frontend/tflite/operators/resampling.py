@@ -75,8 +75,7 @@ def resize_bilinear(step: OperatorStep) -> None:
         first, second = (step.op("Gather", value, step.constant(one, np.int64), axis=axis) for one in (low, high))
         first = step.op("Mul", first, step.constant((_UNIT - far).reshape(along), dtype))
         value = step.op("Add", first, step.op("Mul", second, step.constant(far.reshape(along), dtype)))
-    half = step.op("Mul", step.op("Sign", value), step.constant(_UNIT * _UNIT // 2, dtype))
-    made = step.op("Div", step.op("Add", value, half), step.constant(_UNIT * _UNIT, dtype))
+    made = step.divided(value, _UNIT * _UNIT, dtype)
     step.give_raw(step.op("Cast", made, to=int(helper.np_dtype_to_tensor_dtype(step.output().dtype))))
 
 
