@@ -1,7 +1,6 @@
 """Keeps PyTorch out of processes that import TVM: TVM imports it wherever it is installed, and edgetune never needs it.
 
-It would cost each process of a search 1.4 s and 200 MB. PyTorch that is imported already, by whoever calls edgetune as
-a library, stays as it is.
+The import takes 1.4 s and 200 MB in each process of a search. A program that imports PyTorch itself keeps it.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class PublicTensor:
     """An input or output: `field` of the C struct, `name` as in the model (untrusted), shape in elements, `nbytes`.
 
     `layout` says how the order of its axes differs from the model's, `image` whether the model has (N, C, spatial...).
-    `selection`: only the first rows are selected, those behind them are -1. `quantisation`: what integers stand for.
+    `selection`: only the first rows are selected, all later rows are -1. `quantisation`: what integers stand for.
     """
 
     field: str

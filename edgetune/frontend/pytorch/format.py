@@ -126,7 +126,7 @@ def _exported(source: ModelSource) -> Exported:
     process = ExporterProcess(_shown(source))
     program = process.folder / PROGRAM
     if isinstance(source, Path):
-        shutil.copyfile(source, program)  # what was looked at is what is read, whoever writes to the file meanwhile
+        shutil.copyfile(source, program)  # nobody writes to the copy
         require_data_only(program, source)
     else:
         save(source, program)

@@ -106,7 +106,7 @@ def attended(b: Builder, scores: Scores, value: str) -> str:
     """The weighted sums of values: (batch, heads, length of the queries, size of a value)."""
     batch, heads, length, size = b.shape(scores.query)
     shared, keys = b.shape(scores.key)[1:3]
-    grouped = heads // shared * length  # the queries that share a head of keys, one behind the other
+    grouped = heads // shared * length  # queries that share a head of keys, concatenated
     query = scores.query if shared == heads else b.reshape(scores.query, batch, shared, grouped, size)
     product = b.scaled(b.op("MatMul", query, b.moved(scores.key, 0, 1, 3, 2)), scores.scale)
     product = product if shared == heads else b.reshape(product, batch, heads, length, keys)
@@ -283,7 +283,7 @@ def _grouped(b: Builder) -> list[str]:
 
 
 def _places(b: Builder, before: str, past: int, length: int, keys: int) -> str:
-    """Where each key comes from in earlier keys with those of this step behind them: (batch, keys)."""
+    """The place of each key in the concatenation of earlier keys and those of this step: (batch, keys)."""
     order = b.constant(np.arange(keys).reshape(1, keys), "int64")
     new = b.op("Add", b.op("Sub", order, before), b.constant(past, "int64"))
     new = b.op("Where", b.op("Less", new, b.constant(past + length, "int64")), new, _least(b, order, past - 1))
@@ -295,7 +295,7 @@ def _least(b: Builder, order: str, most: int) -> str:
 
 
 def _joined(b: Builder, past: str, new: str, places: str, counted: str) -> str:
-    """Earlier keys, or values, and those of this step, in the order of `places`, or one behind the other.
+    """Earlier keys, or values, and those of this step, in the order of `places`, or concatenated.
 
     Behind those that are `counted` is 0.
     """
