@@ -2,10 +2,12 @@
 
     python -m tests.acceptance.tflite_files FILE... [--board BOARD]...
 
-Each package's self-test runs on its board, or emulated, on seeded inputs. Columns: bytes of weights and their ratio to
-the constant buffers of the file, bytes of the arena, and of the worst output the largest difference (in steps, or as a
-share of the largest element) and the share of equal elements. The exit status is 1 where a package fails, an int8
-output is off by more than a step or by anything in 5 % of its elements, or a float output by more than 1e-5.
+Each package's self-test runs on its board, or emulated, on seeded inputs. Where a file of goldens lies beside a model
+(NAME.npz, inputs i_0... and outputs o_0...), the package for this machine runs on these as well. Columns: bytes of
+weights and their ratio to the constant buffers of the file, bytes of the arena, and of the worst output the largest
+difference (in steps, or as a share of the largest element) and the share of equal elements. The exit status is 1
+where a package fails, an int8 output is off by more than a step or by anything in 5 % of its elements, or a float
+output by more than 1e-5.
 """
 
 from __future__ import annotations
@@ -20,10 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from edgetune import Package
 from edgetune.frontend.tflite.content import TfliteContent
 from edgetune.frontend.tflite.reader import read_content
 
 BOARDS = ("host", "generic-aarch64", "mps2-an500")
+_THIS_MACHINE = "host"
 _QUANTISED_ALONE = {"mps2-an500"}
 """Boards that the files of floats are not built for."""
 
@@ -68,6 +74,11 @@ def measured(file: Path, board: str, folder: Path) -> Row:
     whole = all(content.tensors[number].quantisation is not None for number in content.outputs)
     errors = [float(one["max_abs" if whole else "max_rel"]) for one in found["outputs"]]
     equal = min(1.0 - float(one["differing"]) for one in found["outputs"])
+    goldens = file.with_suffix(".npz")
+    if board == _THIS_MACHINE and goldens.is_file():
+        for error, share in on_goldens(package, goldens, whole):
+            errors.append(error)
+            equal = min(equal, share)
     right = max(errors) <= (_STEP if whole else _FLOAT) and (equal >= _EQUAL or not whole)
     return Row(
         file.stem,
@@ -79,6 +90,17 @@ def measured(file: Path, board: str, folder: Path) -> Row:
         equal,
         bool(found["passed"]) and right,
     )
+
+
+def on_goldens(package: Path, goldens: Path, whole: bool) -> Iterator[tuple[float, float]]:
+    """Of each case: the largest difference, in steps or as a share of the largest element, and how many are equal."""
+    with np.load(goldens) as cases, Package.open(package) as opened:
+        (name,) = (tensor.name for tensor in opened.inputs)
+        for number in range(sum(key.startswith("i_") for key in cases)):
+            (found,) = opened.run(**{name: cases[f"i_{number}"]}).values()
+            wanted = cases[f"o_{number}"]
+            off = float(np.max(np.abs(found.astype(np.float64) - wanted)))
+            yield off if whole else off / float(np.max(np.abs(wanted))), float(np.mean(found == wanted))
 
 
 def _edgetune(*words: str) -> dict[str, Any]:
