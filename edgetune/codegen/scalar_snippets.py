@@ -175,8 +175,8 @@ static inline int32_t @fixed_point_scale_i32(int32_t x, uint32_t scale)
 {{
     const int32_t m = (int32_t)((scale >> 5 | 1u << 27) << 3), right = (int32_t)(scale & 31u);
     const int32_t high = (int32_t)(((int64_t)x * m + (INT64_C(1) << 30)) >> 31);
-    const uint32_t half = (1u << right) >> 1, less = high < 0 && right > 0 ? 1u : 0u;
-    return (int32_t)((uint32_t)high + half - less) >> right;
+    const int32_t mask = (int32_t)((1u << right) - 1u), half = (mask >> 1) + (high < 0 ? 1 : 0);
+    return (high >> right) + ((high & mask) > half ? 1 : 0);
 }}
 """
 _FIXED_POINT_SCALE_ONCE = f"""/* x * m / 2^(31 + right) rounded, half upwards. {_SCALE}

@@ -53,8 +53,8 @@ def min_max(word: str, rest: str) -> str:
 
 
 _TWICE = """    const {r} high = __builtin_convertvector((product + (INT64_C(1) << 30)) >> 31, {r});
-    const {r} half = ({r})(((({u}){{0}} + 1u) << ({u})right) >> 1);
-    *x = ({r})(({u})high + ({u})half + ({u})((high < 0) & (right > 0))) >> right;
+    const {r} mask = ({r})(((({u}){{0}} + 1u) << ({u})right) - 1u), half = (mask >> 1) - (high < 0);
+    *x = (high >> right) - ((high & mask) > half);
 """
 _ONCE = """    const {w} places = __builtin_convertvector(right, {w});
     const {w} half = (({w}){{0}} + (INT64_C(1) << 30)) << places;

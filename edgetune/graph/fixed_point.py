@@ -48,8 +48,9 @@ def _rounded_twice(call: Expr) -> Expr:
     product, right = _product(*call.args)
     high = ((product + tirx.const(1 << 30, "int64")) >> tirx.const(31, "int64")).astype("int32")
     zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
-    half = tirx.const(1 << 30, "int32") >> (tirx.const(31, "int32") - right)
-    return (high + half - tirx.Select(tirx.And(high < zero, right > zero), one, zero)) >> right
+    mask = tirx.const((1 << 31) - 1, "int32") >> (tirx.const(31, "int32") - right)
+    half = (mask >> one) + tirx.Select(high < zero, one, zero)
+    return (high >> right) + tirx.Select((high & mask) > half, one, zero)
 
 
 def _rounded_once(call: Expr) -> Expr:

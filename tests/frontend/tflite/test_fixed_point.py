@@ -22,7 +22,7 @@ from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
 from tests.codegen_run import SANITIZERS, STRICT, run_kernel, wide_target
 
-SUMS = st.integers(-(1 << 30), 1 << 30)
+SUMS = st.integers(-(1 << 31), (1 << 31) - 1)
 Scaling = Callable[[Expr, Expr], Expr]
 FACTORS = st.floats(2.0**-36, 0.999, allow_subnormal=False)
 
@@ -69,6 +69,9 @@ def kernel(expression: Scaling, count: int) -> PrimFunc:
 
 
 @given(x=SUMS, factor=FACTORS)
+@example(x=(1 << 31) - 1, factor=0.999)
+@example(x=(1 << 31) - 1, factor=0.01)
+@example(x=-(1 << 31), factor=0.01)
 @example(x=-1, factor=0.5)
 @example(x=-3, factor=0.5)
 @example(x=3, factor=0.5)
@@ -91,8 +94,10 @@ def test_a_scale_has_28_bits_of_its_factor(factor: float) -> None:
 def cases() -> tuple[np.ndarray, np.ndarray]:
     """Sums and scales, among them all that are special."""
     draw = np.random.default_rng(7)
-    sums = np.concatenate([draw.integers(-(1 << 24), 1 << 24, 500), [0, 1, -1, 1 << 30, -(1 << 30), 3, -3]])
-    factors = np.concatenate([np.exp2(draw.uniform(-33, -0.01, len(sums) - 2)), [0.5, 0.5]])
+    edges = np.repeat([(1 << 31) - 1, -(1 << 31), 1 << 30, -(1 << 30), 1, -1, 3, -3], 32)
+    sums = np.concatenate([draw.integers(-(1 << 24), 1 << 24, 496), [0] * 16, edges])
+    shifts = np.tile(np.exp2(-0.01 - np.arange(32)), 8)  # each edge with each shift
+    factors = np.concatenate([np.exp2(draw.uniform(-33, -0.01, len(sums) - 258)), [0.5, 0.5], shifts])
     return sums.astype(np.int32), fixed_point_scales(factors)[0]
 
 
