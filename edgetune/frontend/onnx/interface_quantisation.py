@@ -42,29 +42,44 @@ def interface_quantisation(model: OnnxModel) -> Mapping[str, LinearQuantisation]
 def quantisations(graph: onnx.GraphProto, weights: Weights) -> Mapping[str, TensorQuantisation]:
     """The quantisation of integers, and of the floats that they are made of or become, with constant parameters.
 
-    Also of tensors that become one of these without a change of values. One that operators read with other parameters
+    Tensors of the same values in another shape have one quantisation. One that operators read with other parameters
     than it is made with, or than others read it, has none.
     """
-    constants = {tensor.name: value_of(tensor, weights) for tensor in graph.initializer}
+    constants = {tensor.name: tensor for tensor in graph.initializer}
     constants |= {
-        node.output[0]: onnx.numpy_helper.to_array(attribute.t)
+        node.output[0]: attribute.t
         for node in graph.node
         if node.op_type == "Constant" and node.output
         for attribute in node.attribute
         if attribute.name == "value"
     }
+    alike = _same_values(graph)
     ways: dict[str, set[TensorQuantisation | None]] = {}
+    stated: set[str] = set()
     for node in graph.node:
         for name, places in _stated(node):
-            ways.setdefault(name, set()).add(_quantisation(node, places, constants))
+            stated.add(name)
+            ways.setdefault(alike.get(name, name), set()).add(_quantisation(node, places, constants, weights))
     found = {name: next(iter(of)) for name, of in ways.items() if len(of) == 1}
-    known = {name: one for name, one in found.items() if one is not None}
-    for node in [*graph.node, *reversed(graph.node)]:
-        if node.op_type in _SAME_VALUES and node.input and node.output:
-            for name, other in ((node.input[0], node.output[0]), (node.output[0], node.input[0])):
-                if name in known and known[name].axis is None and other not in ways:
-                    known.setdefault(other, known[name])
+    known: dict[str, TensorQuantisation] = {}
+    for name in (*alike, *stated):
+        one = found.get(alike.get(name, name))
+        if one is not None and (one.axis is None or name in stated):
+            known[name] = one
     return known
+
+
+def _same_values(graph: onnx.GraphProto) -> dict[str, str]:
+    """For each tensor that operators only move elements to or from: the first of those that are the same but for that.
+
+    A node stands after those that it reads, so what it reads has its first one already.
+    """
+    first: dict[str, str] = {}
+    for node in graph.node:
+        if node.op_type in _SAME_VALUES and node.input and node.output:
+            source = node.input[0]
+            first[node.output[0]] = first.setdefault(source, source)
+    return first
 
 
 def _stated(node: onnx.NodeProto) -> Iterator[tuple[str, tuple[int, int]]]:
@@ -76,12 +91,12 @@ def _stated(node: onnx.NodeProto) -> Iterator[tuple[str, tuple[int, int]]]:
 
 
 def _quantisation(
-    node: onnx.NodeProto, places: tuple[int, int], constants: Mapping[str, np.ndarray]
+    node: onnx.NodeProto, places: tuple[int, int], constants: Mapping[str, onnx.TensorProto], weights: Weights
 ) -> TensorQuantisation | None:
     scale, zero = (node.input[place] if place < len(node.input) else "" for place in places)
     if scale not in constants or (zero and zero not in constants):
         return None
-    scales = constants[scale].astype(np.float64)
-    points = constants[zero].astype(np.int64) if zero else np.zeros(scales.shape, np.int64)
+    scales = value_of(constants[scale], weights).astype(np.float64)
+    points = value_of(constants[zero], weights).astype(np.int64) if zero else np.zeros(scales.shape, np.int64)
     axis = next((a.i for a in node.attribute if a.name == "axis"), 1) if scales.size > 1 else None
     return TensorQuantisation(tuple(map(float, scales.ravel())), tuple(map(int, points.ravel())), axis)

@@ -43,9 +43,24 @@ def read(name: str, scale: str, made: str) -> onnx.NodeProto:
         ([read("x", "a", "p"), read("x", "a", "q"), helper.make_node("Add", ["p", "q"], ["y"])], True),
         ([read("x", "a", "p"), read("x", "b", "q"), helper.make_node("Add", ["p", "q"], ["y"])], False),
         ([helper.make_node("Reshape", ["x", "flat"], ["r"]), read("r", "a", "y")], True),
+        (
+            [
+                *(helper.make_node("Identity", ["x"], [name]) for name in ("p", "q")),
+                *(read(name, scale, f"{name}f") for name, scale in (("p", "a"), ("q", "b"))),
+                helper.make_node("Add", ["pf", "qf"], ["y"]),
+            ],
+            False,
+        ),
         ([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)], False),
     ],
-    ids=["one reader", "two that agree", "two that contradict", "behind a view", "no reader that says it"],
+    ids=[
+        "one reader",
+        "two that agree",
+        "two that contradict",
+        "behind a view",
+        "two views that contradict",
+        "no reader that says it",
+    ],
 )
 def test_the_input_of_integers(nodes: Sequence[onnx.NodeProto], found: bool) -> None:
     assert known(nodes) == ({"x": LinearQuantisation(0.5, 7)} if found else {})
