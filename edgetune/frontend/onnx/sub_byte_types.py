@@ -80,9 +80,14 @@ def written_out(evaluator: Evaluator, node: onnx.NodeProto) -> bool:
         _give(b, _decoded(b, evaluator, node.input[0]), attributes["to"], attributes)
         _remember(evaluator, node, attributes["to"])
     elif node.op_type == "DequantizeLinear" and (reads or attributes.get("block_size", 0)):
-        if not reads and _dequantizes_constants(b, evaluator, node):
+        constant = _dequantizes_constants(b, evaluator, node)
+        if constant and not reads:
             return False  # the converter has blocks
-        _dequantize(b, evaluator, node, attributes)
+        if constant:
+            stored = [_decoded(b, evaluator, name) if name else "" for name in node.input]
+            b.output(0, b.op("DequantizeLinear", stored[0], node.input[1], *stored[2:], **attributes))
+        else:
+            _dequantize(b, evaluator, node, attributes)
     elif node.op_type == "QuantizeLinear":
         element = attributes.get("output_dtype", 0) or TensorProto.UINT8
         if b.input(2):
@@ -210,10 +215,6 @@ def _dequantizes_constants(b: Builder, evaluator: Evaluator, node: onnx.NodeProt
 
 
 def _dequantize(b: Builder, evaluator: Evaluator, node: onnx.NodeProto, attributes: dict[str, Any]) -> None:
-    if _dequantizes_constants(b, evaluator, node):
-        stored = [_decoded(b, evaluator, name) if name else "" for name in node.input]
-        b.output(0, b.op("DequantizeLinear", stored[0], node.input[1], *stored[2:], **attributes))
-        return
     axis = attributes.get("axis", 1)
     value = b.cast(_decoded(b, evaluator, node.input[0]), "float32")
     if b.input(2):
