@@ -9,15 +9,17 @@ its result in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
+import numpy as np
 import tvm
 from tvm import relax, tirx
 from tvm.ir import GenericConst, GlobalVar
 
 from edgetune.graph.rewrite import DefUse, rewrite
 from edgetune.graph.tvm_types import PrimFunc
+from edgetune.graph.widened_integers import Value, Widened, moved
 
 _ELEMENTWISE, _BROADCAST, _INJECTIVE, _OPAQUE = 0, 1, 2, 8  # tvm::relay::OpPatternKind, as FuseOps reads it
 _KERNEL, _RESHAPE, _CONCATENATION = "relax.call_tir", "relax.reshape", "concatenate"
@@ -47,22 +49,32 @@ def settle_patterns(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def constants_apart(module: tvm.IRModule, inputs: int | None) -> tvm.IRModule:
-    """The annotated `module` whose kernels of constants alone are fused with no other.
+    """The annotated `module` whose kernels of constants alone are fused with no other, where that takes no more memory.
 
     The parameters of `main` after the first `inputs` are constants that no pass may fold. What moves or widens them is
-    known to be constant when the module is cut into kernels, because no kernel of other operands absorbs it.
+    known to be constant when the module is cut into kernels, because no kernel of other operands absorbs it. A kernel
+    whose result is larger than what it reads is left to its reader, as one that repeats constants is.
     """
-    fixed = set() if inputs is None else set(module["main"].params[inputs:])
+    known: dict[relax.Var, Value] = {}
     opaque: dict[GlobalVar, GlobalVar] = {}
-    if not fixed:
+    apart: set[relax.Call] = set()
+    for param in () if inputs is None else module["main"].params[inputs:]:
+        known[param] = _like(param.ty)
+    if not known:
         return module
     for block in module["main"].body.blocks:
         for binding in block.bindings:
-            if _of_constants(binding.value, fixed):
-                fixed.add(binding.var)
+            value = binding.value
+            made = _made_of_constants(module, value, known)
+            if made is None:
+                continue
+            if isinstance(value, relax.Call):
+                apart.add(value)
+            if len(made) == 1:
+                known[binding.var] = made[0]
 
     def rule(call: relax.Call, _: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
-        if call.op.name != _KERNEL or not _of_constants(call, fixed) or call.args[0] in opaque.values():
+        if call.op.name != _KERNEL or call not in apart:
             return None
         name = call.args[0]
         if name not in opaque:
@@ -72,14 +84,39 @@ def constants_apart(module: tvm.IRModule, inputs: int | None) -> tvm.IRModule:
     return rewrite(module, rule)
 
 
-def _of_constants(value: relax.Expr, fixed: set[relax.Var]) -> bool:
-    """Whether a kernel or a reshape reads `fixed` variables, and perhaps other constants, but nothing else."""
+def _made_of_constants(
+    module: tvm.IRModule, value: relax.Expr, known: Mapping[relax.Var, Value]
+) -> Sequence[Value] | None:
+    """What a variable, a reshape or a kernel of one or more results makes of `known` variables, perhaps with others.
+
+    None if it reads anything that is not constant, or makes more bytes than it reads. Only the shapes and types of
+    arrays are known, and which integers they widen.
+    """
     if isinstance(value, relax.Var):
-        return value in fixed
+        return [known[value]] if value in known else None
     if not isinstance(value, relax.Call) or getattr(value.op, "name", "") not in {_KERNEL, _RESHAPE}:
-        return False
-    read = _operands(value) if value.op.name == _KERNEL else [value.args[0]]
-    return any(one in fixed for one in read) and all(one in fixed or isinstance(one, GenericConst) for one in read)
+        return None
+    operands = _operands(value) if value.op.name == _KERNEL else [value.args[0]]
+    if not any(one in known for one in operands):
+        return None
+    if not all(one in known or isinstance(one, GenericConst) for one in operands):
+        return None
+    read = [one.value.numpy() if isinstance(one, GenericConst) else known[one] for one in operands]
+    if value.op.name == _RESHAPE:
+        return [read[0].reshape(_like(value.ty).shape)]
+    integers = moved(module[value.args[0]], read)
+    types = list(value.ty.fields) if isinstance(value.ty, relax.TupleType) else [value.ty]
+    made = [_like(one) for one in types] if integers is None else [integers]
+    return made if sum(map(_bytes, made)) <= sum(map(_bytes, read)) else None
+
+
+def _like(ty: relax.TensorType) -> np.ndarray:
+    """An array of a type, of which only shape and element type say something."""
+    return np.broadcast_to(np.zeros((), str(ty.dtype)), [int(extent) for extent in ty.shape])
+
+
+def _bytes(value: Value) -> int:
+    return value.integers.nbytes if isinstance(value, Widened) else value.nbytes
 
 
 class _Calls:

@@ -73,8 +73,9 @@ class _Cutter:
     by_content: dict[tuple[bytes, str, tuple[int, ...]], int] = field(default_factory=dict)
     widened: dict[int, Widened] = field(default_factory=dict)
     """Constants that only widen integers, by the number of a buffer that no kernel reads."""
-    narrow: dict[int, tuple[int, StoredIntegers]] = field(default_factory=dict)
-    """Tensors that lie in memory as integers: in which buffer, and how. Their numbers are buffers that none writes."""
+    narrow: dict[int, tuple[int, Widened]] = field(default_factory=dict)
+    """Tensors that lie in memory as integers, by the number of a buffer that no kernel writes: in which buffer, and
+    what widens them; the array of integers says only their shape and type."""
 
     def run(self) -> None:
         main = self.module["main"]
@@ -126,10 +127,10 @@ class _Cutter:
     def _reshape(self, call: relax.Call) -> list[int]:
         source = self._read(call.args[0])
         if source[0] in self.narrow:
-            integers, form = self.narrow[source[0]]
-            return [self._stand_in(integers, form.reshaped(_tensor(call.ty)[0]))]
+            integers, tensor = self.narrow[source[0]]
+            return [self._stand_in(integers, tensor.reshape(_tensor(call.ty)[0]))]
         if source[0] in self.widened:
-            return [self._widened(self.widened[source[0]].reshaped(_tensor(call.ty)[0]))]
+            return [self._widened(self.widened[source[0]].reshape(_tensor(call.ty)[0]))]
         if source[0] not in self.constants:
             return source
         return [self._constant(self.constants[source[0]].reshape(_tensor(call.ty)[0]))]
@@ -161,13 +162,13 @@ class _Cutter:
         result: relax.Var,
     ) -> int | None:
         """The number of a buffer that stands for a result that lies in memory as integers; None for any other."""
-        if len(function.params) != len(arguments) + 1 or not self._are_widened(result, uniform=True):
+        if len(function.params) != len(arguments) + 1 or not self._are_widened(result, None):
             return None
         constants = {n: self.constants[a] for n, a in enumerate(arguments) if a in self.constants}
         if all(a in self.constants or a in self.widened for a in arguments):
             return None
         found = narrow_result(function, constants)
-        if found is None or not self._are_widened(result, uniform=found.widened.parameters == 1):
+        if found is None or not self._are_widened(result, found.widened):
             return None
         if found.function is None:
             integers = arguments[found.source or 0]
@@ -177,23 +178,25 @@ class _Cutter:
             label = layer_label(self.imported.nodes, nodes, summary(kept))
             read = [arguments[n] for n in found.kept]
             (integers,) = self._emit(found.function, kept, label, read, [(whole.shape, whole.dtype.name)])
-        return self._stand_in(integers, widened_when_read(found.widened))
+        return self._stand_in(integers, found.widened)
 
-    def _stand_in(self, integers: int, form: StoredIntegers) -> int:
-        index = self._buffer("widened", form.shape, form.dtype, "intermediate")
-        self.narrow[index] = integers, form
+    def _stand_in(self, integers: int, tensor: Widened) -> int:
+        index = self._buffer("widened", tensor.shape, tensor.dtype, "intermediate")
+        self.narrow[index] = integers, tensor
         return index
 
-    def _are_widened(self, result: relax.Var, *, uniform: bool) -> bool:
-        """Whether all readers of a result can widen its integers; `uniform`: all have one scale and zero point."""
-        return all(self._is_widened_by(reader, uniform=uniform) for reader in self.readers.get(result, [None]))
+    def _are_widened(self, result: relax.Var, tensor: Widened | None) -> bool:
+        """Whether all readers of a result can widen its integers; `tensor`: what it is, if that is known already."""
+        return all(self._is_widened_by(reader, tensor) for reader in self.readers.get(result, [None]))
 
-    def _is_widened_by(self, reader: relax.Binding | None, *, uniform: bool) -> bool:
+    def _is_widened_by(self, reader: relax.Binding | None, tensor: Widened | None) -> bool:
         name = "" if reader is None else _callee(reader.value)
         if reader is None or name not in {"relax.reshape", "relax.call_tir"}:
             return False
         if name == "relax.reshape":
-            return uniform and self._are_widened(reader.var, uniform=True)
+            moved = None if tensor is None else tensor.reshape(_tensor(reader.value.ty)[0])
+            apart = tensor is not None and moved is not None and moved.parameters > tensor.parameters
+            return not apart and self._are_widened(reader.var, moved)
         callee = reader.value.args[0]
         made_of = operators(self.functions.get(callee.name_hint, (callee.name_hint,)))
         # The operands of a concatenation alone may be written into its result; integers could not.
@@ -235,7 +238,7 @@ class _Cutter:
         forms: dict[int, StoredIntegers] = {}
         for number, argument in enumerate(arguments):
             if argument in self.narrow:
-                forms[number] = self.narrow[argument][1]
+                forms[number] = widened_when_read(self.narrow[argument][1])
                 continue
             form = stored_integers(self.widened[argument]) if argument in self.widened else None
             if form is not None and not is_written(function):
@@ -259,7 +262,7 @@ class _Cutter:
         return len(self.buffers) - 1
 
     def _constant(self, array: np.ndarray) -> int:
-        array = np.ascontiguousarray(array)
+        array = np.asarray(array, order="C")
         content = (hashlib.sha256(array.tobytes()).digest(), array.dtype.name, array.shape)
         if content not in self.by_content:
             index = self._buffer(f"constant_{len(self.constants)}", array.shape, array.dtype.name, "constant")
@@ -277,8 +280,9 @@ class _Cutter:
         ):
             index = source
             if self.buffers[source].kind != "intermediate":
-                function, read = self._with_integers(copy_function(shape, dtype), [source])
-                kind = "copy" if read == [source] else "widen"
+                copy = copy_function(shape, dtype)
+                function, read = self._with_integers(copy, [source])
+                kind = "copy" if function.same_as(copy) else "widen"
                 key = self._workload(function, (kind,), tuple(a in self.constants for a in read))
                 self.work[key].calls += 1
                 index = self._buffer(name, shape, dtype, "output")

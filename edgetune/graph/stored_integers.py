@@ -57,7 +57,7 @@ class _Part:
         if buffer is None:
             return tirx.const(self.array.reshape(-1)[0].item(), self.array.dtype.name)
         if not self.axes:
-            return tirx.BufferLoad(buffer, [tirx.IntImm(str(buffer.shape[0].ty.dtype), 0)])
+            return tirx.BufferLoad(buffer, [tirx.IntImm(str(extent.ty.dtype), 0) for extent in buffer.shape])
         indices = []
         for (axis, run, wraps), extent in zip(self.axes, self.array.shape, strict=True):
             index = place[axis] if run == 1 else tirx.floordiv(place[axis], run)
@@ -97,11 +97,6 @@ class StoredIntegers:
     def arrays(self) -> list[np.ndarray]:
         """What lies in memory."""
         return [part.array for part in self.parts]
-
-    def reshaped(self, shape: tuple[int, ...]) -> StoredIntegers:
-        """The same numbers in another shape; all have one scale and one zero point."""
-        whole = np.broadcast_to(np.zeros((), self.integers.array.dtype), shape)
-        return replace(self, shape=shape, integers=_whole(whole, whole.dtype.name))
 
     def number(self, buffers: Sequence[TvmBuffer], place: Sequence[Expr]) -> Expr:
         """The number at a place, from the buffers of the parts."""
@@ -177,7 +172,7 @@ def _fits(array: np.ndarray, dtype: str) -> bool:
 
 def _whole(array: np.ndarray, dtype: str) -> _Part:
     """An element for each place."""
-    return _Part(np.ascontiguousarray(array.astype(dtype)), tuple((axis, 1, False) for axis in range(array.ndim)))
+    return _Part(np.asarray(array.astype(dtype), order="C"), tuple((axis, 1, False) for axis in range(array.ndim)))
 
 
 def _packed(array: np.ndarray, dtype: str) -> _Part:

@@ -53,9 +53,9 @@ class Widened:
         if self.zeros.any():
             whole = whole.astype("int32") - self.zeros
         wide = whole.astype(self.dtype)
-        return np.ascontiguousarray(wide if self.scales is None else (wide * self.scales).astype(self.dtype))
+        return np.asarray(wide if self.scales is None else (wide * self.scales).astype(self.dtype), order="C")
 
-    def reshaped(self, shape: Sequence[int]) -> Widened:
+    def reshape(self, shape: Sequence[int]) -> Widened:
         """The same numbers, in order, in another shape."""
 
         def moved(array: np.ndarray) -> np.ndarray:
@@ -93,8 +93,14 @@ def stored(array: np.ndarray) -> Widened | None:
     return Widened(array, array.dtype.name, np.zeros([1] * array.ndim, "int32"))
 
 
-def widened(function: PrimFunc, arguments: Sequence[np.ndarray | Widened]) -> Widened | None:
-    """What an unscheduled `function` of one output makes of constants; None if it does more than move and widen one."""
+def widened(function: PrimFunc, arguments: Sequence[Value]) -> Widened | None:
+    """What an unscheduled `function` of one output makes of constants, if it widens integers; None if it does not."""
+    found = moved(function, arguments)
+    return None if found is None or found.dtype in STORED else found
+
+
+def moved(function: PrimFunc, arguments: Sequence[Value]) -> Widened | None:
+    """Integers that an unscheduled `function` of one output moves or widens; None if it does more, or has none."""
     root = function.body
     if is_written(function) or not isinstance(root, s_tir.SBlockRealize) or root.block.match_buffers:
         return None
@@ -105,11 +111,13 @@ def widened(function: PrimFunc, arguments: Sequence[np.ndarray | Widened]) -> Wi
     values: dict[TvmBuffer, Value] = {}
     for param, argument in zip(function.params, arguments, strict=False):
         values[param] = argument if isinstance(argument, Widened) else stored(argument) or argument
+    if not any(isinstance(value, Widened) for value in values.values()):
+        return None
     try:
         found = read_stages(blocks, values).get(function.params[-1])
     except UnknownError:
         return None
-    return found if isinstance(found, Widened) and found.dtype not in STORED else None
+    return found if isinstance(found, Widened) else None
 
 
 def stage_blocks(statements: Sequence[Stmt]) -> list[SBlock] | None:
@@ -159,7 +167,7 @@ class _Reading:
         if isinstance(value, Widened):
             rank = [1] * len(shape)
             scales = None if value.scales is None else _narrowed(value.scales.reshape(value.scales.shape or rank))
-            whole = np.ascontiguousarray(np.broadcast_to(value.integers, shape))
+            whole = np.asarray(np.broadcast_to(value.integers, shape), order="C")
             value = replace(
                 value, integers=whole, zeros=_narrowed(value.zeros.reshape(value.zeros.shape or rank)), scales=scales
             )
@@ -290,8 +298,20 @@ def _product(one: Value, other: Value) -> Value:
     part, factor = (one, other) if isinstance(one, Widened) else (other, one)
     if not isinstance(part, Widened) or not isinstance(factor, np.ndarray) or not part.dtype.startswith("float"):
         raise UnknownError
-    scales = factor if part.scales is None else part.scales * factor
-    return replace(part, scales=scales.astype(part.dtype))
+    scales = factor.astype(part.dtype) if part.scales is None else _joined(part.scales, factor, part.dtype)
+    if not np.isfinite(scales).all():  # an integer of 0 would make NaN of it
+        raise UnknownError
+    return replace(part, scales=scales)
+
+
+def _joined(scales: np.ndarray, factor: np.ndarray, dtype: str) -> np.ndarray:
+    """Scales times a factor; an overflow or underflow, which each number would not have, is not a scale."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        product = np.asarray(scales * factor, dtype)
+    smallest = np.finfo(dtype).smallest_normal
+    if ((np.abs(product) < smallest) & (scales != 0) & (factor != 0)).any():
+        raise UnknownError
+    return product
 
 
 def _difference(one: Value, other: Value) -> Value:

@@ -196,6 +196,22 @@ _MODELS = {
         {"w": _ints(64, 48, low=0, high=255, dtype="uint8"), "z": _ints(48, low=100, high=130).astype("float32"),
          "s": _scales(48)},
     ),
+    "a factor without axes": _Model(
+        [_dequantised(axis=0), _dequantised("k", zero=""), _node("Mul", "wf,kf", "m"), _node("Add", "x,m", "y")],
+        _floats(8, 64), (8, 64), {"w": _ints(8, 64), "k": np.int8(3), **_ONE},
+    ),
+    "repeated along an axis": _Model(
+        [_dequantised(), _node("Expand", "wf,shape", "e"), _node("Add", "x,e", "y")],
+        _floats(32, 64), (32, 64), {"w": _ints(1, 64), **_ONE, "shape": np.array([32, 64])},
+    ),
+    "a difference that is no zero point": _Model(
+        [_dequantised(), _node("Sub", "wf,k", "d"), _node("Add", "x,d", "y")],
+        _floats(8, 64), (8, 64), {"w": _ints(8, 64), **_ONE, "k": np.float32(0.3)},
+    ),
+    "a scale of half precision": _Model(
+        [_dequantised(), _node("Cast", "wf", "c", to=TensorProto.FLOAT), _node("Add", "x,c", "y")],
+        _floats(8, 64), (8, 64), {"w": _ints(8, 64), "s": np.float16(0.01), "z": np.int8(3)},
+    ),
     "product of integers": _Model(
         [_node("MatMulInteger", "x,w", "y")],
         _ints(3, 64, low=0, high=255, dtype="uint8"), (3, 48), {"w": _ints(64, 48)}, made="int32",
@@ -260,6 +276,54 @@ def test_equal_layers_with_other_scales_share_a_kernel() -> None:
         constants |= {f"w{layer}": _ints(64, 64), f"s{layer}": _scales()}
     program = _program(_Model(nodes, _floats(4, 64), (4, 64), constants))
     assert [kernel.weight for kernel in program.kernels] == [2]
+
+
+@pytest.mark.parametrize("factors", [(1e25, 1e25), (1e-30, 1e-20, 1e30), (np.inf,)], ids=["large", "small", "infinite"])
+def test_scales_that_no_number_holds_are_not_joined(factors: tuple[float, ...]) -> None:
+    """An integer of 0 times a scale that overflows would be NaN, and all others 0 below the smallest number."""
+    nodes = [_dequantised(zero="")]
+    nodes += [_node("Mul", f"{'p' * n or 'wf'},k{n}", "p" * (n + 1)) for n in range(len(factors) - 1)]
+    nodes.append(_node("Add", f"x,{nodes[-1].output[0]}", "y"))
+    constants = {"w": np.arange(-4, 4, dtype="int8"), "s": np.float32(factors[0])}
+    constants |= {f"k{n}": np.float32(factor) for n, factor in enumerate(factors[1:])}
+    model = _Model(nodes, _floats(8), (8,), constants)
+    (found,) = evaluate_program(_program(model), [{"x": model.x}])
+    wanted = np.arange(-4, 4, dtype="float32")
+    with np.errstate(over="ignore", invalid="ignore"):
+        for factor in factors:
+            wanted = wanted * np.float32(factor)
+    wanted = model.x + wanted
+    np.testing.assert_array_equal(found["y"], wanted)
+
+
+def test_a_tensor_times_a_quantised_number_lies_as_integers() -> None:
+    nodes = [
+        _node("QuantizeLinear", "x,s,z", "q"), _node("DequantizeLinear", "q,s,z", "xf"), _dequantised("k"),
+        _node("Mul", "xf,kf", "m"), _node("MaxPool", "m", "y", kernel_shape=[2, 2]),
+    ]  # fmt: skip
+    model = _Model(nodes, _floats(1, 4, 8, 8), (1, 4, 7, 7), {"k": np.int8(7), **_ONE})
+    program = _program(model)
+    assert [buffer.dtype for buffer in program.buffers if buffer.kind == "intermediate"] == ["int8"]
+    (found,) = evaluate_program(program, [{"x": model.x}])
+    (wanted,) = evaluate_model(model_from_proto(model.proto, "", "m", None, "m"), [{"x": model.x}])
+    np.testing.assert_allclose(found["y"], wanted["y"], rtol=1e-6)
+
+
+def test_a_reshape_keeps_integers_of_many_scales() -> None:
+    """Channels that stay an axis keep their scales; merged with another axis, they would need one per element."""
+    for shape, dtype in (([4, 64], "int8"), ([256], "float32")):
+        nodes = [
+            _node("QuantizeLinear", "x,s,z", "q", axis=1), _node("DequantizeLinear", "q,s,z", "xf", axis=1),
+            _node("Reshape", "xf,shape", "r"), _node("Softmax", "r", "y", axis=-1),
+        ]  # fmt: skip
+        constants = {"s": _scales(4), "z": np.zeros(4, "int8"), "shape": np.array(shape)}
+        model = _Model(nodes, _floats(1, 4, 8, 8), tuple(shape), constants)
+        program = _program(model)
+        kinds = {buffer.dtype for buffer in program.buffers if buffer.kind == "intermediate"}
+        assert kinds == {dtype}
+        (found,) = evaluate_program(program, [{"x": model.x}])
+        (wanted,) = evaluate_model(model_from_proto(model.proto, "", "m", None, "m"), [{"x": model.x}])
+        np.testing.assert_allclose(found["y"], wanted["y"], rtol=1e-5)
 
 
 @given(st.data())
