@@ -113,6 +113,7 @@ _POOL = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
 _ROWS = Fed(floats(2, 5, 12))
 _SHORT = np.array([5, 3], "int32")
 _RAW = np.array([[1, 1, 1, 1, 0], [1, 0, 1, 1, 0]], "int32")
+_LEFT = np.array([[0, 1, 1, 1, 1], [0, 0, 1, 1, 1]], "int32")
 
 _QUANTISED = [
     Case("QuantizeLinear", [Fed(floats(3, 4)), f(0.02), Z8]),
@@ -416,6 +417,15 @@ _ATTENTION = [
         "with a mask of pairs", Fed(_SEED.integers(0, 2, (2, 5, 5)).astype("int32")), scale=0.3, mask_filter_value=-5.0
     ),
     _attention("in one direction", Fed(_RAW), unidirectional=1),
+    _attention("in one direction, after padding", Fed(_LEFT), unidirectional=1),
+    _attention("in one direction, with a small penalty", Fed(_LEFT), unidirectional=1, mask_filter_value=-5.0),
+    _attention("in one direction, without a mask", "", unidirectional=1, mask_filter_value=-5.0),
+    _attention(
+        "in one direction, with the largest penalty",
+        Fed(_LEFT),
+        unidirectional=1,
+        mask_filter_value=float(np.finfo("float32").min),
+    ),
     _attention("with earlier keys", "", _PAST, outputs=(0, 1), unidirectional=1),
     Case(
         "Attention",
@@ -467,6 +477,18 @@ _ATTENTION = [
         {"num_heads": 2, "unidirectional": 1},
         (0, 1, 2),
         "with earlier keys",
+    ),
+    Case(
+        "MultiHeadAttention",
+        [_ROWS, _ROWS, _ROWS, "", Fed(_LEFT)],
+        {"num_heads": 2, "unidirectional": 1},
+        note="in one direction, after padding",
+    ),
+    Case(
+        "MultiHeadAttention",
+        [_Q, _K, _V],
+        {"num_heads": 2, "unidirectional": 1},
+        note="in one direction, of other keys",
     ),
     Case("RotaryEmbedding", [Fed(floats(2, 3, 8)), Fed(np.array([[0, 1, 2], [4, 5, 3]])), floats(9, 2), floats(9, 2)]),
     Case(

@@ -10,6 +10,7 @@ from itertools import pairwise
 from math import sqrt
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 
@@ -21,9 +22,7 @@ _MASKED = -10000.0
 """What a masked score gets by default."""
 
 _FAR = -1e9
-"""What the score of a key gets that must have no weight at all: exp of it is 0 in every type, after a cast to it."""
-
-_FAR_OF_HALF = -65504.0
+"""What the score of a key gets at most that must have no weight at all: exp of it is 0, also after a cast to halves."""
 
 
 def attention(b: Builder, node: onnx.NodeProto) -> None:
@@ -59,12 +58,14 @@ def _self_attention(
     starts = [0, sizes[0], sizes[0] + sizes[1], sum(sizes)]
     parts = [b.part(projected, start, stop, 2) for start, stop in pairwise(starts)]
     query, key, value = (by_head(b, part, heads) for part in parts)
+    earlier = 0
     if past:
+        earlier = b.shape(past)[3]
         key = b.op("Concat", b.take(past, 0, 0), key, axis=2)
         value = b.op("Concat", b.take(past, 1, 0), value, axis=2)
     if len(node.output) > 1 and node.output[1]:
         b.output(1, b.stack([key, value], 0))
-    b.output(0, merged(b, attended(b, Scores.of(b, query, key, mask, bias), value)))
+    b.output(0, merged(b, attended(b, Scores.of(b, query, key, mask, bias, earlier), value)))
 
 
 def by_head(b: Builder, x: str, heads: int) -> str:
@@ -95,10 +96,13 @@ class Scores:
     sink: str = ""
 
     @classmethod
-    def of(cls, b: Builder, query: str, key: str, mask: str, bias: str) -> Scores:
-        """Those of an operator with the attributes `scale`, `unidirectional` and `mask_filter_value`."""
+    def of(cls, b: Builder, query: str, key: str, mask: str, bias: str, past: int) -> Scores:
+        """Those of an operator with the attributes `scale`, `unidirectional` and `mask_filter_value`.
+
+        The first `past` keys are of earlier steps.
+        """
         scale = b.number("scale", 0.0) or 1 / sqrt(b.shape(query)[-1])
-        masked = _mask(b, mask, query, key) if mask or b.integer("unidirectional", 0) else ""
+        masked = _mask(b, mask, query, key, past) if mask or b.integer("unidirectional", 0) else ""
         return cls(query, key, scale, tuple(filter(None, (masked, bias))))
 
 
@@ -125,22 +129,32 @@ def attended(b: Builder, scores: Scores, value: str) -> str:
     return b.reshape(result, batch, heads, length, b.shape(value)[3])
 
 
-def _mask(b: Builder, mask: str, query: str, key: str) -> str:
-    """What a mask and the order of the keys add to scores: (batch or 1, 1, queries or 1, keys)."""
+def _mask(b: Builder, mask: str, query: str, key: str, past: int) -> str:
+    """What a mask and the order of the keys add to scores: (batch or 1, 1, queries or 1, keys).
+
+    A key that comes later than a query has no weight, also where the mask leaves out all others. The last query sees
+    all keys, as in ONNX Runtime, also where there are more of them than `past` and the queries.
+    """
     batch, _, queries, _ = b.shape(query)
     keys, dtype = b.shape(key)[2], b.dtype(query)
     value = b.number("mask_filter_value", _MASKED)
-    parts = []
+    added = b.constant(0, dtype)
     if mask:
         shape = b.shape(mask)
         kept = _kept(b, mask, batch, queries, keys)
         if kept == "":
             raise UnsupportedOperator(f"{b.shown} has a mask of the shape {shape}, which is not supported")
-        parts.append(b.op("Where", kept, b.constant(0, dtype), b.constant(value, dtype)))
+        added = b.op("Where", kept, added, b.constant(value, dtype))
     if b.integer("unidirectional", 0):
-        later = np.arange(keys) > np.arange(queries).reshape(-1, 1) + keys - queries
-        parts.append(b.constant(np.where(later, value, 0.0).reshape(1, 1, queries, keys), dtype))
-    return parts[0] if len(parts) == 1 else b.op("Add", *parts)
+        later = np.arange(keys) > np.arange(queries).reshape(-1, 1) + past
+        later[-1:] = False
+        added = b.op("Where", b.constant(later.reshape(1, 1, queries, keys)), _far(b, dtype, value), added)
+    return added
+
+
+def _far(b: Builder, dtype: np.dtype[Any], masked: float = 0.0) -> str:
+    """What is added to the score of a key that has no weight, where keys that a mask leaves out get `masked`."""
+    return b.constant(max(min(_FAR, 2 * masked), float(ml_dtypes.finfo(dtype).min)), dtype)
 
 
 def _kept(b: Builder, mask: str, batch: int, queries: int, keys: int) -> str:
@@ -178,10 +192,12 @@ def multi_head_attention(b: Builder, _: onnx.NodeProto) -> None:
             for name, bias in zip(given, biases, strict=True)
         ]
     query, key, value = (by_head(b, x, heads) if len(b.shape(x)) == 3 else x for x in given)
+    past = 0
     if b.input(6):
+        past = b.shape(b.input(6))[2]
         key = b.op("Concat", b.input(6), key, axis=2)
         value = b.op("Concat", b.input(7), value, axis=2)
-    b.output(0, merged(b, attended(b, Scores.of(b, query, key, b.input(4), b.input(5)), value)))
+    b.output(0, merged(b, attended(b, Scores.of(b, query, key, b.input(4), b.input(5), past), value)))
     b.output(1, key)
     b.output(2, value)
 
@@ -325,4 +341,4 @@ def _visible(b: Builder, own: str, counted: str, keys: int, dtype: np.dtype[Any]
     if window >= 0:
         start = b.op("Sub", own, b.constant(window, "int64"))
         seen = b.op("And", seen, b.op("Less", start, place))
-    return b.op("Where", seen, b.constant(0, dtype), b.constant(_FAR_OF_HALF if dtype == np.float16 else _FAR, dtype))
+    return b.op("Where", seen, b.constant(0, dtype), _far(b, dtype))
