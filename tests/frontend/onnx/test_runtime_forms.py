@@ -159,6 +159,15 @@ def test_a_form_that_is_not_known_is_refused_by_name(
     assert operator in error.value.message
 
 
+def test_more_heads_than_elements_are_refused() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]>
+        m (float[1, 3, 4] x, float[4, 6] w) => (float[1, 3, 2] y)
+        { y = com.microsoft.Attention <num_heads = 5> (x, w) }"""
+    model = model_from_proto(onnx.parser.parse_model(text), "0" * 64, "m", None, "m.onnx")
+    with pytest.raises(UnsupportedOperator, match="operator Attention has sizes that do not fit one another"):
+        import_onnx(model)
+
+
 @pytest.mark.parametrize("operator", sorted(OF_ONNX_RUNTIME))
 @settings(max_examples=3, deadline=None, derandomize=True)
 @given(st.data())

@@ -427,6 +427,7 @@ _ATTENTION = [
         mask_filter_value=float(np.finfo("float32").min),
     ),
     _attention("with earlier keys", "", _PAST, outputs=(0, 1), unidirectional=1),
+    _attention("before the first step", Fed(_LEFT), Fed(floats(2, 2, 2, 0, 4)), outputs=(0, 1), unidirectional=1),
     Case(
         "Attention",
         [_ROWS, floats(12, 20), floats(20), ""],
@@ -489,6 +490,13 @@ _ATTENTION = [
         [_Q, _K, _V],
         {"num_heads": 2, "unidirectional": 1},
         note="in one direction, of other keys",
+    ),
+    Case(
+        "MultiHeadAttention",
+        [_ROWS, _ROWS, _ROWS, "", "", "", Fed(floats(2, 2, 0, 6)), Fed(floats(2, 2, 0, 6))],
+        {"num_heads": 2, "unidirectional": 1},
+        (0, 1, 2),
+        "before the first step",
     ),
     Case("RotaryEmbedding", [Fed(floats(2, 3, 8)), Fed(np.array([[0, 1, 2], [4, 5, 3]])), floats(9, 2), floats(9, 2)]),
     Case(

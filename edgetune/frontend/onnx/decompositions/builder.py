@@ -132,7 +132,11 @@ class Builder:
         return self.op("Cast", name, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def reshape(self, name: str, *shape: int) -> str:
-        """`name` in another shape."""
+        """`name` in another shape; what has no elements is a constant, since Reshape reads 0 as a copied extent."""
+        if 0 in shape and min(shape) == 0:
+            if 0 not in self.shape(name):
+                raise UnsupportedOperator(f"{self.shown} has sizes that do not fit one another; export the model again")
+            return self.constant(np.zeros(shape), self.dtype(name))
         return self.op("Reshape", name, self.constant(shape, "int64"))
 
     def take(self, name: str, index: int, axis: int) -> str:
