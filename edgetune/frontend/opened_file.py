@@ -36,6 +36,6 @@ def opened_file(path: Path) -> OpenedFile:
         try:
             with zipfile.ZipFile(path) as archive:
                 members = tuple(archive.namelist())
-        except (zipfile.BadZipFile, ValueError):
-            members = ()  # truncated, or no archive: the reader of a format reports it
+        except (zipfile.BadZipFile, ValueError, NotImplementedError):
+            members = ()  # truncated, of an unknown version, or no archive: the reader of a format reports it
     return OpenedFile(head, size, members)

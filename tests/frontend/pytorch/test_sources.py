@@ -98,6 +98,7 @@ def test_every_kind_of_file_has_a_case(tmp_path: Path) -> None:
     "content",
     [
         pytest.param(b"PK\x03\x04 cut short", id="broken archive"),
+        pytest.param(PROGRAMS["pt2"].replace(b"PK\x01\x02\x14\x03\x14", b"PK\x01\x02\x14\x03\xfa"), id="new archive"),
         pytest.param(b"\xff" * 5000, id="noise"),
         pytest.param((8).to_bytes(8, "little") + b"{broken}", id="nearly safetensors"),
         pytest.param(pickle.dumps({"a": [1.5]}), id="a pickle of something else"),
