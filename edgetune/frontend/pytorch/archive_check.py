@@ -4,70 +4,67 @@
 looked at here, before torch sees it: compiled libraries are loaded, objects unpickled, sizes given to Python's `eval`
 (by SymPy), names written into generated code, operators looked up as any attribute of `torch`, and modules imported for
 the classes of nested inputs. What torch.export writes for tensors, operators and sizes passes. Nothing is executed.
+
+torch and Python find members of an archive by different rules (case, names after a NUL, names in an extra field), so
+torch reads a copy, which Python writes and which holds only what was looked at.
 """
 
 from __future__ import annotations
 
 import json
+import lzma
 import re
+import shutil
 import zipfile
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from edgetune.errors import ModelError
+from edgetune.frontend.pytorch.program_check import complaints
 
-_COMPILED = "data/aotinductor/"
-_PAYLOADS = re.compile(r"data/(?:constants|weights)/\w+_config\.json")
-_PROGRAMS = re.compile(r"models/[^/]+\.json|serialized_exported_program\.json")
+_PROGRAM, _FIRST_PROGRAM = "models/model.json", "serialized_exported_program.json"
+_MODELS, _COMPILED = "models/", "data/aotinductor/"
+_PAYLOADS = frozenset({"data/weights/model_weights_config.json", "data/constants/model_constants_config.json"})
 _DATA_FILE = re.compile(r"(?:weight|tensor)_\d+")
+_READ = re.compile(  # what torch.export.load reads of an archive, except the programs and payloads
+    r"archive_format|archive_version|byteorder|version|\.data/version"
+    r"|data/(?:weights|constants)/(?:model\.pt|(?:weight|tensor)_\d+)|data/sample_inputs/model\.pt"
+    r"|serialized_(?:state_dict|constants)\.(?:pt|json)|serialized_example_inputs\.pt"  # of the first format
+)
+_FOLDER = "program"  # torch wants one folder around all members, of any name
 
-_OPERATOR = re.compile(
-    r"torch\.ops\.\w+\.\w+(?:\.\w+)?|torch\.sym_\w+|math\.[a-z]\w*"
-    r"|_operator\.(?:getitem|add|sub|mul|pow|neg|pos|truediv|floordiv|mod|lt|le|gt|ge|eq|ne|and_|or_|not_)"
+# What Python raises for a damaged archive. zipfile: BadZipFile for broken headers and checksums, ValueError and OSError
+# for places outside of the file, EOFError for data that ends early, RuntimeError for encrypted members, and its
+# NotImplementedError for unknown compressions and versions. Decompressors: zlib.error, LZMAError, OSError (bz2). json:
+# ValueError for what is no JSON or no UTF-8, RecursionError for one that is nested too deeply.
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+    *(ValueError, OSError, EOFError, RuntimeError, RecursionError),
 )
-_NODE_NAME = re.compile(r"[A-Za-z_]\w*|")
-_TENSOR_NAME = re.compile(r"[\w.:/ +-]*")
-_SIZE_TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?![\w.])|(?P<name>[A-Za-z_]\w*)|[-+*/%(),<>=!&|~])"
-)
-_SYMBOL = re.compile(r"(?:s|u|zf|zuf|ps|i)\d+")
-_FUNCTIONS = frozenset(
-    {
-        # those that torch gives SymPy by name
-        *("FloorDiv", "ModularIndexing", "Where", "PythonMod", "Mod", "CleanDiv", "CeilToInt", "FloorToInt", "CeilDiv"),
-        *("LShift", "RShift", "PowByNatural", "FloatPow", "FloatTrueDiv", "IntTrueDiv", "TruncToFloat", "TruncToInt"),
-        *("IsNonOverlappingAndDenseIndicator", "RoundToInt", "RoundDecimal", "ToFloat", "Identity"),
-        # SymPy's own
-        *("Max", "Min", "Add", "Mul", "Pow", "Abs", "Eq", "Ne", "Lt", "Le", "Gt", "Ge", "And", "Or", "Not"),
-        *("floor", "ceiling", "sqrt", "True", "False", "oo", "int_oo"),
-    }
-)
-_IMPORTING = ("__enum__", "default_factory")
-_NOT_READ = frozenset({"metadata", "torch_version", "verifiers"})  # strings that no code is made of
 
 
-def require_data_only(archive_path: Path, path: Path) -> None:
-    """Raises ModelError unless reading the archive executes nothing that it holds; `path` is its name in messages."""
-    programs = 0
-    try:
-        with zipfile.ZipFile(archive_path) as archive:
-            for inside, member in _members(archive):
-                if inside.startswith(_COMPILED):
-                    raise needs_more(str(path), f"a compiled library ({inside})")
-                if member.file_size > archive_path.stat().st_size:
-                    raise ModelError(f"{path} has a part that is larger than the file ({inside}): save it again")
-                if _PAYLOADS.fullmatch(inside):
-                    _check_payload(path, json.loads(archive.read(member)))
-                elif _PROGRAMS.fullmatch(inside):
-                    programs += 1
-                    for complaint in _complaints(json.loads(archive.read(member))):
-                        raise needs_more(str(path), complaint)
-    except (zipfile.BadZipFile, ValueError, RecursionError, NotImplementedError, EOFError, OSError) as error:
-        reason = str(error).partition("\n")[0][:200]
-        raise ModelError(f"{path} is not a whole program of torch.export ({reason}): save or copy it again") from None
-    if programs != 1:
-        raise ModelError(f"{path} holds {programs} programs instead of one: save one with torch.export.save")
+def require_data_only(path: Path) -> None:
+    """Raises ModelError unless reading the archive executes nothing that it holds."""
+    with _opened(path, path) as archive:
+        _checked(archive, path.stat().st_size, path)
+
+
+def copy_data(archive_path: Path, copy: Path, path: Path) -> None:
+    """Writes `copy`, an archive of those members that torch reads; `path` is the archive's name in messages.
+
+    Raises ModelError unless reading them executes nothing that they hold.
+    """
+    with _opened(archive_path, path) as archive, zipfile.ZipFile(copy, "w") as written:
+        members = _checked(archive, archive_path.stat().st_size, path)
+        folder = "" if _FIRST_PROGRAM in members else f"{_FOLDER}/"
+        for inside, member in members.items():
+            entry = zipfile.ZipInfo(f"{folder}{inside}")
+            entry.file_size = member.file_size  # decides whether the entry needs sizes of 64 bits
+            with archive.open(member.filename) as source, written.open(entry, "w") as target:
+                shutil.copyfileobj(source, target)
 
 
 def needs_more(path: str, what: str) -> ModelError:
@@ -79,75 +76,81 @@ def needs_more(path: str, what: str) -> ModelError:
     )
 
 
-def _members(archive: zipfile.ZipFile) -> Iterator[tuple[str, zipfile.ZipInfo]]:
-    """Each member with its path below the one folder that torch puts all in; the first format has no such folder."""
-    for member in archive.infolist():
-        if _PROGRAMS.fullmatch(member.filename):
-            yield member.filename, member
-        else:
-            yield member.filename.partition("/")[2], member
+@contextmanager
+def _opened(archive_path: Path, path: Path) -> Iterator[zipfile.ZipFile]:
+    """The archive; raises ModelError where it turns out to be damaged."""
+    try:
+        with zipfile.ZipFile(archive_path) as archive:
+            yield archive
+    except _DAMAGED as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise ModelError(f"{path} is not a whole program of torch.export ({reason}): save or copy it again") from None
+
+
+def _checked(archive: zipfile.ZipFile, size: int, path: Path) -> dict[str, zipfile.ZipInfo]:
+    """The members that torch reads, by their paths below the folder; raises ModelError where one is more than data."""
+    members = _members(archive, path)
+    for inside in members:
+        if inside.lower().startswith(_COMPILED):
+            raise needs_more(str(path), f"a compiled library ({inside})")
+    program = _program(members, path)
+    read = {}
+    for inside, member in members.items():
+        document = inside in {program, *_PAYLOADS}
+        if not document and not _READ.fullmatch(inside):
+            continue
+        if member.file_size > size:
+            raise ModelError(f"{path} has a part that is larger than the file ({inside}): save it again")
+        if document:
+            _check_document(path, inside, json.loads(archive.read(member.filename).decode()))
+        read[inside] = member
+    return read
+
+
+def _members(archive: zipfile.ZipFile, path: Path) -> dict[str, zipfile.ZipInfo]:
+    """All members by their paths below the one folder that torch puts all in; the first format has no such folder."""
+    members = [member for member in archive.infolist() if not member.is_dir()]
+    has_folder = all(member.filename != _FIRST_PROGRAM for member in members)
+    folders = {member.filename.partition("/")[0] for member in members}
+    if has_folder and len(folders) > 1:
+        raise _ambiguous(path, "has more than one folder", min(folders))
+    found: dict[str, zipfile.ZipInfo] = {}
+    seen: set[str] = set()
+    for member in members:
+        name = member.filename
+        if name != member.orig_filename or "\\" in name:  # a NUL, or another name in an extra field
+            raise _ambiguous(path, "has a member with two names", name)
+        if name.casefold() in seen:
+            raise _ambiguous(path, "has two members of the same name", name)
+        seen.add(name.casefold())
+        found[name.partition("/")[2] if has_folder else name] = member
+    return found
+
+
+def _ambiguous(path: Path, what: str, name: str) -> ModelError:
+    return ModelError(f"{path} {what} ({name[:80]!r}), which torch.export never writes: save it with torch.export.save")
+
+
+def _program(members: Iterable[str], path: Path) -> str:
+    """The member that is the program."""
+    programs = [inside for inside in members if inside == _FIRST_PROGRAM or inside.lower().startswith(_MODELS)]
+    if len(programs) != 1:
+        raise ModelError(f"{path} holds {len(programs)} programs instead of one: save one with torch.export.save")
+    if programs[0] not in {_PROGRAM, _FIRST_PROGRAM}:
+        raise ModelError(f"{path} has {programs[0][:80]!r} instead of {_PROGRAM}: save it with torch.export.save")
+    return programs[0]
+
+
+def _check_document(path: Path, inside: str, document: Any) -> None:
+    if inside in _PAYLOADS:
+        _check_payload(path, document)
+    for complaint in complaints(document, "payloads" if inside in _PAYLOADS else "program"):
+        raise needs_more(str(path), complaint)
 
 
 def _check_payload(path: Path, document: Any) -> None:
-    for name, payload in dict(document.get("config", {}) if isinstance(document, dict) else {}).items():
+    config = document.get("config") if isinstance(document, dict) else None
+    for name, payload in (config if isinstance(config, dict) else {}).items():
         file = payload.get("path_name") if isinstance(payload, dict) else None
         if not isinstance(file, str) or not _DATA_FILE.fullmatch(file):
             raise needs_more(str(path), f"an object of Python ({str(name)[:80]!r}) beside its tensors")
-
-
-def _complaints(document: Any, key: str = "") -> Iterator[str]:
-    """What in a program would be more than data, in words; `key` is that below which `document` stands."""
-    if isinstance(document, dict):
-        for name, value in document.items():
-            if name in _NOT_READ:
-                continue
-            if not _TENSOR_NAME.fullmatch(name):
-                yield f"a name that Python could execute ({name[:80]!r})"
-            yield from _complaints(value, name)
-    elif isinstance(document, list):
-        for value in document:
-            yield from _complaints(value, key)
-    elif isinstance(document, str) and not _CHECKS.get(key, _is_tensor_name)(document):
-        yield f"a {key or 'text'} that Python could execute ({document[:80]!r})"
-
-
-def _is_tensor_name(text: str) -> bool:
-    return _TENSOR_NAME.fullmatch(text) is not None
-
-
-def is_size(text: str) -> bool:
-    """Whether SymPy would only compute: numbers, symbols of sizes, arithmetic and known functions of them."""
-    at = 0
-    while at < len(text):
-        token = _SIZE_TOKEN.match(text, at)
-        if token is None:
-            return not text[at:].strip()
-        name = token["name"]
-        if name is not None and name not in _FUNCTIONS and not _SYMBOL.fullmatch(name):
-            return False
-        at = token.end()
-    return True
-
-
-def _is_plain_structure(text: str) -> bool:
-    return not any(word in text for word in _IMPORTING)
-
-
-def _is_anything(text: str) -> bool:
-    """Text that torch only compares or prints as a literal."""
-    del text
-    return True
-
-
-_CHECKS: dict[str, Callable[[str], bool]] = {
-    "expr_str": is_size,
-    "target": lambda text: _OPERATOR.fullmatch(text) is not None,
-    "as_operator": lambda text: _OPERATOR.fullmatch(text) is not None,
-    "name": lambda text: _NODE_NAME.fullmatch(text) is not None,
-    "as_name": lambda text: _NODE_NAME.fullmatch(text) is not None,
-    "in_spec": _is_plain_structure,
-    "out_spec": _is_plain_structure,
-    "as_string": _is_anything,
-    "as_strings": _is_anything,
-    "guards_code": _is_anything,  # child.py drops it
-}

@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+GIVEN = "given.pt2"
 PROGRAM = "program.pt2"
 ONNX = "model.onnx"
 

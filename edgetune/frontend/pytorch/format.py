@@ -29,7 +29,7 @@ from edgetune.frontend.model_format import (
     Shapes,
     StoredModel,
 )
-from edgetune.frontend.pytorch.archive_check import require_data_only
+from edgetune.frontend.pytorch.archive_check import copy_data, require_data_only
 from edgetune.frontend.pytorch.sources import is_torch, name_of, require_inputs, require_program, save, torch_file
 from edgetune.registry import Registry
 
@@ -59,7 +59,7 @@ class PyTorchFormat(ModelFormat):
             super().require(source, origin)
         _require_program(source, origin)
         if isinstance(source, Path):
-            require_data_only(source, source)
+            require_data_only(source)
         require_torch(_shown(source))
 
     def signature(self, source: ModelSource) -> Mapping[str, OpenShape]:
@@ -118,7 +118,7 @@ def _require_program(source: ModelSource, origin: str = "") -> None:
 
 
 def _exported(source: ModelSource) -> Exported:
-    from edgetune.frontend.pytorch.arrays import ONNX, PROGRAM
+    from edgetune.frontend.pytorch.arrays import GIVEN, ONNX, PROGRAM
     from edgetune.frontend.pytorch.exporter_process import ExporterProcess, require_torch
 
     _require_program(source)
@@ -126,13 +126,22 @@ def _exported(source: ModelSource) -> Exported:
     process = ExporterProcess(_shown(source))
     program = process.folder / PROGRAM
     if isinstance(source, Path):
-        shutil.copyfile(source, program)  # nobody writes to the copy
-        require_data_only(program, source)
+        given = process.folder / GIVEN
+        shutil.copyfile(source, given)  # nobody writes to the copy
+        copy_data(given, program, source)
+        sha256 = _sha256(given)
+        given.unlink()
+        inputs, outputs = process.export()
     else:
         save(source, program)
-    inputs, outputs = process.export()
-    hashed = program if isinstance(source, Path) else process.folder / ONNX
-    return Exported(process, tuple(inputs), tuple(outputs), hashlib.sha256(hashed.read_bytes()).hexdigest())
+        inputs, outputs = process.export()
+        sha256 = _sha256(process.folder / ONNX)
+    return Exported(process, tuple(inputs), tuple(outputs), sha256)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)
