@@ -64,7 +64,8 @@ class PyTorchFormat(ModelFormat):
 
     def signature(self, source: ModelSource) -> Mapping[str, OpenShape]:
         """The inputs of the exported model, whose names are those of the parameters of `forward`."""
-        return _onnx().signature(_exported(source).onnx)
+        exported = _exported(source)  # its folder lives as long as it does
+        return _onnx().signature(exported.onnx)
 
     def read(self, source: ModelSource) -> StoredModel:
         """Exports the program; raises ModelError and UnsupportedOperator where PyTorch's exporter cannot."""
