@@ -16,10 +16,13 @@ _OPERATOR = re.compile(
 )
 _NODE_NAME = re.compile(r"[A-Za-z_]\w*|")
 _PLAIN = re.compile(r"[\w.:/ +-]*")
-_SIZE_TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?![\w.])|(?P<name>[A-Za-z_]\w*)|[-+*/%(),<>=!&|~])"
+_NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+_SYMBOL = r"(?:s|u|zf|zuf|ps|i)\d+"
+_SIZE_TOKEN = re.compile(  # the second line has symbols and numbers as SymPy's srepr writes them
+    rf"\s*(?:{_NUMBER}(?![\w.])|[-+*/%(),<>=!&|~]"
+    rf"|Symbol\('{_SYMBOL}'(?:, [a-z_]+=(?:True|False))*\)|Float\('-?{_NUMBER}', precision=\d+\)"
+    r"|(?P<name>[A-Za-z_]\w*))"
 )
-_SYMBOL = re.compile(r"(?:s|u|zf|zuf|ps|i)\d+")
 _FUNCTIONS = frozenset(
     {
         # those that torch gives SymPy by name
@@ -28,7 +31,8 @@ _FUNCTIONS = frozenset(
         *("IsNonOverlappingAndDenseIndicator", "RoundToInt", "RoundDecimal", "ToFloat", "Identity"),
         # SymPy's own
         *("Max", "Min", "Add", "Mul", "Pow", "Abs", "Eq", "Ne", "Lt", "Le", "Gt", "Ge", "And", "Or", "Not"),
-        *("floor", "ceiling", "sqrt", "True", "False", "oo", "int_oo"),
+        *("floor", "ceiling", "sqrt", "True", "False", "true", "false", "oo", "int_oo", "Integer", "Rational"),
+        *("Equality", "Unequality", "LessThan", "GreaterThan", "StrictLessThan", "StrictGreaterThan"),
     }
 )
 _IMPORTING = ("__enum__", "default_factory")
@@ -134,7 +138,7 @@ def is_size(text: str) -> bool:
         if token is None:
             return not text[at:].strip()
         name = token["name"]
-        if name is not None and name not in _FUNCTIONS and not _SYMBOL.fullmatch(name):
+        if name is not None and name not in _FUNCTIONS and not re.fullmatch(_SYMBOL, name):
             return False
         at = token.end()
     return True

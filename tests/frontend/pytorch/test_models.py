@@ -137,6 +137,17 @@ def changed(path: Path, **members: bytes | None) -> Path:
     return path
 
 
+def test_a_file_may_have_open_sizes(tmp_path: Path) -> None:
+    import torch
+
+    axes = {2: torch.export.Dim("rows", min=4)}
+    program = torch.export.export(torch.nn.Upsample(scale_factor=1.5), (torch.ones(1, 3, 8, 8),), dynamic_shapes=[axes])
+    torch.export.save(program, tmp_path / "net.pt2")
+    (shape,) = FORMAT.signature(tmp_path / "net.pt2").values()
+    assert (shape[:2], shape[3:]) == ((1, 3), (8,))
+    assert not isinstance(shape[2], int)
+
+
 @pytest.mark.parametrize("member", ["data/sample_inputs/model.pt", "data/weights/model.pt"])
 def test_a_pickle_that_would_create_a_file_creates_none(tmp_path: Path, member: str) -> None:
     import torch

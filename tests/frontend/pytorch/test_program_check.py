@@ -40,8 +40,9 @@ def test_escapes_hide_no_class_of_an_enumeration(escape: str) -> None:
     assert complains(structure(escape))
 
 
+SYMBOL = "Symbol('s48', positive=True, integer=True)"
 _SIZES = st.recursive(
-    st.sampled_from(["s77", "u0", "zf1", "12", "1.5", "True"]),
+    st.sampled_from(["s77", "u0", "zf1", "12", "1.5", "True", SYMBOL, "Integer(-1)", "Float('1.5', precision=53)"]),
     lambda inner: st.one_of(
         st.builds("{} {} {}".format, inner, st.sampled_from(["+", "-", "*", "//", "/", "%", "**", "<="]), inner),
         st.builds("{}({}, {})".format, st.sampled_from(["Max", "FloorDiv", "PythonMod", "Eq"]), inner, inner),
@@ -64,3 +65,20 @@ def test_a_size_with_any_other_name_is_refused(text: str, name: str) -> None:
 @given(_SIZES, st.sampled_from([".", "'", '"', "[", "{", ";", ":", "\\", "@", "`", "$", "#"]))
 def test_a_size_with_any_other_sign_is_refused(text: str, sign: str) -> None:
     assert not is_size(f"{text} {sign}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Symbol('os')",
+        "Symbol('s1').func",
+        "Symbol('s1', positive=open)",
+        "Symbol('s1', x=True)('a')",
+        "Symbol('s1'+'a')",
+        "Symbol(Symbol('s1'))",
+        "Float('open', precision=53)",
+        "Float('1.5', precision=exit)",
+    ],
+)
+def test_symbols_and_numbers_of_sympy_hold_nothing_else(text: str) -> None:
+    assert not is_size(text)
