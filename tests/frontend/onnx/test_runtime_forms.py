@@ -134,6 +134,7 @@ def _of_node(operator: str, constants: dict[str, Any], **attributes: Any) -> Onn
 
 
 _PACKED = {"w": np.zeros((4, 1, 8), "uint8"), "s": np.ones((4, 1), "float32")}
+_MATRIX = {"w": np.zeros((4, 4), "int8")}
 _BLOCKS = {"K": 4, "N": 4, "bits": 4, "block_size": 16}
 
 
@@ -146,6 +147,13 @@ _BLOCKS = {"K": 4, "N": 4, "bits": 4, "block_size": 16}
         ("MatMulNBits", _PACKED, {**_BLOCKS, "N": 4.5}, "an attribute N that is no whole number"),
         ("MatMulNBits", _PACKED, {**_BLOCKS, "N": "four"}, "has no number as attribute N"),
         ("FusedGemm", {"w": np.ones((4, 4), "float32")}, {"activation": "Sine"}, "does not know activation 'Sine'"),
+        ("DynamicQuantizeMatMul", _MATRIX | {"s": np.ones(3, "float32")}, {}, r"shapes \(4, 4\) and \(3,\)"),
+        (
+            "DynamicQuantizeMatMul",
+            _MATRIX | {"s": np.ones(4, "float32"), "z": np.ones(3, "int8")},
+            {},
+            r"shapes \(4,\) and \(3,\), which do not fit",
+        ),
         ("MoE", {}, {}, "is not supported"),
     ],
 )

@@ -187,26 +187,27 @@ _QUANTISED = [
     ),
     Case(
         "QGemm",
-        [
-            Fed(u8(3, 5)),
-            f(0.021),
-            Z8,
-            i8(4, 5),
-            f(0.003, 0.002, 0.001, 0.004),
-            np.zeros(4, "int8"),
-            np.array([9, -70, 31, 5], "int32"),
-            "",
-            "",
-        ],
-        {"transB": 1, "alpha": 0.5},
-        note="to floats, per column",
-    ),
-    Case(
-        "QGemm",
         [Fed(u8(5, 3)), f(0.021), Z8, u8(5, 4), f(0.003), Z8, "", f(0.017), Z8],
         {"transA": 1},
         note="without bias",
     ),
+]
+
+_COLUMNS = np.array([0.003, 0.001, 0.002, 0.004], "float32")
+
+
+def _gemm(note: str, bias: Any, *, transposed: bool = False) -> Case:
+    weights = i8(4, 5) if transposed else i8(5, 4)
+    operands = [Fed(u8(3, 5)), f(0.021), Z8, weights, _COLUMNS, np.array([1, 2, 3, -4], "int8"), bias]
+    return Case("QGemm", operands, {"alpha": 0.5, "transB": int(transposed)}, note=note)
+
+
+_BIASES = [
+    _gemm("to floats, per column", np.array([9, -70, 31, 5], "int32"), transposed=True),
+    _gemm("of one bias, per column", np.array([-70], "int32")),
+    _gemm("of a scalar bias, per column", np.array(31, "int32")),
+    _gemm("of a bias per row, per column", np.array([[9], [-70], [31]], "int32"), transposed=True),
+    _gemm("of biases, per column", np.arange(12, dtype="int32").reshape(3, 4)),
 ]
 
 
@@ -218,14 +219,39 @@ _PRODUCTS = [
     Case("DynamicQuantizeMatMul", [_ROWS, i8(12, 4), f(0.003), ZI, floats(4)]),
     Case(
         "DynamicQuantizeMatMul",
-        [_ROWS, u8(12, 4), f(0.003, 0.001, 0.002, 0.004), np.array([1, 2, 3, 250], "uint8")],
+        [_ROWS, u8(12, 4), _COLUMNS, np.array([1, 2, 3, 250], "uint8")],
         note="per column",
+    ),
+    Case(
+        "DynamicQuantizeMatMul",
+        [_ROWS, u8(12, 4), f(0.003), np.array([1, 2, 3, 250], "uint8")],
+        note="of one scale, with a zero point per column",
+    ),
+    Case(
+        "DynamicQuantizeMatMul",
+        [_ROWS, i8(12, 4), _COLUMNS.reshape(1, 4), np.array([[1, 2, 3, -4]], "int8")],
+        note="per column of two axes",
+    ),
+    Case(
+        "DynamicQuantizeMatMul",
+        [_ROWS, u8(2, 12, 4), np.abs(floats(2, 1, 4, scale=0.01)), u8(2, 1, 4)],
+        note="per column of each matrix",
     ),
     Case("MatMulIntegerToFloat", [Fed(u8(2, 3, 12)), i8(12, 4), Fed(f(0.02)), f(0.003), Fed(Z8), ZI, floats(4)]),
     Case(
         "MatMulIntegerToFloat",
-        [Fed(i8(3, 12)), i8(12, 4), f(0.02), f(0.003, 0.001, 0.002, 0.004), ZI, np.array([1, 2, 3, -4], "int8")],
+        [Fed(i8(3, 12)), i8(12, 4), f(0.02), _COLUMNS, ZI, np.array([1, 2, 3, -4], "int8")],
         note="per column",
+    ),
+    Case(
+        "MatMulIntegerToFloat",
+        [Fed(i8(3, 12)), i8(12, 4), f(0.02), _COLUMNS, ZI, ZI],
+        note="per column, with one zero point",
+    ),
+    Case(
+        "MatMulIntegerToFloat",
+        [Fed(i8(3, 12)), i8(12, 4), f(0.02), f(0.003), ZI, np.array([1, 2, 3, -4], "int8")],
+        note="of one scale, with a zero point per column",
     ),
     Case(
         "MatMulNBits",
@@ -605,7 +631,7 @@ _RECURRENT = [
     ),
 ]
 
-CASES = [*_QUANTISED, *_PRODUCTS, *_FLOATS, *_ATTENTION, *_RECURRENT]
+CASES = [*_QUANTISED, *_BIASES, *_PRODUCTS, *_FLOATS, *_ATTENTION, *_RECURRENT]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
