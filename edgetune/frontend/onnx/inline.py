@@ -20,14 +20,14 @@ from edgetune.frontend.onnx.control_flow import unrolled_if, unrolled_loop, unro
 from edgetune.frontend.onnx.decompositions import DECOMPOSITIONS
 from edgetune.frontend.onnx.decompositions.builder import Builder
 from edgetune.frontend.onnx.decompositions.onnx_runtime import rule_of
-from edgetune.frontend.onnx.domains import is_onnx, shown_operator
+from edgetune.frontend.onnx.domains import is_onnx
 from edgetune.frontend.onnx.fixed_point import NAMES, is_fixed_point
 from edgetune.frontend.onnx.inferred_types import UnfitInputsError, inferred_types
 from edgetune.frontend.onnx.large_tensors import LARGE, Weights, is_stand_in, stand_in, value_of
 from edgetune.frontend.onnx.nested_graphs import reads
 from edgetune.frontend.onnx.node_values import constant_value, real_inputs, static_shape
 from edgetune.frontend.onnx.origins import keep_origin, shown_node
-from edgetune.frontend.onnx.refused_nodes import RefusedNode, sentence_of
+from edgetune.frontend.onnx.refused_nodes import RefusedNode, refused_where_unfit, sentence_of
 from edgetune.frontend.onnx.sub_byte_types import storage, store_interface, written_out
 
 
@@ -213,7 +213,8 @@ class Evaluator:
     def _node_of_model(self, node: onnx.NodeProto, scope: Scope, original: onnx.NodeProto) -> None:
         """Evaluates a node of the model itself: where a rule refuses it, the nodes behind it are still looked at."""
         try:
-            self._node(node, scope, original)
+            with refused_where_unfit(node):
+                self._node(node, scope, original)
         except UnsupportedOperator as error:
             self._keep(node)
             self.refused.append(RefusedNode.of(node, f"node {shown_node(original)!r}: {error.message}"))
@@ -302,14 +303,10 @@ class Evaluator:
         """Evaluates operators of ONNX instead of one of ONNX Runtime; False where there is no rule, or no shape."""
         rule = rule_of(node, self.opsets.get("", 1))
         builder = Builder(self, node)
-        try:
-            return rule is not None and builder.typed() and rule(builder, node) is not False
-        except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-            # ONNX checks neither shapes nor attributes of these operators, so a rule may meet any of them.
-            raise UnsupportedOperator(
-                f"operator {shown_operator(node)} has inputs or attributes that do not fit one another ({error}); "
-                "export the model again"
-            ) from error
+        if rule is None or not builder.typed() or rule(builder, node) is False:
+            return False
+        builder.require_outputs()
+        return True
 
     def _is_empty(self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> bool:
         """Whether all that `node` makes has no elements; then it is constant, whatever its inputs hold."""

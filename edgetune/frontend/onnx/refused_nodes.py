@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import onnx
 
-from edgetune.frontend.onnx.domains import ADVICE
+from edgetune.errors import UnsupportedOperator
+from edgetune.frontend.onnx.domains import ADVICE, shown_operator
 from edgetune.frontend.onnx.origins import described, origin_of
 
 
@@ -94,3 +96,18 @@ def _is_static(value: onnx.ValueInfoProto) -> bool:
     return (
         bool(tensor.elem_type) and tensor.HasField("shape") and all(d.HasField("dim_value") for d in tensor.shape.dim)
     )
+
+
+@contextmanager
+def refused_where_unfit(node: onnx.NodeProto) -> Iterator[None]:
+    """Raises UnsupportedOperator where shapes or attributes of `node` do not fit one another.
+
+    Nothing has checked all of them before a rule reads them, so a rule may raise any of these.
+    """
+    try:
+        yield
+    except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise UnsupportedOperator(
+            f"operator {shown_operator(node)} has inputs or attributes that do not fit one another ({error}); "
+            "export the model again"
+        ) from error

@@ -25,6 +25,7 @@ from edgetune.frontend.onnx.large_tensors import LARGE, Weights, stand_in, value
 from edgetune.frontend.onnx.nested_graphs import all_nodes, nested, reads, set_nodes, unused_prefix
 from edgetune.frontend.onnx.node_values import constant_value, static_shape
 from edgetune.frontend.onnx.origins import keep_origin
+from edgetune.frontend.onnx.refused_nodes import refused_where_unfit
 
 _Known = TypeVar("_Known")
 
@@ -126,8 +127,9 @@ class _Writer(Evaluator):
         before = len(self.nodes)
         self._is_new = True
         try:
-            if self._of_onnx_runtime(node):
-                return True
+            with refused_where_unfit(node):
+                if self._of_onnx_runtime(node):
+                    return True
         except UnsupportedOperator:
             pass  # the import meets the same node, and names it
         finally:

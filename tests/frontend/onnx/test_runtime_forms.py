@@ -167,6 +167,21 @@ def test_a_form_that_is_not_known_is_refused_by_name(
     assert operator in error.value.message
 
 
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        ("y = com.microsoft.SkipLayerNormalization (x, x)", "lacks an input that it must have: .* no Scale"),
+        ("y = com.microsoft.FusedConv (x)", "lacks an input that it must have: .* no W"),
+        ("y, z = com.microsoft.QuickGelu (x)", "has an output number 2, 'z', which is not supported"),
+    ],
+)
+def test_a_node_without_its_inputs_or_with_more_outputs_is_refused_by_name(node: str, said: str) -> None:
+    model = _model(f"{{ [product] {node} }}")
+    with pytest.raises(UnsupportedOperator, match=said) as error:
+        import_onnx(model)
+    assert "product" in error.value.message
+
+
 def test_more_heads_than_elements_are_refused() -> None:
     text = """<ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]>
         m (float[1, 3, 4] x, float[4, 6] w) => (float[1, 3, 2] y)

@@ -14,6 +14,8 @@ from edgetune.frontend.onnx.node_values import is_sequence, static_shape
 if TYPE_CHECKING:
     from edgetune.frontend.onnx.inline import Evaluator
 
+_OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
+
 
 class Builder:
     """Emits nodes in place of `node`. Values are names; every method that makes one returns its name."""
@@ -23,6 +25,7 @@ class Builder:
         self._node = node
         self.opset = evaluator.opsets.get("", 1)
         self.attributes: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        self._made: set[int] = set()
 
     def text(self, name: str, default: str) -> str:
         """A string attribute."""
@@ -53,8 +56,18 @@ class Builder:
 
     def output(self, index: int, value: str) -> None:
         """Makes `value` the output `index`, unless that output is unused."""
+        self._made.add(index)
         if index < len(self._node.output) and self._node.output[index]:
-            self._evaluator.emit("Identity", [value], [self._node.output[index]])
+            self._emit("Identity", [value], [self._node.output[index]])
+
+    def require_outputs(self) -> None:
+        """Raises UnsupportedOperator where the node has an output that is not made."""
+        for index, name in enumerate(self._node.output):
+            if name and index not in self._made:
+                raise UnsupportedOperator(
+                    f"{self.shown} has an output number {index + 1}, {name!r}, which is not supported; export the "
+                    "model without it"
+                )
 
     @property
     def shown(self) -> str:
@@ -76,6 +89,7 @@ class Builder:
 
     def output_sequence(self, elements: list[str]) -> None:
         """Makes a sequence of `elements` the first output."""
+        self._made.add(0)
         self._evaluator.sequences[self._node.output[0]] = elements
 
     def typed(self) -> bool:
@@ -85,6 +99,8 @@ class Builder:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Extents of a value; raises UnsupportedOperator where they are not known."""
+        if not name:
+            raise UnsupportedOperator(f"{self.shown} lacks an input that it must have; export the model again")
         found = static_shape(name, self._evaluator.types)
         if found is None:
             raise UnsupportedOperator(
@@ -124,8 +140,19 @@ class Builder:
         """All outputs of a new node."""
         prefix = self._evaluator.prefix()
         names = [f"{prefix}{operator}{i}" for i in range(count)]
-        self._evaluator.emit(operator, list(inputs), names, **attributes)
+        self._emit(operator, list(inputs), names, **attributes)
         return names
+
+    def _emit(self, operator: str, inputs: list[str], outputs: list[str], **attributes: Any) -> None:
+        """Emits a node; raises UnsupportedOperator where it lacks an input, as the one that it is a part of does."""
+        schema = self._evaluator.schema(helper.make_node(operator, [], []))
+        for index, formal in enumerate(schema.inputs if schema else ()):
+            if formal.option != _OPTIONAL and formal.min_arity and not any(inputs[index : index + 1]):
+                raise UnsupportedOperator(
+                    f"{self.shown} lacks an input that it must have: the {operator} in it has no {formal.name}; "
+                    "export the model again"
+                )
+        self._evaluator.emit(operator, inputs, outputs, **attributes)
 
     def cast(self, name: str, dtype: Any) -> str:
         """`name` as `dtype`."""

@@ -154,7 +154,7 @@ def _mask(b: Builder, mask: str, query: str, key: str, past: int) -> str:
 
 def _far(b: Builder, dtype: np.dtype[Any], masked: float = 0.0) -> str:
     """What is added to the score of a key that has no weight, where keys that a mask leaves out get `masked`."""
-    return b.constant(max(min(_FAR, 2 * masked), float(ml_dtypes.finfo(dtype).min)), dtype)
+    return b.constant(max(min(_FAR, 2 * masked), float(ml_dtypes.finfo(dtype).min)), dtype)  # type: ignore[no-untyped-call]
 
 
 def _kept(b: Builder, mask: str, batch: int, queries: int, keys: int) -> str:
