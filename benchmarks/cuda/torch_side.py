@@ -167,6 +167,8 @@ def given_type(module: GraphModule) -> torch.dtype:
 
 def ways(folder: Path, device: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Functions that run the model once, by way, and a reason for each way that is absent."""
+    if device == "cuda" and not torch.cuda.is_available():
+        return {}, {"PyTorch": "finds no CUDA device"}
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     facts = json.loads((folder / "facts.json").read_text())
