@@ -92,7 +92,7 @@ def _place(operator: str, node: str) -> str:
 
 
 def _tensor(tensor: InspectedTensor) -> str:
-    shape = " x ".join(map(str, tensor.shape)) or "scalar"
+    shape = "shape not known" if tensor.shape is None else " x ".join(map(str, tensor.shape)) or "scalar"
     text = f"'{tensor.name}': {shape}, {tensor.type}"
     if tensor.quantisation is None:
         return text

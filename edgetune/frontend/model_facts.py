@@ -36,11 +36,12 @@ class TensorQuantisation:
 class InterfaceTensor:
     """An input or output; an open dimension of `shape` is its name in the file, or "?". `dtype` is a numpy dtype name.
 
+    `shape` is None where the file does not state one.
     `quantisation` is that of the integers it holds, or of the integers that a float is made into, or from, at once.
     """
 
     name: str
-    shape: tuple[int | str, ...]
+    shape: tuple[int | str, ...] | None
     dtype: str
     quantisation: TensorQuantisation | None = None
 
@@ -115,7 +116,9 @@ def state_pairs(inputs: Sequence[InterfaceTensor], outputs: Sequence[InterfaceTe
     return tuple(pairs)
 
 
-def _alike(one: Sequence[int | str], other: Sequence[int | str]) -> bool:
+def _alike(one: Sequence[int | str] | None, other: Sequence[int | str] | None) -> bool:
+    if one is None or other is None:
+        return True
     return len(one) == len(other) and all(
         a == b or isinstance(a, str) or isinstance(b, str) for a, b in zip(one, other, strict=True)
     )

@@ -35,7 +35,9 @@ class InspectedTensor(_Part):
     """An input or output of the model."""
 
     name: str
-    shape: tuple[int | str, ...] = Field(description="Sizes of axes; an open one is its name in the file, or '?'.")
+    shape: tuple[int | str, ...] | None = Field(
+        description="Sizes of axes; an open one is its name in the file, or '?'. Null where the file states none."
+    )
     type: str = Field(description="Type of an element, as NumPy calls it.")
     quantisation: InspectedQuantisation | None = Field(
         default=None, description="Of the integers it holds, or of those that its floats are made into or from at once."
@@ -158,9 +160,10 @@ def _unsupported(node: UnsupportedNode) -> UnsupportedEntry:
 
 
 def _bytes(tensor: InterfaceTensor) -> int:
-    """Bytes of a tensor; 0 where its shape is open or its elements have no size."""
-    sizes = [size for size in tensor.shape if isinstance(size, int)]
-    if len(sizes) < len(tensor.shape) or tensor.dtype in {"unknown", "object"}:
+    """Bytes of a tensor; 0 where its shape is open or not known, or its elements have no size."""
+    shape = tensor.shape or ()
+    sizes = [size for size in shape if isinstance(size, int)]
+    if tensor.shape is None or len(sizes) < len(shape) or tensor.dtype in {"unknown", "object"}:
         return 0
     return prod(sizes) * (np.dtype(tensor.dtype).itemsize if hasattr(np, tensor.dtype) else 1)
 

@@ -125,6 +125,7 @@ def _tensor(value: onnx.ValueInfoProto, quantised: Mapping[str, TensorQuantisati
     tensor = value.type.tensor_type
     sizes = ((size_of(dim), symbol_of(dim)) for dim in tensor.shape.dim)
     shape = tuple(symbol or "?" if size is None else size for size, symbol in sizes)
+    stated = shape if tensor.HasField("shape") else None
     known = element_bits(tensor.elem_type) is not None
     dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type).name if known else "unknown"
-    return InterfaceTensor(value.name, shape, dtype, quantised.get(value.name))
+    return InterfaceTensor(value.name, stated, dtype, quantised.get(value.name))

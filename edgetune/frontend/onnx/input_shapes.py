@@ -27,6 +27,7 @@ from edgetune.frontend.onnx.node_values import real_inputs
 _BATCH = re.compile(r"batch([ _.-]?(size|dim|axis))?|unk__.*|.*dim.*\.0", re.IGNORECASE | re.DOTALL)
 _SHORT = "N"  # a small n is as often a number of points
 _IMAGE_RANK, _ROWS_RANK = 4, 2
+_OTHER = 4  # a batch that messages give as an example
 
 Inputs = Mapping[str, onnx.ValueInfoProto]
 
@@ -35,32 +36,31 @@ def fix_shapes(proto: onnx.ModelProto, shapes: Shapes, sizes: AxisSizes, where: 
     """Fixes the shapes of all inputs of `proto`; returns the sentence that says which axes become 1, if any.
 
     `shapes` are by input, `sizes` by symbol; `where` names the model in messages. An open axis is the batch where it
-    stands first and its symbol is a usual name of a batch, or it has none and no other axis can be time: the input is
-    an image, or rows of a matrix product. Raises ModelError for what contradicts the model or names nothing in it, and
-    DynamicShape for all axes that stay open.
+    stands first and its symbol is a usual name of a batch that no input has twice, or it has none and no other axis can
+    be time: the input is an image, or rows of a matrix product. Raises ModelError for what contradicts the model or
+    names nothing in it, and DynamicShape for all axes that stay open.
     """
     inputs = _checked_inputs(proto, shapes, where)
     _check_sizes(inputs, sizes, where)
-    stated = {symbol: {size} for symbol, size in sizes.items()}
     for name, wanted in shapes.items():
-        _check_against_file(name, inputs[name].type.tensor_type, wanted, sizes, where)
-        for symbol, extent in zip(map(symbol_of, _dims(inputs[name])), wanted, strict=False):
-            if symbol:
-                stated.setdefault(symbol, set()).add(extent)
+        _check_against_file(name, inputs[name].type.tensor_type, wanted, where)
+    known = _sizes_by_symbol(inputs, shapes, sizes)
+    for name, wanted in shapes.items():
         _set_shape(inputs[name], wanted)
-    _set_symbols(inputs.values(), sizes)
-    free = [one for name, value in inputs.items() if name not in shapes and (one := free_input(value)) is not None]
-    batches = [one for one in free if _has_batch(proto.graph, one) and len(stated.get(one.symbols[0], ())) <= 1]
-    known = {symbol: min(extents) for symbol, extents in stated.items() if len(extents) == 1}
-    named = {symbol: known.get(symbol, 1) for one in batches if (symbol := one.symbols[0])}
+    _set_symbols(inputs.values(), known)
+    free = [one for value in inputs.values() if (one := free_input(value)) is not None]
+    twice = {symbol for one in free for symbol in one.symbols if one.symbols.count(symbol) > 1} - {""}
+    batches = [one for one in free if _has_batch(proto.graph, one) and one.symbols[0] not in twice]
+    named = {one.symbols[0]: 1 for one in batches if one.symbols[0]}
+    axes = [(one.name, axis, symbol) for one in free for axis, symbol in enumerate(one.symbols) if symbol in named]
+    unnamed = [one for one in batches if not one.symbols[0]]
     _set_symbols(inputs.values(), named)
-    for one in batches:
-        _dims(inputs[one.name])[0].dim_value = named.get(one.symbols[0], 1)
+    for one in unnamed:
+        _dims(inputs[one.name])[0].dim_value = 1
     still_free = [one for one in free if free_input(inputs[one.name]) is not None]
     if still_free:
         raise DynamicShape(_question(proto, inputs, still_free, known | named, where))
-    ones = [one for one in batches if one.symbols[0] not in known]
-    return (_sentence(ones),) if ones else ()
+    return (_sentence(axes, unnamed),) if batches else ()
 
 
 def _checked_inputs(proto: onnx.ModelProto, shapes: Shapes, where: str) -> Inputs:
@@ -92,22 +92,36 @@ def _check_sizes(inputs: Inputs, sizes: AxisSizes, where: str) -> None:
             raise ModelError(f"--dim {name} has a negative size; give 0 for an empty axis, and more for any other")
 
 
-def _check_against_file(
-    name: str, tensor: onnx.TypeProto.Tensor, wanted: tuple[int, ...], sizes: AxisSizes, where: str
-) -> None:
+def _check_against_file(name: str, tensor: onnx.TypeProto.Tensor, wanted: tuple[int, ...], where: str) -> None:
     if any(extent < 0 for extent in wanted):
         raise ModelError(f"--shape {name} has a negative extent; give 0 for an empty axis, and more for any other")
     if not tensor.HasField("shape"):
         return
     known = [d.dim_value for d in tensor.shape.dim]
-    given = f"--shape {name}={','.join(map(str, wanted))} contradicts"
     if len(known) != len(wanted) or any(k > 0 and k != w for k, w in zip(known, wanted, strict=True)):
         shown = ",".join(str(k) if k > 0 else "?" for k in known)
-        raise ModelError(f"{given} {where}, where its shape is {shown or 'empty'}")
-    for axis, (dim, extent) in enumerate(zip(tensor.shape.dim, wanted, strict=True)):
-        symbol = symbol_of(dim)
-        if sizes.get(symbol, extent) != extent:
-            raise ModelError(f"{given} --dim {symbol}={sizes[symbol]}, which is its axis {axis}: give one of them")
+        raise ModelError(
+            f"--shape {_flag(name, wanted)} contradicts {where}, where its shape is {shown or 'empty'}: give that one"
+        )
+
+
+def _sizes_by_symbol(inputs: Inputs, shapes: Shapes, sizes: AxisSizes) -> dict[str, int]:
+    """Sizes that `sizes` and `shapes` give to symbols; raises ModelError where one is given two."""
+    known = dict(sizes)
+    flags = {symbol: f"--dim {_flag(symbol, (size,))}" for symbol, size in sizes.items()}
+    for name, wanted in shapes.items():
+        flag = f"--shape {_flag(name, wanted)}"
+        for symbol, extent in zip(map(symbol_of, _dims(inputs[name])), wanted, strict=False):
+            if symbol and known.setdefault(symbol, extent) != extent:
+                other = flags[symbol]
+                given = f"{other} and {flag} give" if other != flag else f"{flag} gives"
+                raise ModelError(
+                    f"{given} the axis {symbol!r} the sizes {known[symbol]} and {extent}, and an axis of one name has "
+                    "one size: give the same"
+                )
+            if symbol:
+                flags.setdefault(symbol, flag)
+    return known
 
 
 def _dims(value: onnx.ValueInfoProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
@@ -138,25 +152,21 @@ def _has_batch(graph: onnx.GraphProto, one: FreeInput) -> bool:
     return len(one.dims) == _IMAGE_RANK or (len(one.dims) == _ROWS_RANK and multiplied_by_rows(graph, one.name))
 
 
-def _sentence(ones: Sequence[FreeInput]) -> str:
-    """Which first axes become 1, and the flag that gives another size, in one line."""
-    by_symbol: dict[str, list[str]] = {}
-    for one in ones:
-        by_symbol.setdefault(one.symbols[0], []).append(repr(one.name))
-    axes = [
-        f"axis 0{f' ({symbol})' if symbol else ''} of input{'s' if len(names) > 1 else ''} {_listed(names)}"
-        for symbol, names in by_symbol.items()
-    ]
-    flags = [f"--dim {shlex.quote(f'{symbol}=N')}" for symbol in by_symbol if symbol]
-    flags += [f"--shape {shlex.quote(f'{one.name}={_sizes(one)}')}" for one in ones if not one.symbols[0]]
+def _sentence(named: Sequence[tuple[str, int, str]], unnamed: Sequence[FreeInput]) -> str:
+    """Which axes become 1, and the flags that give another size, in one line.
+
+    `named` are axes as input, number and symbol; of `unnamed` it is the first axis.
+    """
+    inputs: dict[str, list[str]] = {}
+    for name, axis, symbol in [*named, *((one.name, 0, "") for one in unnamed)]:
+        inputs.setdefault(f"axis {axis}{f' ({symbol})' if symbol else ''}", []).append(repr(name))
+    axes = [f"{axis} of input{'s' if len(names) > 1 else ''} {_listed(names)}" for axis, names in inputs.items()]
+    flags = [f"--dim {_flag(symbol, (_OTHER,))}" for symbol in dict.fromkeys(symbol for _, _, symbol in named)]
+    flags += [f"--shape {_flag(one.name, (_OTHER, *(one.dims or ())[1:]))}" for one in unnamed]
     return (
-        f"{_listed(axes)} {'becomes' if len(ones) == 1 else 'become'} 1, as a board runs one input at a time: "
+        f"{_listed(axes)} {'becomes' if len(axes) == 1 else 'become'} 1, as a board runs one input at a time: "
         f"{_listed(flags)} {'gives' if len(flags) == 1 else 'give'} another size"
     )
-
-
-def _sizes(one: FreeInput) -> str:
-    return ",".join("N" if axis == 0 else str(size) for axis, size in enumerate(one.dims or ()))
 
 
 def _listed(words: Sequence[str]) -> str:

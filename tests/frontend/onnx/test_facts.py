@@ -159,3 +159,22 @@ def test_the_graph_passes_have_the_last_word(tmp_path: Path, monkeypatch: pytest
     found = facts(tmp_path, QUANTISED, {"w": np.ones((4, 2), np.int8)})
     assert [one.reason for one in found.unsupported] == ["no kernel yet"]
     assert (found.macs, found.ram_bytes) == (None, None)
+
+
+def test_a_shape_that_the_file_does_not_state_is_no_scalar(tmp_path: Path) -> None:
+    text = """<ir_version: 9, opset_import: ["" : 18, "com.example" : 1]> g (float[1, 4] x, float state)
+              => (float y, float stateN) { y = com.example.Odd (x) stateN = Relu (state) }"""
+    proto = onnx.parser.parse_model(text)
+    proto.graph.input[0].type.tensor_type.ClearField("shape")
+    onnx.save(proto, tmp_path / "m.onnx")
+    found = read_stored(tmp_path / "m.onnx").facts({}, {})
+    assert [one.shape for one in (*found.inputs, *found.outputs)] == [None, (), (), ()]
+
+
+def test_a_node_that_no_schema_allows_is_named(tmp_path: Path) -> None:
+    """Scales along an axis that the value does not have: ONNX's checker looks at neither."""
+    text = """<ir_version: 10, opset_import: ["" : 21]> g (float[64] x, float[64] s) => (float[64] y)
+              { q = Cast <to = 22> (x) [node] y = DequantizeLinear (q, s) }"""
+    (one,) = facts(tmp_path, text).unsupported
+    assert (one.operator, one.node) == ("DequantizeLinear", "node")
+    assert "has inputs or attributes that do not fit one another" in one.reason
