@@ -111,7 +111,7 @@ def _import(model: OnnxModel) -> tuple[Imported | None, list[RefusedNode]]:
     refused = one_each([*refused, *_without_converter(proto, model)])
     while True:
         rest = without_nodes(proto, refused)
-        if rest is None:
+        if rest is None or (refused and any(map(_is_text, rest.graph.input))):
             return None, refused
         conversion = _Conversion(model.name)
         try:
@@ -305,9 +305,13 @@ def _without_converter(proto: onnx.ModelProto, model: OnnxModel) -> list[Refused
     ]
 
 
+def _is_text(value: onnx.ValueInfoProto) -> bool:
+    return bool(value.type.tensor_type.elem_type == onnx.TensorProto.STRING)
+
+
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
     tensor = value.type.tensor_type
-    if tensor.elem_type == onnx.TensorProto.STRING:
+    if _is_text(value):
         raise ModelError(f"input {value.name!r} holds strings; only numbers and bool can be built")
     if element_bits(tensor.elem_type) is None:
         raise ModelError(
