@@ -31,7 +31,8 @@ class Backend(CandidateBuilder, Protocol):
     one kernel, whose rows one thread walks; else they are kernels of their own. `transport` reaches its boards where
     their addresses name no other. `untimed` is the reason why no session can time candidates on them, as part of a
     sentence ("" where one can). `rounds`: their candidates are timed in rounds, at boards with an address or elsewhere.
-    `bundles` names the kind of candidates that bundles carry to them ("": none).
+    `bundles` names the kind of candidates that bundles carry to them ("": none). Where its packages have no `loops`,
+    the calls of all iterations stand one after another.
     """
 
     dialect: Dialect
@@ -42,6 +43,7 @@ class Backend(CandidateBuilder, Protocol):
     untimed: str
     rounds: bool
     bundles: str
+    loops: bool
 
     @property
     def content(self) -> PackageContent:

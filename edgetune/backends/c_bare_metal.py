@@ -32,6 +32,7 @@ class CBareMetal(CBackend):
     dialect = Dialect("C without double", frozenset({"double"}))
     most_threads: int | None = 1
     joins_attention = True
+    loops = True
     transport = "agent"  # no other is there yet, and none is asked
     untimed = "edgetune has no way yet to time candidates without an operating system"
     bundles = ""

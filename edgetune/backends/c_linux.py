@@ -18,6 +18,7 @@ class CLinux(CBackend):
     dialect: Dialect = C
     most_threads: int | None = None
     joins_attention = True
+    loops = True
     transport = "agent"
     untimed = ""
     bundles = "libraries"

@@ -37,6 +37,7 @@ class Cuda:
     dialect = Dialect("CUDA")
     searches = False
     most_threads: int | None = 1
+    loops = False  # a graph of launches has all of them
     joins_attention = False  # its products are tiles of blocks, or of tensor cores
     transport = "gpu"
     rounds = True

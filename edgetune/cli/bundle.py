@@ -55,15 +55,14 @@ def export(
     from edgetune.cli.progress import show_progress
     from edgetune.config.stack import check_stack
     from edgetune.graph.precision import with_precision
-    from edgetune.pipeline.backends import backend_of, require_precision
+    from edgetune.pipeline.backends import require_precision
+    from edgetune.pipeline.compile_input import program_for
     from edgetune.pipeline.model_formats import read_model
 
     require_precision(target, precision)
     check_stack()
     with show_progress(output, f"bundle for {board}") as events:
-        program = with_precision(
-            read_model(model).program(joins_attention=backend_of(target).joins_attention), precision
-        )
+        program = with_precision(program_for(read_model(model), target), precision)
         counts = export_bundle(program, target, out, BundleRequest(candidates, seed), events)
         if not counts["candidates"]:
             raise OutputRefused("no kernel of this model fits into a bundle, see the warnings: nothing is written")

@@ -138,9 +138,11 @@ def _state_keys(name: str) -> frozenset[tuple[str, ...]]:
 
 def facts_of_program(program: Program) -> ModelFacts:
     """The facts of a program, whose operators are those of its kernels, counted by call."""
+    from edgetune.graph.loops import times_called
     from edgetune.graph.memory.plan import plan
 
     kernels = [program.kernels[call.kernel] for call in program.calls]
+    times = [times_called(program, number) for number in range(len(program.calls))]
     operators = Counter(source for kernel in kernels for source in kernel.sources)
     weights: Counter[str] = Counter()
     for array in program.constants.values():
@@ -154,7 +156,7 @@ def facts_of_program(program: Program) -> ModelFacts:
         operators=dict(operators.most_common()),
         unsupported=(),
         weights=dict(weights.most_common()),
-        macs=sum(kernel.macs for kernel in kernels),
+        macs=sum(kernel.macs * count for kernel, count in zip(kernels, times, strict=True)),
         ram_bytes=plan(program, {}).arena_bytes,
         ram_source="memory plan",
     )

@@ -11,6 +11,7 @@ operands of which one is NaN, a maximum or minimum is the first.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from math import prod
 
 import numpy as np
@@ -21,6 +22,7 @@ from tvm.tirx import compilation_pipeline
 
 from edgetune.graph.double_sums import in_double
 from edgetune.graph.flat_buffers import flatten_buffers
+from edgetune.graph.loops import Stage, call_at, run_order, written_by
 from edgetune.graph.program import Call, Param, Program
 from edgetune.graph.tvm_types import Expr, Pass, PrimFunc, SBlock
 from edgetune.graph.written_loops import in_order
@@ -57,7 +59,8 @@ def _outputs(
     program: Program, compiled: Sequence[ReferenceFunction], feed: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     values = Values(program, feed)
-    for call in program.calls:
+    for number, iterations in run_order(program):
+        call = call_at(program.calls[number], iterations)
         values.write(call, values.computed(call, compiled[call.kernel]))
     return values.outputs()
 
@@ -94,6 +97,34 @@ class Values:
             buffer = self._program.buffers[call.arguments[number]]
             whole = self._arrays.setdefault(buffer.id, np.zeros(prod(buffer.shape), param.dtype))
             whole[self._first(call, number) + param.elements] = result
+
+    def computed_by(
+        self,
+        stage: Stage,
+        functions: Mapping[int, ReferenceFunction],
+        moved: Callable[[np.ndarray], np.ndarray] = lambda array: array,
+    ) -> list[np.ndarray]:
+        """What a layer computes of the present values: flat, for each of `written_by`. `functions` are by kernel.
+
+        Each call reads what `moved` makes of its inputs and constants.
+        """
+        if stage.loop is None:
+            call = self._program.calls[stage.start]
+            return self.computed(call, functions[call.kernel], moved)
+        after = copy(self)
+        after._arrays = {number: array.copy() for number, array in self._arrays.items()}  # noqa: SLF001 - of the same class
+        for number, iterations in run_order(self._program):
+            if stage.start <= number < stage.stop:
+                call = call_at(self._program.calls[number], iterations)
+                after.write(call, after.computed(call, functions[call.kernel], moved))
+        return [after._arrays[one.buffer][one.elements] for one in written_by(self._program, stage)]  # noqa: SLF001 - of the same class
+
+    def put(self, stage: Stage, results: Sequence[np.ndarray]) -> None:
+        """Put `results`, flat, where a layer writes them (see `written_by`)."""
+        for one, result in zip(written_by(self._program, stage), results, strict=True):
+            buffer = self._program.buffers[one.buffer]
+            whole = self._arrays.setdefault(buffer.id, np.zeros(prod(buffer.shape), one.dtype))
+            whole[one.elements] = result
 
     def outputs(self) -> dict[str, np.ndarray]:
         """The outputs of the program by name, in their shapes."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import tvm
@@ -21,7 +22,7 @@ class Imported:
     whose axis order differs from the model's. `images` names those of them whose axis 1 the model's operators treat as
     channels. `channels_known` names all inputs and outputs that are (N, C, spatial...) in the model, because its
     operators show it or its user says so. `selections` names outputs that have a row for each box that may be selected,
-    and -1 in the rows behind those that are.
+    and -1 in the rows behind those that are. `loops` are those that the module calls, by name.
     """
 
     name: str
@@ -36,3 +37,25 @@ class Imported:
     images: frozenset[str] = frozenset()
     channels_known: frozenset[str] = frozenset()
     selections: frozenset[str] = frozenset()
+    loops: Mapping[str, ImportedLoop] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ImportedLoop:
+    """A loop of `steps` iterations over `body`, as `Scan` of ONNX is one, called by its name (`call_dps_packed`).
+
+    The call passes the first values of the states, the tensors that are scanned along their first axis, and what the
+    body reads besides; `body` takes the states, one slice of each scanned tensor, and the rest. The call returns the
+    last values of the states, and the tensors whose slices are emitted.
+
+    `state_outputs` has, for each state, which output of the body is its next value. `scanned_backwards` says for each
+    scanned tensor if the last slice comes first. `emitted` has for each tensor that is made of slices which output of
+    the body they are, and if the last comes first; no output is emitted twice. `label` names the operator.
+    """
+
+    body: Imported
+    steps: int
+    state_outputs: tuple[int, ...]
+    scanned_backwards: tuple[bool, ...]
+    emitted: tuple[tuple[int, bool], ...]
+    label: str

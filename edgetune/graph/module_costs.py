@@ -129,10 +129,26 @@ class _Walk:
         name = str(getattr(value.op, "name", value.op))
         if name == "relax.reshape":
             return self._read(value.args[0])
+        if name == "relax.call_dps_packed":
+            return self._loop(value)
         if name != "relax.call_tir":
             place = place_of(binding.var, self.imported.places) or f"{name} in model {self.imported.name}"
             raise UnsupportedOperator(f"{place} has no kernel; replace the operator in the model")
         return self._called(value)
+
+    def _loop(self, call: relax.Call) -> list[_Tensor]:
+        """A loop is one step: all that is alive in an iteration is alive in it."""
+        loop = self.imported.loops[str(call.args[0].global_symbol)]
+        body = costs_of(loop.body)
+        self.step += 1
+        self.macs += loop.steps * body.macs
+        for part in call.args[1].fields:
+            for tensor in self._read(part):
+                tensor.reads.append(self.step)
+        types = list(call.ty.fields) if isinstance(call.ty, relax.TupleType) else [call.ty]
+        made = [_Tensor(byte_size(*_tensor(one)), self.step) for one in types]
+        self.tensors += [*made, _Tensor(body.live_bytes, self.step)]
+        return made
 
     def _called(self, call: relax.Call) -> list[_Tensor]:
         types = list(call.ty.fields) if isinstance(call.ty, relax.TupleType) else [call.ty]

@@ -13,10 +13,11 @@ from tvm.ir import GenericConst
 
 from edgetune.errors import UnsupportedOperator
 from edgetune.graph.evaluate import evaluate
-from edgetune.graph.imported import Imported
+from edgetune.graph.imported import Imported, ImportedLoop
 from edgetune.graph.kernel_names import operators, summary
 from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
 from edgetune.graph.layer_names import layer_label, place_of
+from edgetune.graph.loop_bodies import LoopBody, opaque_function, with_bodies
 from edgetune.graph.narrow_results import narrow_result, widens_what_it_reads
 from edgetune.graph.passes import Fused, fuse
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
@@ -48,7 +49,16 @@ def partition(fused: Fused, imported: Imported) -> Program:
     """
     cutter = _Cutter(fused.module, imported, fused.nodes, fused.functions)
     cutter.run()
-    return without_copies(cutter.program())
+    return with_bodies(without_copies(cutter.program()), cutter.bodies)
+
+
+def _partitioned_body(loop: ImportedLoop, bound: Mapping[int, np.ndarray | Widened]) -> LoopBody:
+    """The body of a loop as a program, whose inputs with the numbers in `bound` are constants."""
+    fused = fuse(loop.body.module, places=loop.body.places)
+    cutter = _Cutter(fused.module, loop.body, fused.nodes, fused.functions, bound=bound)
+    cutter.run()
+    program = with_bodies(without_copies(cutter.program()), cutter.bodies)
+    return LoopBody(program, loop.steps, loop.state_outputs, loop.scanned_backwards, loop.emitted, loop.label)
 
 
 @dataclass
@@ -73,6 +83,8 @@ class _Cutter:
     by_content: dict[tuple[bytes, str, tuple[int, ...]], int] = field(default_factory=dict)
     widened: dict[int, Widened] = field(default_factory=dict)
     """Constants that only widen integers, by the number of a buffer that no kernel reads."""
+    bound: Mapping[int, np.ndarray | Widened] = field(default_factory=dict)
+    bodies: dict[str, LoopBody] = field(default_factory=dict)
     narrow: dict[int, tuple[int, Widened]] = field(default_factory=dict)
     """Tensors that lie in memory as integers, by the number of a buffer that no kernel writes: in which buffer, and
     what widens them; the array of integers says only their shape and type."""
@@ -86,7 +98,10 @@ class _Cutter:
         names = [s.name for s in self.imported.inputs]
         for index, param in enumerate(main.params):
             shape, dtype = _tensor(param.ty)
-            if index < len(names):
+            if index in self.bound:
+                known = self.bound[index]
+                self.values[param] = [self._widened(known) if isinstance(known, Widened) else self._constant(known)]
+            elif index < len(names):
                 self.values[param] = [self._buffer(names[index], shape, dtype, "input")]
             else:
                 array = list(self.imported.weights.values())[index - len(names)]
@@ -103,6 +118,8 @@ class _Cutter:
                 return self._call_tir(value, binding.var)
             if name == "relax.reshape":
                 return self._reshape(value)
+            if name == "relax.call_dps_packed":
+                return self._loop(value)
             operator = f"{name.removeprefix('relax.')} in model {self.imported.name}"
             raise UnsupportedOperator(
                 f"{place_of(binding.var, self.imported.places) or operator} has no kernel; "
@@ -152,6 +169,29 @@ class _Cutter:
             if found is not None:
                 return [found]
             return self._emit(self.module[global_var], sources, label, arguments, [_tensor(t) for t in types])
+
+    def _loop(self, call: relax.Call) -> list[int]:
+        """The results of a loop; what its body reads in every iteration alike is a constant in it, if it is one."""
+        loop = self.imported.loops[str(call.args[0].global_symbol)]
+        arguments = self._read(call.args[1])
+        alike = len(loop.state_outputs) + len(loop.scanned_backwards)
+        bound: dict[int, np.ndarray | Widened] = {
+            number: self.widened[argument] if argument in self.widened else self.constants[argument]
+            for number, argument in enumerate(arguments)
+            if number >= alike and (argument in self.widened or argument in self.constants)
+        }
+        arguments = self._plain([a for number, a in enumerate(arguments) if number not in bound])
+        types = list(call.ty.fields) if isinstance(call.ty, relax.TupleType) else [call.ty]
+        results = [_tensor(one) for one in types]
+        body = _partitioned_body(loop, bound)
+        key = f"loop {len(self.bodies)}"
+        self.bodies[key] = body
+        # A buffer may have another shape, since a reshape does not change it.
+        read = [_tensor(one) for number, one in enumerate(call.args[1].ty.fields) if number not in bound]
+        self.work[key] = _Work(opaque_function(key, read, results), ("loop",), (False,) * len(arguments), 1)
+        written = [self._buffer(loop.label, shape, dtype, "intermediate") for shape, dtype in results]
+        self.calls.append((key, (*arguments, *written), loop.label))
+        return written
 
     def _narrow(
         self,
@@ -314,7 +354,11 @@ class _Cutter:
         kernels, index = self._kernels()
         return Program(
             name=self.imported.name,
-            inputs=tuple(replace(s, image=s.name in self.imported.channels_known) for s in self.imported.inputs),
+            inputs=tuple(
+                replace(s, image=s.name in self.imported.channels_known)
+                for number, s in enumerate(self.imported.inputs)
+                if number not in self.bound
+            ),
             outputs=outputs,
             buffers=tuple(ordered),
             kernels=kernels,
@@ -327,8 +371,14 @@ class _Cutter:
 
     def _kernels(self) -> tuple[tuple[Kernel, ...], dict[str, int]]:
         called = {key: work for key, work in self.work.items() if work.calls}
-        kernels = [kernel_of(w.operators, key, w.function, w.mask, w.calls) for key, w in called.items()]
+        kernels = [
+            replace(kernel_of(w.operators, key, w.function, w.mask, w.calls), slices=self._slices(key))
+            for key, w in called.items()
+        ]
         return named(kernels), {key: number for number, key in enumerate(called)}
+
+    def _slices(self, key: str) -> dict[int, int]:
+        return self.bodies[key].slices if key in self.bodies else {}
 
 
 def _tensor(ty: relax.TensorType) -> tuple[tuple[int, ...], str]:

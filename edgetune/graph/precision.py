@@ -19,6 +19,7 @@ from tvm import ir, s_tir, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.graph.kernels import SCALES, kernel_of, named
+from edgetune.graph.loops import without_loops
 from edgetune.graph.program import Buffer, Call, Kernel, Program, byte_size
 from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, Node, PrimFunc, SBlock, TvmBuffer, Var
@@ -43,6 +44,7 @@ def with_precision(program: Program, precision: Precision) -> Program:
     """
     if precision not in STORED:
         return program
+    program = without_loops(program)  # a state is an input of the model at first, and a tensor between kernels then
     stored, scales = STORED[precision], _scales(program)
     buffers = tuple(b if b.id in scales else replace(b, dtype=_stored(b, stored)) for b in program.buffers)
     kernels: dict[str, Kernel] = {}

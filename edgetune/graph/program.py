@@ -5,7 +5,7 @@ All later stages read this result of the graph passes. Only `Kernel.function` is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Literal
@@ -116,6 +116,8 @@ class Kernel:
     outputs. `workload` is the SHA-256 of its structure: equal workloads are one tuning task. `scratch` is the number of
     scratch bytes that each thread may always use, because the kernel saves the arena the memory of intermediate
     tensors. `unaligned` are parameters that some call passes as a part of a tensor at no multiple of 16 bytes.
+    `slices` has the parameters that are touched slice by slice, with the elements of a slice: these may have gaps
+    between them, not in them.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Kernel:
     weight: int
     scratch: int = 0
     unaligned: tuple[int, ...] = ()
+    slices: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -147,15 +150,67 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Part:
-    """An argument that is a part of its buffer: it starts `offset` elements into it, and its `shape` has no gaps."""
+    """An argument that is a part of its buffer: it starts `offset` elements into it, and its `shape` has no gaps.
+
+    With `movements`, it starts elsewhere in each iteration of the loops around its call.
+    """
 
     offset: int
     shape: tuple[int, ...]
+    movements: tuple[Movement, ...] = ()
+
+    def with_firsts(self, changed: Callable[[Place], Place]) -> Part:
+        """This part with other places in the first iterations: what `changed` makes of each."""
+        return replace(
+            self,
+            movements=tuple(m if m.first is None else replace(m, first=changed(m.first)) for m in self.movements),
+        )
+
+
+@dataclass(frozen=True)
+class Movement:
+    """How an argument moves with a loop: iteration i adds `elements` * ((i + `ahead`) mod `rows`) to where it starts.
+
+    Without `rows`, nothing is wrapped. Where there is a `first`, the argument is that instead in the first iteration:
+    the value that a state has before the loop.
+    """
+
+    loop: int
+    elements: int
+    rows: int = 0
+    ahead: int = 0
+    first: Place | None = None
+
+    def at(self, iteration: int) -> int:
+        """Elements that `iteration` adds."""
+        row = iteration + self.ahead
+        return self.elements * (row % self.rows if self.rows else row)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A buffer, and the part of it that is meant."""
+
+    buffer: int
+    part: Part
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The calls from `start` to `stop` - 1 run `steps` times, one after the other; loops lie within each other.
+
+    `label` names the operator that it comes from.
+    """
+
+    start: int
+    stop: int
+    steps: int
+    label: str
 
 
 @dataclass(frozen=True)
 class Call:
-    """One step of a run: kernel index and one buffer id per kernel parameter; `label` names the source operators.
+    """One call of a run: kernel index and one buffer id per kernel parameter; `label` names the source operators.
 
     `parts` has, by number, the arguments that are parts of their buffer; all others start where their buffer starts.
     """
@@ -165,12 +220,31 @@ class Call:
     label: str
     parts: Mapping[int, Part] = field(default_factory=dict)
 
+    @property
+    def places(self) -> Iterator[tuple[int, Place]]:
+        """Each argument by its number and place; one that is elsewhere in a first iteration has both places."""
+        for number, buffer in enumerate(self.arguments):
+            yield from ((number, place) for place in _places(Place(buffer, self.parts.get(number, Part(0, ())))))
+
+    @property
+    def buffers(self) -> tuple[int, ...]:
+        """All buffers that it reads or writes in some iteration."""
+        return tuple(dict.fromkeys(place.buffer for _, place in self.places))
+
+
+def _places(place: Place) -> Iterator[Place]:
+    yield place
+    for movement in place.part.movements:
+        if movement.first is not None:
+            yield from _places(movement.first)
+
 
 @dataclass(frozen=True)
 class Program:
     """A whole model. Every model output has its own buffer, written by one call, or by several calls in parts.
 
-    `divisions` are other programs of the same name, inputs and outputs, with the work divided into other kernels.
+    `loops` are in the order of their first calls, outer ones before those in them. `divisions` are
+    other programs of the same name, inputs and outputs, with the work divided into other kernels.
     """
 
     name: str
@@ -182,6 +256,7 @@ class Program:
     constants: dict[int, np.ndarray] = field(repr=False)
     model_sha256: str
     divisions: tuple[Program, ...] = ()
+    loops: tuple[Loop, ...] = ()
 
     def with_quantisation(self, known: Mapping[str, LinearQuantisation]) -> Program:
         """The program with the quantisation of its inputs and outputs, by name, in its divisions as well."""

@@ -15,11 +15,13 @@ from operator import itemgetter
 
 import numpy as np
 
-from edgetune.codegen.kernel_source import CParam, KernelSource, Launch
+from edgetune.codegen.kernel_source import KernelSource, Launch
 from edgetune.errors import KernelFailed
+from edgetune.graph.loops import stage_of_each_call, stages, written_by
 from edgetune.graph.memory.plan import MemoryPlan
-from edgetune.graph.program import Kernel, Param, Part, Program
+from edgetune.graph.program import Kernel, Param, Part, Place, Program
 from edgetune.package import ctext
+from edgetune.package.arguments import Arguments
 from edgetune.package.constants import Weights
 from edgetune.package.interface import Interface
 from edgetune.package.provenance import KernelProvenance
@@ -68,9 +70,10 @@ class WrittenPlace:
 class CallView:
     """One call: C symbol and argument expressions; `shape` is that of its first output, times are microseconds.
 
-    `nbytes` counts all tensors that it reads or writes, including weights and scratch. `ahead` is pointer and size of
-    the weights that threads prefetch while they wait at the ends of its loops; empty where they prefetch none.
-    `types` are those of the parameters, `written` is where each output lies.
+    A layer that is a loop is the call of its function: `steps` is how often it runs its `parts`, which are calls and
+    how often each runs. `nbytes` counts all tensors that it reads or writes, including weights and
+    scratch. `ahead` is pointer and size of the weights that threads prefetch while they wait at the ends of its loops;
+    empty where they prefetch none. `types` are those of the parameters, `written` is where each output lies.
     """
 
     symbol: str
@@ -85,6 +88,13 @@ class CallView:
     ahead: str = ""
     types: tuple[str, ...] = ()
     written: tuple[WrittenPlace, ...] = ()
+    steps: int = 1
+    parts: tuple[tuple[CallView, int], ...] = ()
+
+    @property
+    def is_loop(self) -> bool:
+        """What tells it from a loop within a loop, in a template."""
+        return False
 
     @property
     def typed_arguments(self) -> tuple[str, ...]:
@@ -145,19 +155,20 @@ def arena_slots(program: Program, plan: MemoryPlan, sources: Sequence[KernelSour
     """Return the arena's slots in the order in which a run first uses them."""
     buffers = {buffer.id: buffer for buffer in program.buffers}
     labels = layer_labels(program)
+    layer = stage_of_each_call(program)
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for number, call in enumerate(program.calls):
-        for argument in call.arguments:
-            first.setdefault(argument, number)
-            last[argument] = number
+        for buffer in call.buffers:
+            first.setdefault(buffer, number)
+            last[buffer] = number
     slots = [
         Slot(
             macro=f"AT_{buffer}",
             offset=offset,
             nbytes=buffers[buffer].nbytes,
-            first=first.get(buffer, 0),
-            last=last.get(buffer, 0),
+            first=layer[first.get(buffer, 0)],
+            last=layer[last.get(buffer, 0)],
             label=_slot_label(program, labels, buffer, first.get(buffer, 0)),
             shape=buffers[buffer].shape,
             dtype=buffers[buffer].dtype,
@@ -168,7 +179,7 @@ def arena_slots(program: Program, plan: MemoryPlan, sources: Sequence[KernelSour
     for number, offset in plan.scratch_offsets.items():
         nbytes = sources[program.calls[number].kernel].scratch_bytes
         label = f"scratch of {labels[number]}"
-        slots.append(Slot(f"SCRATCH_{number}", offset, nbytes, number, number, label, (nbytes,), "bytes"))
+        slots.append(Slot(f"SCRATCH_{number}", offset, nbytes, layer[number], layer[number], label, (nbytes,), "bytes"))
     return tuple(sorted(slots, key=lambda slot: (slot.first, slot.offset, slot.macro)))
 
 
@@ -194,6 +205,7 @@ def call_views(
     """Return the calls of a run; raises KernelFailed where kernel, call and plan are inconsistent."""
     shapes = {buffer.id: buffer.shape for buffer in program.buffers}
     labels = layer_labels(program)
+    known = Arguments(plan, weights, api)
     views = []
     for number, call in enumerate(program.calls):
         source = sources[call.kernel]
@@ -204,7 +216,7 @@ def call_views(
                 f"but call {number} passes {len(call.arguments)}: report this model"
             )
         arguments = [
-            _argument(number, position, buffer, param, plan, weights, api, call.parts.get(position))
+            known.text(number, position, Place(buffer, call.parts.get(position, Part(0, ()))), param)
             for position, (buffer, param) in enumerate(zip(call.arguments, source.params, strict=True))
         ]
         if source.scratch_bytes:
@@ -237,63 +249,23 @@ def call_views(
                     *(f"{'' if param.writable else 'const '}{param.c_type} *" for param in source.params),
                     *(["unsigned char *"] if source.scratch_bytes else []),
                 ),
-                written=tuple(
-                    _written(buffer, param, call.parts.get(position), plan, api)
-                    for position, (buffer, param) in enumerate(zip(call.arguments, kernel.params, strict=True))
-                    if param.role == "output"
-                ),
             )
         )
     return tuple(views)
 
 
-def _written(buffer: int, param: Param, part: Part | None, plan: MemoryPlan, api: Interface) -> WrittenPlace:
-    element = np.dtype(param.dtype).itemsize
-    before = part.offset * element if part is not None else 0
-    nbytes = (int(param.elements[-1]) + 1) * element if prod(param.shape) else 0
-    field = next((tensor.field for tensor in api.outputs if tensor.buffer == buffer), "")
-    return WrittenPlace(field, before if field else plan.offsets[buffer] + before, nbytes)
-
-
-def _argument(
-    number: int,
-    position: int,
-    buffer: int,
-    param: CParam,
-    plan: MemoryPlan,
-    weights: Weights,
-    api: Interface,
-    part: Part | None,
-) -> str:
-    element = param.c_type.replace("const", "").replace("restrict", "").replace("*", "").strip()
-    for side, tensors in (("inputs", api.inputs), ("outputs", api.outputs)):
-        for tensor in tensors:
-            if tensor.buffer == buffer:
-                cast = "" if element == tensor.c_type else ("(const void *)" if side == "inputs" else "(void *)")
-                if part is None or not part.offset:
-                    return f"{cast}{side}->{tensor.field}"
-                within = f"{side}->{tensor.field} + {part.offset}"
-                return f"{cast}({within})" if cast else within
-    if (number, position) in weights.uses:
-        item = weights.items[weights.uses[number, position]]
-        _check_weight(number, item.array, param)
-        if weights.placement == "text":
-            cast = "" if element == item.c_type else "(const void *)"
-            return f"{cast}{api.prefix}__w{item.index}"
-        return f"WEIGHT({item.index})"
-    if buffer not in plan.offsets:
-        raise KernelFailed(f"the memory plan has no place for tensor {buffer} of call {number}")
-    within = f" + {part.offset * param.element_bytes}u" if part is not None and part.offset else ""
-    return f"ARENA(AT_{buffer}{within})"
-
-
-def _check_weight(number: int, array: np.ndarray, param: CParam) -> None:
-    if array.size != prod(param.shape) or str(array.dtype) != param.dtype:
-        wanted = f"{ctext.shape(param.shape)} {param.dtype}"
-        got = f"{ctext.shape(array.shape)} {array.dtype}"
-        raise KernelFailed(
-            f"constant {param.name} of call {number} is {got}, the kernel needs {wanted}: report this model"
-        )
+def written_places(program: Program, plan: MemoryPlan, api: Interface) -> list[tuple[WrittenPlace, ...]]:
+    """Where each layer writes what is read after it."""
+    fields = {tensor.buffer: tensor.field for tensor in api.outputs}
+    places = []
+    for stage in stages(program):
+        found = []
+        for one in written_by(program, stage):
+            before = one.first * np.dtype(one.dtype).itemsize
+            field = fields.get(one.buffer, "")
+            found.append(WrittenPlace(field, before if field else plan.offsets[one.buffer] + before, one.nbytes))
+        places.append(tuple(found))
+    return places
 
 
 def kernel_views(

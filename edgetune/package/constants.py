@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -40,11 +40,15 @@ class Weight:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """All constants; `uses` maps (call index, parameter index) to the number of a weight."""
+    """All constants; `uses` maps (call index, parameter index) to the number of a weight.
+
+    `firsts` does so for the buffers of constants that arguments are in a first iteration alone.
+    """
 
     items: tuple[Weight, ...]
     uses: Mapping[tuple[int, int], int]
     placement: Placement
+    firsts: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
@@ -75,12 +79,15 @@ def place_weights(
     seen: dict[tuple[str, str], int] = {}
     items: list[Weight] = []
     uses: dict[tuple[int, int], int] = {}
+    firsts: dict[int, int] = {}
     offset = 0
     for number, call in enumerate(program.calls):
-        for position, buffer in enumerate(call.arguments):
+        for position, place in call.places:
+            buffer, is_first = place.buffer, (number, position) in uses or place.buffer != call.arguments[position]
             if kinds[buffer] != "constant":
                 continue
-            array = packed.get((number, position), program.constants.get(buffer))
+            own = program.constants.get(buffer)
+            array = own if is_first else packed.get((number, position), own)
             if array is None:
                 kernel = program.kernels[call.kernel].name
                 raise KernelFailed(
@@ -91,10 +98,13 @@ def place_weights(
                 seen[key] = len(items)
                 items.append(Weight(len(items), offset, array, call.label))
                 offset += _padded(array.nbytes)
-            uses[number, position] = seen[key]
+            if is_first:
+                firsts[buffer] = seen[key]
+            else:
+                uses[number, position] = seen[key]
     if placement is None:
         placement = "text" if offset <= text_limit else "binary"
-    return Weights(tuple(items), uses, placement)
+    return Weights(tuple(items), uses, placement, firsts)
 
 
 def _bytes(array: np.ndarray) -> bytes:

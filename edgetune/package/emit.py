@@ -11,8 +11,10 @@ from pathlib import Path
 from edgetune._version import __version__
 from edgetune.errors import KernelFailed, MemoryLimitExceeded
 from edgetune.events import Event
+from edgetune.graph.loops import stages, times_called
 from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT
-from edgetune.package.calls import arena_slots, call_views, kernel_views, prefetch_while_waiting
+from edgetune.graph.program import Program
+from edgetune.package.calls import arena_slots, call_views, kernel_views, prefetch_while_waiting, written_places
 from edgetune.package.constants import place_weights
 from edgetune.package.facts import PackageFacts, manifest_facts, template_context
 from edgetune.package.flavour import REPORT, Flavour, flavour_files
@@ -20,6 +22,7 @@ from edgetune.package.golden import GoldenCases
 from edgetune.package.ident import package_prefix
 from edgetune.package.inputs import CompiledModel, Device, PackageOptions
 from edgetune.package.interface import Interface, alignments, public_tensors
+from edgetune.package.loop_views import layer_views, loop_views
 from edgetune.package.manifest import write_manifest
 from edgetune.package.output_folder import staged
 from edgetune.package.package_file import PackageFile, write_files
@@ -87,12 +90,14 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
         inputs=public_tensors(program.inputs, program.input_buffers(), needed, "input", golden.tolerances),
         outputs=public_tensors(program.outputs, program.output_buffers(), needed, "output", golden.tolerances),
         workspace_bytes=content.workspace_bytes(program, plan, weights, device.threads),
-        layers=len(program.calls),
+        layers=len(stages(program)),
         external_weights=weights.placement == "external",
         weights_bytes=weights.nbytes,
         threads=device.threads,
     )
     calls = call_views(program, sources, plan, weights, api, model.provenance)
+    if device.threads > 1:
+        calls = prefetch_while_waiting(calls, weights, with_cpu(target).l2_bytes)
     vectors = place_vectors(api, golden.cases)
     return PackageFacts(
         api=api,
@@ -103,8 +108,9 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
         flags=content.flags(target),
         cpu=content.cpu(target),
         slots=arena_slots(program, plan, sources),
-        calls=calls if device.threads == 1 else prefetch_while_waiting(calls, weights, with_cpu(target).l2_bytes),
-        kernels=kernel_views(program, sources, model.provenance, Counter(call.kernel for call in program.calls)),
+        calls=layer_views(program, calls, written_places(program, plan, api), prefix),
+        loops=loop_views(program, calls, prefix),
+        kernels=kernel_views(program, sources, model.provenance, _times_called(program)),
         weights=weights,
         vectors=vectors,
         goldens=len(golden.cases),
@@ -118,6 +124,14 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
         files=content.files(api, weights, vectors, model.image),
         image=model.image,
     )
+
+
+def _times_called(program: Program) -> Counter[int]:
+    """How often each kernel, by its number, runs."""
+    times: Counter[int] = Counter()
+    for number, call in enumerate(program.calls):
+        times[call.kernel] += times_called(program, number)
+    return times
 
 
 def _check(model: CompiledModel, prefix: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.errors import PackageInvalid, UsageError
-from edgetune.package.manifest import read_manifest
+from edgetune.package.manifest import kernels_of_layer, read_manifest
 from edgetune.package.provenance import KernelProvenance
 
 
@@ -41,7 +41,9 @@ def explain(package: Path, kernel: str) -> Explanation:
         entry = _find(manifest, kernel)
         name = entry["name"]
         layers = tuple(
-            f"{number}: {layer['label']}" for number, layer in enumerate(manifest["layers"]) if layer["kernel"] == name
+            f"{number}: {layer['label']}"
+            for number, layer in enumerate(manifest["layers"])
+            if name in kernels_of_layer(layer)
         )
         return Explanation(
             kernel=name,
@@ -63,9 +65,10 @@ def _find(manifest: dict[str, Any], kernel: str) -> dict[str, Any]:
     kernels: list[dict[str, Any]] = manifest["kernels"]
     layers: list[dict[str, Any]] = manifest["layers"]
     by_name = {entry["name"]: entry for entry in kernels}
-    named = [(layer["label"], by_name[layer["kernel"]]) for layer in layers]
+    named = [(layer["label"], by_name[kernels_of_layer(layer)[0]]) for layer in layers]
+    named += [(call["label"], by_name[call["kernel"]]) for layer in layers for call in layer.get("calls", ())]
     named += [(entry[key], entry) for entry in kernels for key in ("name", "symbol")]
-    exact = {str(number): by_name[layer["kernel"]] for number, layer in enumerate(layers)}
+    exact = {str(number): by_name[kernels_of_layer(layer)[0]] for number, layer in enumerate(layers)}
     full: dict[str, str] = {}
     for name, entry in named:
         exact.setdefault(name, entry)

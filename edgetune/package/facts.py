@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from edgetune.codegen.preamble import short_names
+from edgetune.graph.loops import stage_of_each_call
 from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Program
 from edgetune.package.calls import CallView, KernelView, Slot
@@ -15,6 +17,7 @@ from edgetune.package.content import PackageContent, Views
 from edgetune.package.core_files import weight_files
 from edgetune.package.flags import CompilerFlags
 from edgetune.package.interface import CONTEXT_WORDS, WORKSPACE_ALIGNMENT, Interface, PublicTensor
+from edgetune.package.loop_views import LoopView
 from edgetune.package.package_file import PackageFile
 from edgetune.package.program_image import GUARD_BYTES, ProgramImage
 from edgetune.package.provenance import amount
@@ -40,6 +43,7 @@ class PackageFacts:
     cpu: CpuChecks | None
     slots: tuple[Slot, ...]
     calls: tuple[CallView, ...]
+    loops: tuple[LoopView, ...]
     kernels: tuple[KernelView, ...]
     weights: Weights
     vectors: Vectors
@@ -97,6 +101,8 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "computes_floats": facts.computes_floats(),
         "slots": facts.slots,
         "calls": facts.calls,
+        "loops": facts.loops,
+        "peak_layer": _peak_layer(facts),
         "kernels": facts.kernels,
         "threads_of": {launch.kernel: prod(launch.block) for kernel in facts.kernels for launch in kernel.launches},
         "slow": slow_kernels(facts.kernels, facts.content.tuned_by),
@@ -118,8 +124,10 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "build_info": build_info(facts),
         "compile_flags": " ".join(facts.flags.measured),
         "short_names": short_names(facts.preamble),
-        "uses_arena": any(argument.startswith("ARENA(") for call in facts.calls for argument in call.arguments),
-        "uses_weights": any(argument.startswith("WEIGHT(") for call in facts.calls for argument in call.arguments),
+        "arena_in_layers": _names(facts.calls, "ARENA("),
+        "weights_in_layers": _names(facts.calls, "WEIGHT("),
+        "uses_arena": _names(facts.calls, "ARENA(") or any(loop.names("ARENA(") for loop in facts.loops),
+        "uses_weights": _names(facts.calls, "WEIGHT(") or any(loop.names("WEIGHT(") for loop in facts.loops),
         "unused_by_layers": _unused_by_layers(facts),
         "inputs_initializer": _initializer("input", api.inputs),
         "outputs_initializer": _initializer("output", api.outputs),
@@ -146,14 +154,25 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
     }
 
 
+def _names(calls: Sequence[CallView], name: str) -> bool:
+    """Whether an argument of some call names `name`."""
+    return any(name in argument for call in calls for argument in call.arguments)
+
+
+def _peak_layer(facts: PackageFacts) -> int:
+    layers = stage_of_each_call(facts.program)
+    return layers[facts.plan.peak_call] if layers else 0
+
+
 def _unused_by_layers(facts: PackageFacts) -> tuple[str, ...]:
     """Parameters of the function that calls the layers which no layer of this package uses."""
     named = " ".join(argument for call in facts.calls for argument in call.arguments)
     by_instance = r"\b(s->|ARENA\(|WEIGHT\()" if facts.api.external_weights else r"\b(s->|ARENA\()"
+    loops = bool(facts.loops)  # their functions take all
     uses = {
-        "s": re.search(by_instance, named) is not None or any(call.ahead for call in facts.calls),
-        "inputs": "inputs->" in named,
-        "outputs": "outputs->" in named,
+        "s": loops or re.search(by_instance, named) is not None or any(call.ahead for call in facts.calls),
+        "inputs": loops or "inputs->" in named,
+        "outputs": loops or "outputs->" in named,
         "alone": len(facts.calls) > 1,
     }
     return tuple(name for name, used in uses.items() if not used)
@@ -188,7 +207,7 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
         "memory": {
             "arena_bytes": facts.plan.arena_bytes,
             "arena_bound_bytes": facts.plan.bound_bytes,
-            "peak_layer": facts.plan.peak_call,
+            "peak_layer": _peak_layer(facts),
             "workspace_bytes": facts.api.workspace_bytes,
             "workspace_align": WORKSPACE_ALIGNMENT,
             "weights_bytes": facts.weights.nbytes,
@@ -210,6 +229,7 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
                 "macs": call.macs,
                 "bytes": call.nbytes,
                 "written": [place.to_json() for place in call.written],
+                **_loop(call),
             }
             for call in facts.calls
         ],
@@ -227,6 +247,16 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
             for kernel in facts.kernels
         ],
     }
+
+
+def _loop(layer: CallView) -> dict[str, object]:
+    """What a layer that is a loop runs, and how often in a run; nothing for another layer."""
+    if not layer.parts:
+        return {}
+    calls = [
+        {"kernel": call.kernel, "label": call.label, "macs": call.macs, "times": times} for call, times in layer.parts
+    ]
+    return {"steps": layer.steps, "calls": calls}
 
 
 def _device_usage(kernel: KernelView, code: CodeSize | None) -> dict[str, object]:

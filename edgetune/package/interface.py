@@ -189,8 +189,9 @@ def alignments(program: Program, sources: Sequence[KernelSource]) -> dict[int, i
     """Return, for each buffer, the largest alignment in bytes that any kernel using it requires."""
     needed: dict[int, int] = {}
     for call in program.calls:
-        for buffer, param in zip(call.arguments, sources[call.kernel].params, strict=True):
-            needed[buffer] = max(needed.get(buffer, 1), param.alignment)
+        for number, place in call.places:
+            alignment = sources[call.kernel].params[number].alignment
+            needed[place.buffer] = max(needed.get(place.buffer, 1), alignment)
     return needed
 
 

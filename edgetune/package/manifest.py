@@ -91,6 +91,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return content
 
 
+def kernels_of_layer(layer: dict[str, Any]) -> list[str]:
+    """Names of the kernels that a layer of a manifest calls, in their order: several for a loop."""
+    return [call["kernel"] for call in layer["calls"]] if layer.get("calls") else [layer["kernel"]]
+
+
 def interface_of(manifest: dict[str, Any]) -> tuple[TensorSpec, ...]:
     """Return the inputs, then the outputs of a package, as its interface has them."""
     return tuple(

@@ -90,11 +90,22 @@ class _Written(_Part):
     nbytes: int = Field(alias="bytes", ge=0)
 
 
+class _LoopCall(_Part):
+    kernel: str
+    label: str
+    macs: int
+    times: int
+
+
 class _Layer(_Part):
+    """A loop has no kernel, but calls, of which each names one."""
+
     kernel: str
     label: str
     macs: int
     written: list[_Written] = []
+    steps: int = 1
+    calls: list[_LoopCall] = []
 
 
 class _Kernel(_Part):

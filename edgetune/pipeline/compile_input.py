@@ -9,6 +9,7 @@ from pathlib import Path
 from edgetune.config.settings import Settings
 from edgetune.events import Event
 from edgetune.frontend.model_format import Model
+from edgetune.graph.loops import without_loops
 from edgetune.graph.precision import ALLOWED, with_precision
 from edgetune.graph.program import Program
 from edgetune.package.emit import Check, PackageSummary
@@ -20,6 +21,7 @@ from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.link import Choice
 from edgetune.pipeline.model_formats import read_model
 from edgetune.pipeline.tolerances import tolerances_of
+from edgetune.target.board_kind import BoardKind
 
 Events = Callable[[Event], None]
 
@@ -56,7 +58,7 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
     exchanged = model.channels_last(settings.layout, settings.layouts)
     if settings.layout == "channels_last" and not exchanged:
         events(Event("warning", {"message": _NO_IMAGE}))
-    program = model.program(exchanged, joins_attention=backend_of(settings.target).joins_attention)
+    program = program_for(model, settings.target, exchanged)
     feeds = model.sample_inputs([t.of_model() for t in program.inputs], GOLDEN_CASES, settings.seed)
     outputs, reference = model.reference_outputs(feeds, model.program if exchanged else lambda: program, events)
     goldens = tuple(Golden(i, o) for i, o in zip(feeds, outputs, strict=True))
@@ -78,6 +80,13 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
         settings.model.name,
         model,
     )
+
+
+def program_for(model: Model, target: BoardKind, exchanged: frozenset[str] = frozenset()) -> Program:
+    """The program of `model` as the backend of `target` takes it (see `Model.program`)."""
+    backend = backend_of(target)
+    program = model.program(exchanged, joins_attention=backend.joins_attention)
+    return program if backend.loops else without_loops(program)
 
 
 def assembled(

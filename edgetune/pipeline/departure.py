@@ -20,11 +20,12 @@ from edgetune.frontend.model_format import ImportDeparture, Model
 from edgetune.graph.accuracy import Tolerance, compare
 from edgetune.graph.evaluate import ReferenceFunction, Values
 from edgetune.graph.layout.axis_order import given_back
+from edgetune.graph.loops import Written, stages, without_loops, written_by
 from edgetune.graph.precision import with_precision
 from edgetune.graph.program import Param, Program
 from edgetune.measure.reference import tolerance_of
 from edgetune.package.golden import Golden
-from edgetune.package.manifest import read_manifest
+from edgetune.package.manifest import kernels_of_layer, read_manifest
 from edgetune.pipeline.compile_input import CompileInput
 from edgetune.target.preferences import Precision
 from edgetune.verify.layers import LayerError, LayersRun
@@ -38,34 +39,33 @@ REPORT_IT = "no other schedule changes that: please report it with the model"
 def layer_errors(program: Program, labels: Sequence[str], case: Golden, run: LayersRun) -> Iterator[LayerError]:
     """The error of each layer that `run` has, a run of the package of `program` on the inputs of `case`."""
     kernels = program.kernels
-    used = sorted({call.kernel for call in program.calls[: len(run.written)]})
+    layers = stages(program)[: len(run.written)]
+    used = sorted({call.kernel for call in program.calls[: layers[-1].stop if layers else 0]})
     built = dict(zip(used, ReferenceFunction.together([kernels[number].function for number in used]), strict=True))
     scripts = {number: str(kernels[number].function.script()) for number in used}
     found, right = Values(program, case.inputs), Values(program, case.inputs)
-    for index, written in enumerate(run.written):
-        call = program.calls[index]
-        outputs = [param for param in kernels[call.kernel].params if param.role == "output"]
-        if [len(data) for data in written] != [_bytes_of(param) for param in outputs]:
+    for index, (stage, written) in enumerate(zip(layers, run.written, strict=True)):
+        outputs = written_by(program, stage)
+        if [len(data) for data in written] != [one.nbytes for one in outputs]:
             raise PackageInvalid(
                 f"MANIFEST.json has layer {index} write other tensors than its kernel does: build the package again "
                 "with `edgetune build`"
             )
-        alone = found.computed(call, built[call.kernel])
-        whole = right.computed(call, built[call.kernel])
-        got = [_elements(param, data) for param, data in zip(outputs, written, strict=True)]
-        allowed = [
-            tolerance_of(param, scripts[call.kernel], wanted) for param, wanted in zip(outputs, alone, strict=True)
-        ]
+        alone, whole = found.computed_by(stage, built), right.computed_by(stage, built)
+        got = [_elements(one, data) for one, data in zip(outputs, written, strict=True)]
+        calls = program.calls[stage.start : stage.stop]
+        script = "\n".join(scripts[number] for number in dict.fromkeys(call.kernel for call in calls))
+        allowed = [tolerance_of(_param(one), script, wanted) for one, wanted in zip(outputs, alone, strict=True)]
         judged = [_judged(*one) for one in zip(got, alone, allowed, strict=True)]
         if any(one.departs for one in judged):
-            effects = _effects_of_rounding(partial(found.computed, call, built[call.kernel]), alone)
+            effects = _effects_of_rounding(partial(found.computed_by, stage, built), alone)
             wider = [_widened(*one) for one in zip(allowed, effects, strict=True)]
             judged = [_judged(*one) for one in zip(got, alone, wider, strict=True)]
         worst = max(judged, key=lambda one: (one.departs, one.off))
         passed_on = max(compare(mine, exact, Tolerance()).relative for mine, exact in zip(got, whole, strict=True))
-        found.write(call, got)
-        right.write(call, whole)
-        name = kernels[call.kernel].name
+        found.put(stage, got)
+        right.put(stage, whole)
+        name = kernels[calls[0].kernel].name if stage.loop is None else ""
         yield LayerError(index, labels[index], name, worst.off, passed_on, worst.allowed, worst.departs)
 
 
@@ -113,16 +113,16 @@ def _judged(found: np.ndarray, wanted: np.ndarray, tolerance: Tolerance) -> _Jud
     return _Judged(error.relative, error.bound / largest, not error.allowed)
 
 
-def _bytes_of(param: Param) -> int:
-    """Bytes up to the last element that a kernel writes."""
-    return (int(param.elements[-1]) + 1) * np.dtype(param.dtype).itemsize if param.elements.size else 0
+def _param(written: Written) -> Param:
+    """A parameter of what a layer writes."""
+    return Param("", written.elements.shape, written.dtype, "output")
 
 
-def _elements(param: Param, data: bytes) -> np.ndarray:
+def _elements(written: Written, data: bytes) -> np.ndarray:
     """The elements of an output that its layer writes, from the bytes that lie there."""
-    kind = np.dtype(param.dtype)
+    kind = np.dtype(written.dtype)
     whole = np.frombuffer(data, kind.newbyteorder("<")).astype(kind)
-    return np.asarray(whole[param.elements])
+    return np.asarray(whole[written.elements - written.first])
 
 
 def program_of(model: Model, manifest: Mapping[str, Any]) -> Program:
@@ -133,18 +133,24 @@ def program_of(model: Model, manifest: Mapping[str, Any]) -> Program:
     tensors = (*manifest["inputs"], *manifest["outputs"])
     exchanged = frozenset(t["name"] for t in tensors if t.get("layout", "model") == "channels_last")
     workloads = {kernel["name"]: kernel["provenance"].get("workload") for kernel in manifest["kernels"]}
-    wanted = [workloads.get(layer["kernel"]) for layer in manifest["layers"]]
+    wanted = [workloads.get(name) for layer in manifest["layers"] for name in kernels_of_layer(layer)]
     for joins_attention in (True, False):
         whole = model.program(exchanged, joins_attention=joins_attention)
         for precision in get_args(Precision):
             stored = with_precision(whole, precision)
-            for program in (stored, *stored.divisions):
+            for program in _forms(stored):
                 if [program.kernels[call.kernel].workload for call in program.calls] == wanted:
                     return program
     raise PackageInvalid(
         f"this version of edgetune makes other kernels of {manifest['model']['file']} than the package has: build it "
         "again with `edgetune build`"
     )
+
+
+def _forms(program: Program) -> Iterator[Program]:
+    """All programs that may become a package: divisions, each with its loops and without them."""
+    for one in (program, *program.divisions):
+        yield from ((one, without_loops(one)) if one.loops else (one,))
 
 
 @dataclass(frozen=True)
@@ -169,7 +175,8 @@ class Departure:
     def __str__(self) -> str:
         """A sentence's part that says where, by how much, and what to do."""
         if self.layer is not None:
-            named = f"layer {self.layer.index}, {self.layer.name}, kernel {self.layer.kernel},"
+            kernel = f" kernel {self.layer.kernel}," if self.layer.kernel else ""
+            named = f"layer {self.layer.index}, {self.layer.name},{kernel}"
             if self.ended:
                 return f"the run ends in {named[:-1]} ({self.ended}): {self._advice}"
             return (

@@ -12,6 +12,7 @@ from dataclasses import replace
 from edgetune.config.settings import Settings
 from edgetune.errors import KernelFailed
 from edgetune.events import Event
+from edgetune.graph.loops import times_called
 from edgetune.graph.program import Program
 from edgetune.pipeline.compile_input import CompileInput, Events
 from edgetune.pipeline.select import choose
@@ -101,9 +102,12 @@ def _time(program: Program, settings: Settings, store: RecordStore) -> float | N
     forms = allowed_algorithms(settings.winograd)
     choices = choose(program, with_cpu(settings.target), store, lambda _: None, settings.min_trust, forms)
     costs = [choice.provenance.median_us or choice.provenance.instructions for choice in choices]
-    calls = [costs[call.kernel] for call in program.calls]
-    known = [cost for cost in calls if cost is not None]
-    return sum(known) if len(known) == len(calls) else None
+    known = [
+        cost * times_called(program, number)
+        for number, call in enumerate(program.calls)
+        if (cost := costs[call.kernel]) is not None
+    ]
+    return sum(known) if len(known) == len(program.calls) else None
 
 
 def _tell(

@@ -119,10 +119,10 @@ def check_limits(
             f"{program.name} needs {room}, and the limit is {device.ram} bytes; {why}: {device.remedy('ram')}"
         )
     weights = {
-        (c, p): program.constants[a]
+        (c, p): program.constants[place.buffer]
         for c, call in enumerate(program.calls)
-        for p, a in enumerate(call.arguments)
-        if a in program.constants
+        for p, place in call.places
+        if place.buffer in program.constants
     }
     weights |= dict(packed)
     total = sum({hashlib.sha256(a.tobytes()).digest(): a.nbytes for a in weights.values()}.values())

@@ -136,7 +136,7 @@ _MODELS = {
     ),
     "GRU": _Model(
         [*_RECURRENT, _node("GRU", "x,wf,rf", "y", hidden_size=32)],
-        _floats(2, 1, 24), (2, 1, 1, 32), {"w": _ints(1, 96, 24), "r": _ints(1, 96, 32), "s": _scales(96)}, 2,
+        _floats(2, 1, 24), (2, 1, 1, 32), {"w": _ints(1, 96, 24), "r": _ints(1, 96, 32), "s": _scales(96)}, 3,
     ),
     "blocks of 8 bits": _Model(
         [_dequantised(axis=0, block_size=32, zero=""), _node("MatMul", "x,wf", "y")],

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgetune.package.manifest import read_manifest
+from edgetune.package.manifest import kernels_of_layer, read_manifest
 
 _DIFF_LINES = 80
 _SHOWN = 3
@@ -81,5 +81,5 @@ def _kernel(package: Path, layer: int) -> dict[str, Any] | None:
     manifest = read_manifest(package)
     if layer >= len(manifest["layers"]):
         return None
-    name = manifest["layers"][layer]["kernel"]
+    name = kernels_of_layer(manifest["layers"][layer])[0]
     return next((kernel for kernel in manifest["kernels"] if kernel["name"] == name), None)

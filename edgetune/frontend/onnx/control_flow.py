@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def unrolled_if(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, str
     if condition is None and branches["then_branch"] != branches["else_branch"]:
         return _chosen(evaluator, node, scope)
     branch = branches["then_branch" if condition is None or bool(condition.reshape(-1)[0]) else "else_branch"]
-    _alias(evaluator, _run_body(evaluator, branch, [], scope), list(node.output))
+    alias(evaluator, run_body(evaluator, branch, [], scope), node.output)
     return True
 
 
@@ -39,7 +40,7 @@ def _chosen(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, str]) -
     unfit: list[list[tuple[str, str]]] = []
     for branch in ("then_branch", "else_branch"):
         start = len(evaluator.nodes)
-        results.append(_run_body(evaluator, attributes[branch], [], scope))
+        results.append(run_body(evaluator, attributes[branch], [], scope))
         unfit.append(evaluator.misfits[misfits:])
         del evaluator.misfits[misfits:]
         if unfit[-1]:
@@ -47,7 +48,7 @@ def _chosen(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, str]) -
     (taken, other), wrong = results, [bool(one) for one in unfit]
     if wrong[0] != wrong[1]:
         evaluator.settled[node.output[0]] = (wrong[1], unfit[wrong[1]][0][1])
-        _alias(evaluator, results[wrong[0]], list(node.output))
+        alias(evaluator, results[wrong[0]], node.output)
         return True
     evaluator.misfits.extend(unfit[0])
     parts = [[evaluator.sequences.get(name, [name]) for name in names] for names in (taken, other)]
@@ -69,8 +70,8 @@ def unrolled_loop(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, s
     """Repeats the body; False where the trip count or the condition is not constant."""
     body = _attributes(node)["body"]
     trips, condition = [*node.input, ""][:2]
-    limit = _scalar(evaluator, trips, _MOST_ITERATIONS + 1)
-    going = _scalar(evaluator, condition, 1)
+    limit = scalar(evaluator, trips, _MOST_ITERATIONS + 1)
+    going = scalar(evaluator, condition, 1)
     if limit is None or going is None:
         return False
     if not condition:  # an omitted condition is true, also for the body
@@ -84,9 +85,9 @@ def unrolled_loop(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, s
             break
         counter = evaluator.prefix() + "iteration"
         evaluator.set_constant(counter, np.array(iteration, "int64"))
-        results = _run_body(evaluator, body, [counter, condition, *carried], scope)
+        results = run_body(evaluator, body, [counter, condition, *carried], scope)
         condition, carried = results[0], results[1 : 1 + len(carried)]
-        going = _scalar(evaluator, condition, 1)
+        going = scalar(evaluator, condition, 1)
         for values, value in zip(scanned, results[1 + len(carried) :], strict=True):
             values.append(value)
         if going is None or iteration == _MOST_ITERATIONS:
@@ -95,7 +96,7 @@ def unrolled_loop(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, s
     if any(not values for values in scanned):
         return False
     stacked = [_stack(evaluator, values, 0) for values in scanned]
-    _alias(evaluator, carried + stacked, list(node.output))
+    alias(evaluator, carried + stacked, node.output)
     return True
 
 
@@ -123,7 +124,7 @@ def unrolled_scan(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, s
             _slice(evaluator, s, axis, length - 1 - iteration if back else iteration)
             for s, axis, back in zip(sequences, axes, backwards, strict=True)
         ]
-        results = _run_body(evaluator, body, [*states, *slices], scope)
+        results = run_body(evaluator, body, [*states, *slices], scope)
         states = results[: len(states)]
         for values, value in zip(scanned, results[len(states) :], strict=True):
             values.append(value)
@@ -133,7 +134,7 @@ def unrolled_scan(evaluator: Evaluator, node: onnx.NodeProto, scope: dict[str, s
         _stack(evaluator, values[::-1] if back else values, axis)
         for values, back, axis in zip(scanned, reverse, output_axes, strict=True)
     ]
-    _alias(evaluator, states + stacked, list(node.output))
+    alias(evaluator, states + stacked, node.output)
     return True
 
 
@@ -141,14 +142,16 @@ def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
     return {a.name: helper.get_attribute_value(a) for a in node.attribute}
 
 
-def _scalar(evaluator: Evaluator, name: str, default: int) -> int | None:
+def scalar(evaluator: Evaluator, name: str, default: int) -> int | None:
+    """The number that a value is, `default` where it is left out, None where it is not constant."""
     if not name:
         return default
     value = evaluator.constants.get(name)
     return None if value is None else int(value.reshape(-1)[0])
 
 
-def _run_body(evaluator: Evaluator, body: onnx.GraphProto, actual: list[str], scope: dict[str, str]) -> list[str]:
+def run_body(evaluator: Evaluator, body: onnx.GraphProto, actual: list[str], scope: dict[str, str]) -> list[str]:
+    """Evaluates a body whose inputs are `actual`; returns the names of its results. `scope` has what is around it."""
     inner = dict(scope)
     prefix = evaluator.prefix()
     own = {o for n in body.node for o in n.output} | {i.name for i in body.initializer}
@@ -163,7 +166,8 @@ def _run_body(evaluator: Evaluator, body: onnx.GraphProto, actual: list[str], sc
     return [inner.get(o.name, o.name) for o in body.output]
 
 
-def _alias(evaluator: Evaluator, names: list[str], outputs: list[str]) -> None:
+def alias(evaluator: Evaluator, names: Sequence[str], outputs: Sequence[str]) -> None:
+    """Makes `outputs` other names of values; those without a name are not used."""
     for name, output in zip(names, outputs, strict=False):
         if output:
             evaluator.emit("Identity", [name], [output])

@@ -31,8 +31,9 @@ from edgetune.frontend.onnx.node_values import WIDENING, real_inputs, widens
 from edgetune.frontend.onnx.origins import described, shown_node
 from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.frontend.onnx.refused_nodes import RefusedNode, one_each, sentence_of, without_nodes
+from edgetune.frontend.onnx.scan_loop import is_scan_loop, scan_loop_of
 from edgetune.frontend.onnx.selected_rows import selections_of
-from edgetune.graph.imported import Imported
+from edgetune.graph.imported import Imported, ImportedLoop
 from edgetune.graph.layer_names import mark_nodes, place_of
 from edgetune.graph.program import TensorSpec
 from edgetune.graph.tvm_errors import reason_of
@@ -140,13 +141,39 @@ def _import_rest(
     others = [_spec(value) for value in proto.graph.input if value.name in cut]
     _put_inputs_first(proto.graph, [*(i.name for i in inputs), *weights, *(i.name for i in others)])
     shapes = {i.name: list(i.shape) for i in (*inputs, *others)}
+    loops = dict(_loops(proto, model, large, conversion))
     module, nodes, places = _convert(proto, model, shapes, large, conversion)
     _check_static(module, model, places)
     outputs = tuple(o.name for o in proto.graph.output)
     selected = selections.intersection(outputs)
     return Imported(
-        model.name, model.sha256, module, inputs, outputs, weights, nodes, places, selections=frozenset(selected)
+        model.name,
+        model.sha256,
+        module,
+        inputs,
+        outputs,
+        weights,
+        nodes,
+        places,
+        selections=frozenset(selected),
+        loops=loops,
     )
+
+
+def _loops(
+    proto: onnx.ModelProto, model: OnnxModel, large: Weights, conversion: _Conversion
+) -> Iterator[tuple[str, ImportedLoop]]:
+    """The loops that nodes of `proto` are, by name; where one is refused, `conversion` is at its node."""
+    for node in filter(is_scan_loop, proto.graph.node):
+        conversion.current = node
+        loop, body = scan_loop_of(node)
+        whole = onnx.ModelProto(ir_version=proto.ir_version, opset_import=proto.opset_import, graph=body)
+        imported = import_onnx(OnnxModel(whole, model.opset, model.sha256, model.name, large))
+        yield (
+            loop.name,
+            ImportedLoop(imported, loop.steps, loop.state_outputs, loop.scanned_backwards, loop.emitted, loop.label),
+        )
+    conversion.current = None
 
 
 def _convert(
@@ -289,7 +316,7 @@ def _watched(conversion: _Conversion) -> Iterator[None]:
 def _has_converter(node: onnx.NodeProto) -> bool:
     if is_registered(node.op_type):
         return True
-    if not is_onnx(node) and not is_fixed_point(node):
+    if not is_onnx(node) and not is_fixed_point(node) and not is_scan_loop(node):
         return False
     if node.op_type in OWN_CONVERTERS:
         return True

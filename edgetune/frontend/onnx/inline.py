@@ -1,122 +1,39 @@
 """Partial evaluation of an ONNX graph: computes all that shapes and constants determine, before TVM imports it.
 
 Operators without a converter are replaced by the function bodies that ONNX defines for them, or by our decompositions.
-Shapes are static here, so `Shape` and all that is computed from it become constants. If, Loop and Scan disappear where
-their control is constant. The module also instantiates function bodies: those by which ONNX defines many operators, and
-those of the model itself.
+Shapes are static here, so `Shape` and all that is computed from it become constants. If disappears where its control
+is constant; Loop and Scan become loops of a known number of iterations, or disappear too.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import onnx
 from onnx import helper, inliner, numpy_helper
 
 from edgetune.errors import ModelError, UnsupportedOperator
-from edgetune.frontend.onnx.control_flow import unrolled_if, unrolled_loop, unrolled_scan
+from edgetune.frontend.onnx import control_loops
+from edgetune.frontend.onnx.control_flow import unrolled_if
 from edgetune.frontend.onnx.decompositions import DECOMPOSITIONS
 from edgetune.frontend.onnx.decompositions.builder import Builder
 from edgetune.frontend.onnx.decompositions.onnx_runtime import rule_of
 from edgetune.frontend.onnx.domains import is_onnx
 from edgetune.frontend.onnx.fixed_point import NAMES, is_fixed_point
+from edgetune.frontend.onnx.function_bodies import function_body, with_attributes, with_defaults
 from edgetune.frontend.onnx.inferred_types import UnfitInputsError, inferred_types
 from edgetune.frontend.onnx.large_tensors import LARGE, Weights, is_stand_in, stand_in, value_of
 from edgetune.frontend.onnx.nested_graphs import reads
 from edgetune.frontend.onnx.node_values import constant_value, real_inputs, static_shape
 from edgetune.frontend.onnx.origins import keep_origin, shown_node
 from edgetune.frontend.onnx.refused_nodes import RefusedNode, refused_where_unfit, sentence_of
+from edgetune.frontend.onnx.scan_loop import LoopGraph, LoopSignature
 from edgetune.frontend.onnx.sub_byte_types import storage, store_interface, written_out
 
-
-def function_body(
-    node: onnx.NodeProto,
-    schema: onnx.defs.OpSchema | None,
-    opsets: Mapping[str, int],
-    types: Mapping[str, onnx.TypeProto],
-) -> onnx.FunctionProto | None:
-    """The body of `node` for the newest opset not above the model's, None where ONNX defines none for its types."""
-    if schema is None:
-        return None
-    model_opset = opsets.get("", 1)
-    body = None
-    if schema.has_context_dependent_function:
-        version = _version(schema.context_dependent_function_opset_versions, model_opset)
-        inputs = [types[i].SerializeToString() if i in types else b"" for i in node.input]
-        plain = onnx.NodeProto()
-        plain.CopyFrom(node)
-        data = schema.get_context_dependent_function_with_opset_version(version, plain.SerializeToString(), inputs)
-        body = onnx.FunctionProto.FromString(data) if data else None
-    if body is None and schema.has_function:
-        data = schema.get_function_with_opset_version(_version(schema.function_opset_versions, model_opset))
-        body = onnx.FunctionProto.FromString(data) if data else None
-    return body if body is not None and body.node else None
-
-
-def _version(versions: list[int], wanted: int) -> int:
-    return max((v for v in versions if v <= wanted), default=min(versions))
-
-
-def with_attributes(
-    body: onnx.FunctionProto, node: onnx.NodeProto, schema: onnx.defs.OpSchema
-) -> Iterator[onnx.NodeProto]:
-    """Nodes of `body` with attributes of `node`, or their defaults, instead of references to function attributes."""
-    given = {n: a.default_value for n, a in schema.attributes.items() if a.default_value.type}
-    given |= {a.name: a for a in body.attribute_proto}
-    given |= {a.name: a for a in node.attribute}
-    for inner in body.node:
-        yield _resolved(inner, given)
-
-
-def _resolved(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    result = onnx.NodeProto()
-    result.CopyFrom(node)
-    del result.attribute[:]
-    for attribute in node.attribute:
-        if attribute.ref_attr_name:
-            if attribute.ref_attr_name in given:
-                value = onnx.AttributeProto()
-                value.CopyFrom(given[attribute.ref_attr_name])
-                value.name = attribute.name
-                result.attribute.append(value)
-        elif attribute.type == onnx.AttributeProto.GRAPH:
-            graph = onnx.GraphProto()
-            graph.CopyFrom(attribute.g)
-            del graph.node[:]
-            graph.node.extend(_resolved(n, given) for n in attribute.g.node)
-            result.attribute.append(helper.make_attribute(attribute.name, graph))
-        else:
-            result.attribute.append(attribute)
-    return result
-
-
-def with_defaults(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """`proto` with default attributes added to calls of its functions, because ONNX's inliner omits them."""
-    defaults = {(f.domain, f.name): f.attribute_proto for f in proto.functions if f.attribute_proto}
-    if not defaults:
-        return proto
-    result = onnx.ModelProto()
-    result.CopyFrom(proto)
-    for nodes in (result.graph.node, *(function.node for function in result.functions)):
-        _give_defaults(nodes, defaults)
-    return result
-
-
-def _give_defaults(
-    nodes: Iterable[onnx.NodeProto], defaults: Mapping[tuple[str, str], Iterable[onnx.AttributeProto]]
-) -> None:
-    for node in nodes:
-        given = {attribute.name for attribute in node.attribute}
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                _give_defaults(graph.node, defaults)
-        node.attribute.extend(a for a in defaults.get((node.domain, node.op_type), ()) if a.name not in given)
-
-
 Scope = dict[str, str]
-_CONTROL = {"If": unrolled_if, "Loop": unrolled_loop, "Scan": unrolled_scan}
+_CONTROL = {"If": unrolled_if, "Loop": control_loops.loop, "Scan": control_loops.scan}
 
 
 def simplify(
@@ -182,6 +99,8 @@ class Evaluator:
         self.settled: dict[str, tuple[bool, str]] = {}
         self.refused: list[RefusedNode] = []
         self._fresh = 0
+        self._start = "inlined"
+        self._of_bodies: dict[str, np.ndarray] = {}
         self.origin = onnx.NodeProto()
         for initializer in proto.graph.initializer:
             if initializer.name not in self.kept:
@@ -224,7 +143,29 @@ class Evaluator:
     def prefix(self) -> str:
         """A prefix that no value has used before."""
         self._fresh += 1
-        return f"inlined{self._fresh}_"
+        return f"{self._start}{self._fresh}_"
+
+    def inner(self) -> Evaluator:
+        """An evaluator for the body of a loop, which has no inputs yet (see `declare`)."""
+        proto = onnx.ModelProto(ir_version=self.proto.ir_version, opset_import=self.proto.opset_import)
+        proto.graph.name = "body"
+        found = Evaluator(proto, self.has_converter, frozenset(), {})
+        found._start = self.prefix() + "in"
+        found.origin = self.origin
+        return found
+
+    def declare(self, value: onnx.ValueInfoProto) -> None:
+        """Adds an input."""
+        self.proto.graph.input.append(value)
+        self.types[value.name] = value.type
+        self.inputs.add(value.name)
+
+    def emit_loop(self, loop: LoopSignature, read: Sequence[str], made: Sequence[str], body: LoopGraph) -> None:
+        """Keeps a loop that reads `read` and makes `made`."""
+        self._of_bodies |= body.large
+        self._keep(loop.node(read, made, body.graph))
+        for name, (shape, dtype) in zip(made, loop.results, strict=True):
+            self.types[name] = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
 
     def plain(self, name: str) -> str:
         """An alias of a narrow value, which counts as numbers of its storage type."""
@@ -368,7 +309,7 @@ class Evaluator:
         outputs = [o.name for o in graph.output]
         graph.node.extend(_needed(self.nodes, outputs))
         used = {i for n in graph.node for i in n.input} | set(outputs)
-        large: dict[str, np.ndarray] = {}
+        large = dict(self._of_bodies)
         for name in sorted(used & (set(self.constants) - self.inputs | self.kept)):
             if name in self.from_file:
                 graph.initializer.append(self.from_file[name])

@@ -49,10 +49,15 @@ def reads_from_outside(node: onnx.NodeProto) -> Iterator[str]:
     """What a node reads of the graph that it is in, and of those around that."""
     yield from filter(None, node.input)
     for inner in nested(node):
-        own = {value.name for value in (*inner.input, *inner.initializer)}
-        own.update(name for one in inner.node for name in one.output)
-        yield from (name for one in inner.node for name in reads_from_outside(one) if name not in own)
-        yield from (output.name for output in inner.output if output.name not in own)
+        yield from reads_of_body(inner)
+
+
+def reads_of_body(graph: onnx.GraphProto) -> Iterator[str]:
+    """What a nested graph reads of the graphs around it."""
+    own = {value.name for value in (*graph.input, *graph.initializer)}
+    own.update(name for one in graph.node for name in one.output)
+    yield from (name for one in graph.node for name in reads_from_outside(one) if name not in own)
+    yield from (output.name for output in graph.output if output.name not in own)
 
 
 def unused_prefix(proto: onnx.ModelProto, start: str) -> str:

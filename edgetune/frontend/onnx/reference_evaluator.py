@@ -14,6 +14,8 @@ from onnx.reference.ops.op_stft import STFT
 
 from edgetune.frontend.onnx.domains import opset_of
 
+_OF_STATES = 9
+"""The first opset whose Scan has no batch of its own."""
 _BY_ATTRIBUTE = 14
 """The first opset whose BatchNormalization says by an attribute whether it takes its statistics from the batch."""
 
@@ -23,6 +25,7 @@ def reference_evaluator(proto: onnx.ModelProto, operators: Sequence[type[OpRun]]
     replaced = [
         _SHORT_TIME_FOURIER,
         _MAXIMUM_POOL,
+        *([_SCAN] if opset_of(proto) >= _OF_STATES else []),
         *([_BATCH_NORMALIZATION] if opset_of(proto) < _BY_ATTRIBUTE else []),
     ]
     return ReferenceEvaluator(proto, new_ops=[*replaced, *operators])
@@ -86,6 +89,51 @@ class _MaximumPool(MaxPool):
         return (np.asarray(seen.max(axis=tuple(range(-len(window), 0)))),)
 
 
+class _ScanAnyWay(OpRun):
+    """Scan of opset 9 and later; the evaluator's own knows no axes and directions but the first ones."""
+
+    op_domain = ""
+
+    def need_context(self) -> bool:
+        """The body reads what is around it by name."""
+        return True
+
+    def _run(
+        self, *operands: np.ndarray, context: dict[str, Any] | None = None, bindings: Any = None, **attributes: Any
+    ) -> tuple[np.ndarray, ...]:
+        count = attributes["num_scan_inputs"]
+        states, scanned = list(operands[: len(operands) - count]), operands[len(operands) - count :]
+        names_in, names_out = self.body.input_names, self.body.output_names
+        made = len(names_out) - len(states)
+        slices = [
+            np.moveaxis(array, axis, 0)[:: -1 if backwards else 1]
+            for array, axis, backwards in zip(
+                scanned,
+                _each(attributes, "scan_input_axes", count),
+                _each(attributes, "scan_input_directions", count),
+                strict=True,
+            )
+        ]
+        rows: list[list[np.ndarray]] = [[] for _ in range(made)]
+        for each in zip(*slices, strict=True):
+            inputs = (context or {}) | dict(zip(names_in, (*states, *each), strict=True))
+            results = dict(zip(names_out, self._run_body(inputs, bindings=bindings), strict=True))
+            states = [results[name] for name in names_out[: len(states)]]
+            for row, name in zip(rows, names_out[len(states) :], strict=True):
+                row.append(results[name])
+        directions, axes = (_each(attributes, f"scan_output_{name}", made) for name in ("directions", "axes"))
+        wholes = [
+            np.stack(row[:: -1 if backwards else 1], axis)
+            for row, backwards, axis in zip(rows, directions, axes, strict=True)
+        ]
+        return (*states, *wholes)
+
+
+def _each(attributes: dict[str, Any], name: str, count: int) -> Sequence[int]:
+    return attributes.get(name) or [0] * count
+
+
+_SCAN = type("Scan", (_ScanAnyWay,), {"op_domain": ""})
 _MAXIMUM_POOL = type("MaxPool", (_MaximumPool,), {"op_domain": ""})
 _SHORT_TIME_FOURIER = type("STFT", (_ShortTimeFourier,), {"op_domain": ""})
 _BATCH_NORMALIZATION = type("BatchNormalization", (_BatchNormalization,), {"op_domain": ""})

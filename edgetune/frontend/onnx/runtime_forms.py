@@ -9,7 +9,7 @@ stays: the import knows them once it has unrolled the loop.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -19,13 +19,15 @@ from onnx import helper, inliner, numpy_helper
 from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.decompositions.onnx_runtime import rule_of
 from edgetune.frontend.onnx.domains import ONNX_RUNTIME, is_onnx, opset_of
+from edgetune.frontend.onnx.function_bodies import with_defaults
 from edgetune.frontend.onnx.inferred_types import UnfitInputsError
-from edgetune.frontend.onnx.inline import Evaluator, Scope, with_defaults
+from edgetune.frontend.onnx.inline import Evaluator, Scope
 from edgetune.frontend.onnx.large_tensors import LARGE, Weights, stand_in, value_of
 from edgetune.frontend.onnx.nested_graphs import all_nodes, nested, reads, set_nodes, unused_prefix
 from edgetune.frontend.onnx.node_values import constant_value, static_shape
 from edgetune.frontend.onnx.origins import keep_origin
 from edgetune.frontend.onnx.refused_nodes import refused_where_unfit
+from edgetune.frontend.onnx.scan_loop import LoopGraph, LoopSignature
 
 _Known = TypeVar("_Known")
 
@@ -142,6 +144,12 @@ class _Writer(Evaluator):
             node.name = self.origin.name  # layers of a report go by it
             keep_origin(node, self.origin)
         self.nodes.append(node)
+
+    def emit_loop(self, loop: LoopSignature, read: Sequence[str], made: Sequence[str], body: LoopGraph) -> None:
+        """Keeps a loop as an operator of ONNX."""
+        self._keep(loop.scan(read, made, body))
+        for name, (shape, dtype) in zip(made, loop.results, strict=True):
+            self.types[name] = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
 
     def _learn(self, node: onnx.NodeProto) -> None:
         """Takes in what is known of the outputs of a node that stays."""

@@ -12,7 +12,7 @@ from math import prod
 import tvm_ffi
 from tvm import s_tir, tirx
 
-from edgetune.graph.memory.live_ranges import live_bytes, live_ranges
+from edgetune.graph.memory.live_ranges import kept_in_loops, live_bytes, live_ranges
 from edgetune.graph.program import Kernel, Program
 from edgetune.graph.tvm_types import PrimFunc, SBlock, TvmBuffer
 
@@ -52,15 +52,17 @@ def in_place_outputs(program: Program, replaceable: Mapping[int, Sequence[int]])
     """Tensors that overwrite an operand of the call that writes them: maps their ids to the operand's id.
 
     `replaceable` has, by kernel, the parameters (by index) whose memory its only output may take. The output takes it
-    if the operand is an intermediate tensor, no later call and no other argument of the call reads it, and neither
-    tensor is a part of a larger one.
+    if the operand is an intermediate tensor, no later call, later iteration or other argument of the call reads it, and
+    neither tensor is a part of a larger one.
     """
     ranges = live_ranges(program)
+    kept = list(zip(program.loops, kept_in_loops(program), strict=True))
     outputs_in_place: dict[int, int] = {}
     for index, call in enumerate(program.calls):
         candidates = replaceable.get(call.kernel, ())
         if not candidates:
             continue
+        needed = {buffer for loop, buffers in kept if loop.start <= index < loop.stop for buffer in buffers}
         params = program.kernels[call.kernel].params
         outputs = [a for a, param in zip(call.arguments, params, strict=True) if param.role == "output"]
         dying = [
@@ -68,12 +70,13 @@ def in_place_outputs(program: Program, replaceable: Mapping[int, Sequence[int]])
             for number in candidates
             if ranges.get(call.arguments[number], (0, -1))[1] == index
             and call.arguments.count(call.arguments[number]) == 1
+            and call.arguments[number] not in needed
             and number not in call.parts
         ]
         written_in_part = any(params[number].role == "output" for number in call.parts)
         if not dying or written_in_part or len(outputs) != 1 or ranges.get(outputs[0], (-1, -1))[0] != index:
             continue
-        if program.buffers[outputs[0]].nbytes == program.buffers[dying[0]].nbytes:
+        if outputs[0] not in needed and program.buffers[outputs[0]].nbytes == program.buffers[dying[0]].nbytes:
             outputs_in_place[outputs[0]] = dying[0]
     return outputs_in_place
 
@@ -84,9 +87,7 @@ def with_lower_peak(program: Program, in_place: Mapping[int, int], more: Mapping
     Tensors that are written at a peak overwrite their operands too, as long as that lowers every call of the peak.
     """
     chosen = dict(in_place)
-    written = {
-        argument: number for number, call in reversed([*enumerate(program.calls)]) for argument in call.arguments
-    }
+    written = {argument: number for number, call in reversed([*enumerate(program.calls)]) for argument in call.buffers}
     while True:
         live = live_bytes(program, chosen)
         peak = max(live, default=0)

@@ -42,13 +42,44 @@ def blocks_of(program: Program, scratch: Mapping[int, int], in_place: Mapping[in
 
 
 def live_ranges(program: Program) -> dict[int, tuple[int, int]]:
-    """First and last call that touches each intermediate tensor, by its id."""
+    """First and last call that touches each intermediate tensor, by its id.
+
+    A tensor that an iteration of a loop leaves for a later one is alive during the whole loop (see `kept_in_loops`).
+    """
     ranges: dict[int, tuple[int, int]] = {}
     for index, call in enumerate(program.calls):
-        for argument in call.arguments:
-            if program.buffers[argument].kind == "intermediate":
-                ranges[argument] = (ranges.get(argument, (index, index))[0], index)
+        for buffer in call.buffers:
+            if program.buffers[buffer].kind == "intermediate":
+                ranges[buffer] = (ranges.get(buffer, (index, index))[0], index)
+    for loop, buffers in zip(reversed(program.loops), reversed(kept_in_loops(program)), strict=True):
+        for buffer in buffers & ranges.keys():
+            first, last = ranges[buffer]
+            ranges[buffer] = (min(first, loop.start), max(last, loop.stop - 1))
     return ranges
+
+
+def kept_in_loops(program: Program) -> list[frozenset[int]]:
+    """For each loop, the tensors that its calls touch and that are alive from iteration to iteration.
+
+    They move with the loop, calls outside of it touch them, or an iteration reads them before it writes them.
+    """
+    kept = []
+    for number, loop in enumerate(program.loops):
+        inside = program.calls[loop.start : loop.stop]
+        around = (*program.calls[: loop.start], *program.calls[loop.stop :])
+        outside = {buffer for call in around for buffer in call.buffers}
+        written: set[int] = set()
+        found: set[int] = set()
+        for call in inside:
+            params = program.kernels[call.kernel].params
+            for n, place in call.places:
+                moves = any(movement.loop == number for movement in place.part.movements)
+                read_first = params[n].role != "output" and place.buffer not in written
+                if moves or read_first or place.buffer in outside:
+                    found.add(place.buffer)
+            written |= {buffer for n, buffer in enumerate(call.arguments) if params[n].role == "output"}
+        kept.append(frozenset(found))
+    return kept
 
 
 def shared_live_ranges(

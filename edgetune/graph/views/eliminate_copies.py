@@ -112,7 +112,7 @@ class _Rebuilding:
             key = workload_hash(function)
         if key not in self.kernels:
             mask = [param.role == "constant" for param in kernel.params if param.role != "output"]
-            self.kernels[key] = kernel_of(kernel.sources, key, function, mask, 0, rows)
+            self.kernels[key] = replace(kernel_of(kernel.sources, key, function, mask, 0, rows), slices=kernel.slices)
         sizes = {n: prod(self.old.buffers[view.whole].shape) for n, view in views.items()}
         parts = {
             n: Part(view.offset, kernel.params[n].shape)

@@ -19,7 +19,7 @@ from edgetune.graph.memory.in_place import in_place_candidates, in_place_outputs
 from edgetune.graph.memory.live_ranges import live_bytes
 from edgetune.graph.program import Call, Part, Program
 from edgetune.graph.views.copy_kernels import Concatenation, Operand, concatenation_of, slice_of
-from edgetune.graph.views.strided_view import StridedView, shape_with_gaps
+from edgetune.graph.views.strided_view import StridedView, rows_of, shape_with_gaps
 
 
 class _NoPlaceError(Exception):
@@ -147,22 +147,26 @@ class ViewLayout:
         """Whether every view has a place in the largest buffer, and every parameter with gaps has axes for them."""
         try:
             return all(
-                view is None or not view.has_gaps or shape_with_gaps(shape, view) is not None
+                view is None or not view.has_gaps or _can_have_gaps(shape, view, piece)
                 for number, call in enumerate(self.program.calls)
-                for shape, view in self._accesses(number, call)
+                for shape, view, piece in self._accesses(number, call)
             )
         except _NoPlaceError:
             return False
 
-    def _accesses(self, number: int, call: Call) -> Iterator[tuple[tuple[int, ...], StridedView | None]]:
-        """Shapes and places of what a call, or the remaining copies of a dropped call, reads and writes."""
-        params = self.program.kernels[call.kernel].params
+    def _accesses(self, number: int, call: Call) -> Iterator[tuple[tuple[int, ...], StridedView | None, int | None]]:
+        """Shapes and places of what a call, or the remaining copies of a dropped call, reads and writes.
+
+        Last, how many elements of it must lie together, if any must.
+        """
+        kernel = self.program.kernels[call.kernel]
         if number not in self.dropped:
-            yield from ((param.shape, self.view_of(t)) for t, param in zip(call.arguments, params, strict=True))
+            for n, (tensor, param) in enumerate(zip(call.arguments, kernel.params, strict=True)):
+                yield param.shape, self.view_of(tensor), kernel.slices.get(n)
             return
         for parameter, destination in self.remaining_copies(number):
-            yield params[parameter].shape, self.view_of(call.arguments[parameter])
-            yield params[parameter].shape, destination
+            yield kernel.params[parameter].shape, self.view_of(call.arguments[parameter]), None
+            yield kernel.params[parameter].shape, destination, None
 
     def _peak_bytes(self) -> int:
         """Most bytes of tensors alive together with a tensor that has views, if no output overwrites an operand.
@@ -185,6 +189,18 @@ class ViewLayout:
         wholes = {view.whole for tensor in self.views if (view := self.view_of(tensor))}
         users = [[number for number, call in enumerate(calls) if whole in call.arguments] for whole in wholes]
         return max((nbytes for numbers in users for nbytes in live[numbers[0] : numbers[-1] + 1]), default=0)
+
+
+def _can_have_gaps(shape: tuple[int, ...], view: StridedView, piece: int | None) -> bool:
+    """Whether some axes of a parameter can grow so that its elements are where `view` has them.
+
+    Of `piece` elements each, gaps lie only between the pieces.
+    """
+    enlarged = shape_with_gaps(shape, view)
+    if enlarged is None or piece is None:
+        return enlarged is not None
+    rows = rows_of(shape, enlarged)
+    return rows.length == piece and rows.inner is None
 
 
 def _operand_view(whole: int, concatenation: Concatenation, operand: Operand) -> StridedView:

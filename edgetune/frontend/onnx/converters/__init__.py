@@ -9,6 +9,7 @@ from edgetune.frontend.onnx.converters.box_selection import NonMaxSuppression
 from edgetune.frontend.onnx.converters.conversion import Cast
 from edgetune.frontend.onnx.converters.elementwise import Clip, Dropout, Max, Mean, Min, Sum, ThresholdedRelu
 from edgetune.frontend.onnx.converters.fixed_point import FixedPointScale, FixedPointScaleOnce
+from edgetune.frontend.onnx.converters.loops import ScanLoop
 from edgetune.frontend.onnx.converters.normalisation import LRN, BatchNormalization
 from edgetune.frontend.onnx.converters.pooling import AveragePool, LpPool, MaxPool
 from edgetune.frontend.onnx.converters.positions import ArgMax, ArgMin
@@ -57,6 +58,7 @@ OWN_CONVERTERS: dict[str, type] = {
             QuantizeLinear,
             ReverseSequence,
             RoiAlign,
+            ScanLoop,
             Scatter,
             ScatterElements,
             ScatterND,

@@ -12,6 +12,7 @@ from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.node_values import is_sequence, static_shape
 
 if TYPE_CHECKING:
+    from edgetune.frontend.onnx.decompositions.loop_writer import LoopWriter
     from edgetune.frontend.onnx.inline import Evaluator
 
 _OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
@@ -153,6 +154,12 @@ class Builder:
                     "export the model again"
                 )
         self._evaluator.emit(operator, inputs, outputs, **attributes)
+
+    def loop(self, steps: int) -> LoopWriter:
+        """The body of a loop of `steps` iterations, which stands for a part of the node."""
+        from edgetune.frontend.onnx.decompositions.loop_writer import LoopWriter  # its builder is one of this class
+
+        return LoopWriter(self._evaluator, self._node, steps)
 
     def cast(self, name: str, dtype: Any) -> str:
         """`name` as `dtype`."""
