@@ -18,7 +18,7 @@ from tvm import te, tirx
 
 from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
 from edgetune.graph.loops import times_called
-from edgetune.graph.program import Buffer, Call, Kernel, Loop, Movement, Param, Part, Place, Program, byte_size
+from edgetune.graph.program import Buffer, BufferPart, Call, Kernel, Loop, Movement, Param, Part, Program, byte_size
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.workload import workload_hash
 
@@ -80,7 +80,7 @@ class _Splicing:
     kernels: dict[str, Kernel] = field(default_factory=dict)  # by workload
     calls: list[tuple[str, Call]] = field(default_factory=list)
     loops: list[Loop] = field(default_factory=list)
-    moved: dict[int, Place] = field(default_factory=dict)
+    moved: dict[int, BufferPart] = field(default_factory=dict)
     """Where tensors of the program around a loop are that have no memory of their own."""
 
     def program(self) -> Program:
@@ -117,31 +117,31 @@ class _Splicing:
                 unaligned |= {n for n, p in call.parts.items() if _is_unaligned(p, kernel.params[n].dtype)}
         return replace(kernel, weight=weight[kernel.workload], unaligned=tuple(sorted(unaligned)))
 
-    def _add(self, kernel: Kernel, call: Call, places: Mapping[int, Place]) -> None:
+    def _add(self, kernel: Kernel, call: Call, places: Mapping[int, BufferPart]) -> None:
         """Adds a call whose buffers are at `places`, or where the program around the loop has them."""
         self.kernels.setdefault(kernel.workload, kernel)
         arguments, parts = list(call.arguments), {}
         for number, buffer in enumerate(call.arguments):
             part = call.parts.get(number)
-            own = Place(buffer, part or Part(0, kernel.params[number].shape))
+            own = BufferPart(buffer, part or Part(0, kernel.params[number].shape))
             place = _at(own, places or self.moved)
             arguments[number] = place.buffer
             if part is not None or place.part.movements or self._is_part(place):
                 parts[number] = place.part
         self.calls.append((kernel.workload, replace(call, arguments=tuple(arguments), parts=parts)))
 
-    def _is_part(self, place: Place) -> bool:
+    def _is_part(self, place: BufferPart) -> bool:
         return bool(place.part.offset) or prod(place.part.shape) < prod(self.buffers[place.buffer].shape)
 
     def _splice(self, number: int, kernel: Kernel, body: LoopBody) -> None:
         call, start, loop = self.old.calls[number], len(self.calls), len(self.loops)
         given = [
-            _at(Place(buffer, call.parts.get(n, Part(0, kernel.params[n].shape))), self.moved)
+            _at(BufferPart(buffer, call.parts.get(n, Part(0, kernel.params[n].shape))), self.moved)
             for n, buffer in enumerate(call.arguments)
         ]
         self.loops.append(Loop(start, start, body.steps, body.label))
         inner = {buffer.id: self._new(buffer, body.program) for buffer in body.program.buffers}
-        places = {old: Place(new, Part(0, ())) for old, new in inner.items()}
+        places = {old: BufferPart(new, Part(0, ())) for old, new in inner.items()}
         states, inputs = len(body.state_outputs), len(body.program.inputs)
         results = self._results(number, kernel, body, given[inputs:], loop)
         places |= {b.id: place for b, place in zip(body.program.output_buffers(), results, strict=True)}
@@ -171,10 +171,12 @@ class _Splicing:
             self.constants[len(self.buffers) - 1] = program.constants[buffer.id]
         return len(self.buffers) - 1
 
-    def _results(self, number: int, kernel: Kernel, body: LoopBody, given: Sequence[Place], loop: int) -> list[Place]:
+    def _results(
+        self, number: int, kernel: Kernel, body: LoopBody, given: Sequence[BufferPart], loop: int
+    ) -> list[BufferPart]:
         """Where each output of the body is, with the movements in `loop`."""
         states, inputs = len(body.state_outputs), len(body.program.inputs)
-        emitted: dict[int, Place] = {}
+        emitted: dict[int, BufferPart] = {}
         for n, (output, backwards) in enumerate(body.emitted):
             place, parameter = given[states + n], inputs + states + n
             shape = body.program.outputs[output].shape
@@ -185,23 +187,23 @@ class _Splicing:
             row = self._row(body, output, loop)
             last = _after(row, loop, body.steps)
             offset = last.part.offset - _after(piece, loop, body.steps).part.offset
-            self.moved[place.buffer] = Place(last.buffer, Part(offset, ()))
+            self.moved[place.buffer] = BufferPart(last.buffer, Part(offset, ()))
             emitted[output] = row
         return [
             emitted[output] if output in emitted else self._row(body, output, loop)
             for output in range(len(body.program.outputs))
         ]
 
-    def _row(self, body: LoopBody, output: int, loop: int) -> Place:
+    def _row(self, body: LoopBody, output: int, loop: int) -> BufferPart:
         """An output of the body in memory of its own: two rows that take turns."""
         spec = body.program.outputs[output]
         rows, size = (2, prod(spec.shape)) if output in body.state_outputs else (1, 0)
         name = f"{spec.name} of {body.label}"
         self.buffers.append(Buffer(len(self.buffers), name, (rows, *spec.shape), spec.dtype, "intermediate"))
         movements = (Movement(loop, size, rows),) if rows > 1 else ()
-        return Place(len(self.buffers) - 1, Part(0, spec.shape, movements))
+        return BufferPart(len(self.buffers) - 1, Part(0, spec.shape, movements))
 
-    def _is_read_at_the_end(self, number: int, parameter: int, place: Place, last: Place) -> bool:
+    def _is_read_at_the_end(self, number: int, parameter: int, place: BufferPart, last: BufferPart) -> bool:
         """Whether only the slice of the last iteration is read of what a call, by its number, emits."""
         call = self.old.calls[number]
         if self.buffers[place.buffer].kind != "intermediate" or parameter in call.parts:
@@ -216,7 +218,7 @@ class _Splicing:
                     return False
         return True
 
-    def _end(self, call: Call, parameter: int, last: Place) -> None:
+    def _end(self, call: Call, parameter: int, last: BufferPart) -> None:
         """Puts the last value of a state, which is at `last`, where `call` returns it."""
         result = call.arguments[parameter]
         if self.buffers[result].kind == "intermediate" and parameter not in call.parts:
@@ -231,53 +233,55 @@ class _Splicing:
         self.calls.append((kernel.workload, copied))
 
 
-def _slice(place: Place, param: Param, shape: tuple[int, ...], loop: tuple[int, int], *, backwards: bool) -> Place:
+def _slice(
+    place: BufferPart, param: Param, shape: tuple[int, ...], loop: tuple[int, int], *, backwards: bool
+) -> BufferPart:
     """The slice, of `shape`, of one iteration of a parameter that is at `place`; `loop`: its number, its steps."""
     elements = param.rows.pitch if param.rows is not None else prod(shape)
     if backwards:
         first = place.part.offset + (loop[1] - 1) * elements
-        return _moving(Place(place.buffer, replace(place.part, offset=first, shape=shape)), loop[0], -elements)
-    return _moving(Place(place.buffer, replace(place.part, shape=shape)), loop[0], elements)
+        return _moving(BufferPart(place.buffer, replace(place.part, offset=first, shape=shape)), loop[0], -elements)
+    return _moving(BufferPart(place.buffer, replace(place.part, shape=shape)), loop[0], elements)
 
 
-def _moving(place: Place, loop: int, elements: int) -> Place:
+def _moving(place: BufferPart, loop: int, elements: int) -> BufferPart:
     movement = Movement(loop, elements)
-    return Place(place.buffer, replace(place.part, movements=(*place.part.movements, movement)))
+    return BufferPart(place.buffer, replace(place.part, movements=(*place.part.movements, movement)))
 
 
-def _before(result: Place, loop: int, first: Place) -> Place:
+def _before(result: BufferPart, loop: int, first: BufferPart) -> BufferPart:
     """Where the iteration before wrote `result`; in the first iteration, `first`."""
     movements = tuple(
         replace(m, ahead=m.rows - 1 if m.rows else -1, first=first) if m.loop == loop else m
         for m in result.part.movements
     )
-    return Place(result.buffer, replace(result.part, movements=movements))
+    return BufferPart(result.buffer, replace(result.part, movements=movements))
 
 
-def _after(place: Place, loop: int, steps: int) -> Place:
+def _after(place: BufferPart, loop: int, steps: int) -> BufferPart:
     """Where the last iteration has `place`."""
     own = [movement for movement in place.part.movements if movement.loop == loop]
     rest = tuple(movement for movement in place.part.movements if movement.loop != loop)
     offset = place.part.offset + sum(movement.at(steps - 1) for movement in own)
-    return Place(place.buffer, Part(offset, place.part.shape, rest))
+    return BufferPart(place.buffer, Part(offset, place.part.shape, rest))
 
 
-def _at(place: Place, places: Mapping[int, Place]) -> Place:
+def _at(place: BufferPart, places: Mapping[int, BufferPart]) -> BufferPart:
     """`place`, whose buffers are at `places`."""
     part = place.part.with_firsts(lambda first: _at(first, places))
-    return _within(places[place.buffer], part) if place.buffer in places else Place(place.buffer, part)
+    return _within(places[place.buffer], part) if place.buffer in places else BufferPart(place.buffer, part)
 
 
-def _within(whole: Place, part: Part) -> Place:
+def _within(whole: BufferPart, part: Part) -> BufferPart:
     """A part of the tensor at `whole`."""
     around = whole.part.with_firsts(lambda first: _within(first, replace(part, movements=())))
     movements = (*around.movements, *part.movements)
-    return Place(whole.buffer, Part(whole.part.offset + part.offset, part.shape, movements))
+    return BufferPart(whole.buffer, Part(whole.part.offset + part.offset, part.shape, movements))
 
 
 def _with_loops_from(part: Part, first: int) -> Part:
     """A part whose loops have numbers from `first` on."""
-    shifted = part.with_firsts(lambda place: Place(place.buffer, _with_loops_from(place.part, first)))
+    shifted = part.with_firsts(lambda place: BufferPart(place.buffer, _with_loops_from(place.part, first)))
     return replace(shifted, movements=tuple(replace(m, loop=m.loop + first) for m in shifted.movements))
 
 
@@ -287,7 +291,7 @@ def _renumbered(call: Call, kernel: int, numbers: Mapping[int, int]) -> Call:
 
 
 def _in_buffers(part: Part, numbers: Mapping[int, int]) -> Part:
-    return part.with_firsts(lambda first: Place(numbers[first.buffer], _in_buffers(first.part, numbers)))
+    return part.with_firsts(lambda first: BufferPart(numbers[first.buffer], _in_buffers(first.part, numbers)))
 
 
 def _is_unaligned(part: Part, dtype: str) -> bool:

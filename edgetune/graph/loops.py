@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from edgetune.graph.program import Call, Part, Place, Program
+from edgetune.graph.program import BufferPart, Call, Part, Program
 
 Iterations = Mapping[int, int]
 """The iteration that each loop around a call is in, by the number of the loop."""
@@ -47,7 +47,7 @@ def _order(program: Program, start: int, stop: int, around: Iterations, loop: in
             )
 
 
-def place_at(place: Place, iterations: Iterations) -> Place:
+def place_at(place: BufferPart, iterations: Iterations) -> BufferPart:
     """Where an argument is in some iterations: without movements."""
     offset = place.part.offset
     for movement in place.part.movements:
@@ -55,7 +55,7 @@ def place_at(place: Place, iterations: Iterations) -> Place:
         if movement.first is not None and not iteration:
             return place_at(movement.first, iterations)
         offset += movement.at(iteration)
-    return Place(place.buffer, Part(offset, place.part.shape))
+    return BufferPart(place.buffer, Part(offset, place.part.shape))
 
 
 def call_at(call: Call, iterations: Iterations) -> Call:
@@ -64,7 +64,7 @@ def call_at(call: Call, iterations: Iterations) -> Call:
         return call
     arguments, parts = list(call.arguments), dict(call.parts)
     for number, part in call.parts.items():
-        place = place_at(Place(call.arguments[number], part), iterations)
+        place = place_at(BufferPart(call.arguments[number], part), iterations)
         arguments[number], parts[number] = place.buffer, place.part
     return replace(call, arguments=tuple(arguments), parts=parts)
 

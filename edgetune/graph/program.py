@@ -159,7 +159,7 @@ class Part:
     shape: tuple[int, ...]
     movements: tuple[Movement, ...] = ()
 
-    def with_firsts(self, changed: Callable[[Place], Place]) -> Part:
+    def with_firsts(self, changed: Callable[[BufferPart], BufferPart]) -> Part:
         """This part with other places in the first iterations: what `changed` makes of each."""
         return replace(
             self,
@@ -179,7 +179,7 @@ class Movement:
     elements: int
     rows: int = 0
     ahead: int = 0
-    first: Place | None = None
+    first: BufferPart | None = None
 
     def at(self, iteration: int) -> int:
         """Elements that `iteration` adds."""
@@ -188,7 +188,7 @@ class Movement:
 
 
 @dataclass(frozen=True)
-class Place:
+class BufferPart:
     """A buffer, and the part of it that is meant."""
 
     buffer: int
@@ -221,10 +221,10 @@ class Call:
     parts: Mapping[int, Part] = field(default_factory=dict)
 
     @property
-    def places(self) -> Iterator[tuple[int, Place]]:
+    def places(self) -> Iterator[tuple[int, BufferPart]]:
         """Each argument by its number and place; one that is elsewhere in a first iteration has both places."""
         for number, buffer in enumerate(self.arguments):
-            yield from ((number, place) for place in _places(Place(buffer, self.parts.get(number, Part(0, ())))))
+            yield from ((number, place) for place in _places(BufferPart(buffer, self.parts.get(number, Part(0, ())))))
 
     @property
     def buffers(self) -> tuple[int, ...]:
@@ -232,7 +232,7 @@ class Call:
         return tuple(dict.fromkeys(place.buffer for _, place in self.places))
 
 
-def _places(place: Place) -> Iterator[Place]:
+def _places(place: BufferPart) -> Iterator[BufferPart]:
     yield place
     for movement in place.part.movements:
         if movement.first is not None:

@@ -13,7 +13,7 @@ import numpy as np
 from edgetune.codegen.kernel_source import CParam
 from edgetune.errors import KernelFailed
 from edgetune.graph.memory.plan import MemoryPlan
-from edgetune.graph.program import Movement, Place
+from edgetune.graph.program import BufferPart, Movement
 from edgetune.package import ctext
 from edgetune.package.constants import Weights
 from edgetune.package.interface import Interface
@@ -32,16 +32,16 @@ class Arguments:
     weights: Weights
     api: Interface
 
-    def text(self, call: int, position: int, place: Place, param: CParam) -> str:
+    def text(self, call: int, position: int, place: BufferPart, param: CParam) -> str:
         """The argument `position` of a call, both by number; raises KernelFailed where call and plan contradict."""
         weight = self.weights.uses.get((call, position))
         return self._text(call, place, param, weight)
 
-    def _text(self, call: int, place: Place, param: CParam, weight: int | None) -> str:
+    def _text(self, call: int, place: BufferPart, param: CParam, weight: int | None) -> str:
         for movement in place.part.movements:
             if movement.first is not None:
                 rest = [replace(m, first=None) if m is movement else m for m in place.part.movements]
-                usual = Place(place.buffer, replace(place.part, movements=tuple(rest)))
+                usual = BufferPart(place.buffer, replace(place.part, movements=tuple(rest)))
                 first = self._text(call, movement.first, param, self.weights.firsts.get(movement.first.buffer))
                 return f"{loop_variable(movement.loop)} == 0u ? {first} : {self._text(call, usual, param, weight)}"
         for side, tensors in (("inputs", self.api.inputs), ("outputs", self.api.outputs)):
@@ -66,12 +66,12 @@ def _element(param: CParam) -> str:
     return param.c_type.replace("const", "").replace("restrict", "").replace("*", "").strip()
 
 
-def _typed(pointer: str, place: Place, cast: str) -> str:
+def _typed(pointer: str, place: BufferPart, cast: str) -> str:
     terms = _terms(place, 1, "")
     return f"{cast}({pointer}{terms})" if cast and terms else f"{cast}{pointer}{terms}"
 
 
-def _terms(place: Place, scale: int, suffix: str = "u") -> str:
+def _terms(place: BufferPart, scale: int, suffix: str = "u") -> str:
     """What is added to where a tensor begins, in units of which an element has `scale`."""
     offset = place.part.offset * scale
     fixed = f" {'+' if offset > 0 else '-'} {abs(offset)}{suffix}" if offset else ""
@@ -88,7 +88,7 @@ def _moved(movement: Movement, scale: int) -> str:
     return f" {sign} {step}" + (f" * {abs(elements)}u" if abs(elements) != 1 else "")
 
 
-def _check_weight(call: int, array: np.ndarray, param: CParam, place: Place) -> None:
+def _check_weight(call: int, array: np.ndarray, param: CParam, place: BufferPart) -> None:
     is_part = bool(place.part.movements or place.part.offset)
     fits = array.size >= prod(param.shape) if is_part else array.size == prod(param.shape)
     if not fits or str(array.dtype) != param.dtype:

@@ -19,7 +19,7 @@ from edgetune.codegen.kernel_source import KernelSource, Launch
 from edgetune.errors import KernelFailed
 from edgetune.graph.loops import stage_of_each_call, stages, written_by
 from edgetune.graph.memory.plan import MemoryPlan
-from edgetune.graph.program import Kernel, Param, Part, Place, Program
+from edgetune.graph.program import BufferPart, Kernel, Param, Part, Program
 from edgetune.package import ctext
 from edgetune.package.arguments import Arguments
 from edgetune.package.constants import Weights
@@ -216,7 +216,7 @@ def call_views(
                 f"but call {number} passes {len(call.arguments)}: report this model"
             )
         arguments = [
-            known.text(number, position, Place(buffer, call.parts.get(position, Part(0, ()))), param)
+            known.text(number, position, BufferPart(buffer, call.parts.get(position, Part(0, ()))), param)
             for position, (buffer, param) in enumerate(zip(call.arguments, source.params, strict=True))
         ]
         if source.scratch_bytes:
