@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class Package:
     """The package in `folder`; `inputs` and `outputs` are the tensors of its interface, as C has them.
 
-    `open` makes one. Used with `with`, the process that runs the package ends with the block.
+    `fields` gives the name that an input has in C by its own name. `open` makes a package. Used with `with`, the
+    process that runs it ends with the block.
     """
 
     def __init__(self, folder: StrPath, manifest: dict[str, Any]) -> None:
@@ -36,7 +37,7 @@ class Package:
         tensors, inputs = interface_of(manifest), len(manifest["inputs"])
         self.inputs: tuple[TensorSpec, ...] = tensors[:inputs]
         self.outputs: tuple[TensorSpec, ...] = tensors[inputs:]
-        self._fields: dict[str, str] = {tensor["name"]: tensor["field"] for tensor in manifest["inputs"]}
+        self.fields: dict[str, str] = {tensor["name"]: tensor["field"] for tensor in manifest["inputs"]}
         self._process: LibraryProcess | None = None
 
     @classmethod
@@ -55,7 +56,7 @@ class Package:
         fit, NothingRunsIt for a package of another machine, ToolchainMissing, CompileFailed, and SelfTestFailed, which
         says how the process ended, where the package crashes or refuses to run.
         """
-        feed = checked(self.inputs, self._fields, arrays)
+        feed = checked(self.inputs, self.fields, arrays)
         if self._process is None:
             self._process = LibraryProcess(self.folder)
         return self._process.run(feed)

@@ -54,6 +54,8 @@ def prepare(folder: Path) -> None:
     }.items():
         (folder / name).mkdir()
         (folder / name / "edgetune.yaml").write_text(text, encoding="utf-8")
+    np.save(folder / "x.npy", np.zeros((4, 8), np.float32))
+    (folder / "cut.npy").write_bytes((folder / "x.npy").read_bytes()[:150])
     package_sample.emit(folder / "package", reference="numpy", model_file="tiny.onnx")
     package_sample.emit(folder / "changed", reference="numpy", model_file="tiny.onnx")
     (folder / "changed" / "src" / "tiny_kernels.c").write_text("/* mine */\n", encoding="utf-8")

@@ -62,6 +62,7 @@ VERBS = {
     "tune": "Search for the fastest kernels on a board, then write the package.",
     "build": "Write the package from records, without a search.",
     "verify": "Compile a package, run its self-test, compare with the reference.",
+    "run": "Run a package with arrays from files, and write its outputs.",
     "bench": "Measure a package, layer by layer.",
     "explain": "Show the record, time and schedule of a kernel, and why it won.",
     "records": "List, show, export, import and prune records of measurements.",

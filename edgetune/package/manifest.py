@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.errors import PackageInvalid
-from edgetune.graph.program import TensorSpec
+from edgetune.graph.program import LinearQuantisation, TensorSpec
 from edgetune.package.manifest_model import complaint
 
 MANIFEST = "MANIFEST.json"
@@ -99,9 +99,20 @@ def kernels_of_layer(layer: dict[str, Any]) -> list[str]:
 def interface_of(manifest: dict[str, Any]) -> tuple[TensorSpec, ...]:
     """Return the inputs, then the outputs of a package, as its interface has them."""
     return tuple(
-        TensorSpec(tensor["name"], tuple(tensor["shape"]), tensor["dtype"], tensor.get("layout", "model"))
+        TensorSpec(
+            tensor["name"],
+            tuple(tensor["shape"]),
+            tensor["dtype"],
+            tensor.get("layout", "model"),
+            quantisation=_quantisation(tensor),
+        )
         for tensor in (*manifest["inputs"], *manifest["outputs"])
     )
+
+
+def _quantisation(tensor: dict[str, Any]) -> LinearQuantisation | None:
+    scale, zero_point = tensor.get("scale"), tensor.get("zero_point")
+    return None if scale is None or zero_point is None else LinearQuantisation(scale, zero_point)
 
 
 def check_files(folder: Path, manifest: dict[str, Any]) -> None:

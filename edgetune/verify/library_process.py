@@ -8,9 +8,9 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from edgetune.verify.shared_library import build_library
 from edgetune.verify.toolchain import PackageToolchain, require_native
 
 _LOG = "process.log"
+_SHOWN = 8
+"""Arrays that do not fit and are named."""
 
 
 class LibraryProcess:
@@ -134,26 +136,53 @@ def checked(
 
     `fields` gives the field by name. Raises UsageError, in one sentence for all arrays that do not fit.
     """
+    return matched(tensors, fields, ((key, np.asarray(value)) for key, value in arrays.items()))
+
+
+class Shaped(Protocol):
+    """What has the type and the shape of an array."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of an element."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements per axis."""
+
+
+ShapedT = TypeVar("ShapedT", bound=Shaped)
+
+
+def matched(
+    tensors: tuple[TensorSpec, ...], fields: Mapping[str, str], arrays: Iterable[tuple[str, ShapedT]]
+) -> dict[str, ShapedT]:
+    """As `checked`, for pairs of key and array, or of what stands for an array that was not read yet."""
     names = {field: name for name, field in fields.items()} | {name: name for name in fields}
-    found: dict[str, np.ndarray] = {}
+    found: dict[str, ShapedT] = {}
     wrong = []
-    for key, value in arrays.items():
+    for key, value in arrays:
         if key not in names:
             wrong.append(f"there is no input '{key}'")
         elif names[key] in found:
             wrong.append(f"input '{names[key]}' is given twice")
         else:
-            found[names[key]] = np.asarray(value)
+            found[names[key]] = value
     for tensor in tensors:
         array = found.get(tensor.name)
-        wanted = f"{tensor.dtype} of shape {tensor.shape}"
         if array is None:
-            wrong.append(f"input '{tensor.name}' is missing, {wanted}")
+            wrong.append(f"input '{tensor.name}' is missing")
         elif array.dtype != np.dtype(tensor.dtype):
             wrong.append(f"input '{tensor.name}' is {array.dtype}, not {tensor.dtype}")
         elif array.shape != tensor.shape:
             wrong.append(f"input '{tensor.name}' has shape {array.shape}, not {tensor.shape}")
     if wrong:
-        listed = ", ".join(tensor.name for tensor in tensors) or "none"
-        raise UsageError(f"{'; '.join(wrong)}: the inputs of this package are {listed}")
+        more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+        raise UsageError(f"{'; '.join(wrong[:_SHOWN])}{more}: {told(tensors)}")
     return found
+
+
+def told(tensors: tuple[TensorSpec, ...]) -> str:
+    """The clause that names the inputs of a package, with type and shape."""
+    listed = ", ".join(f"'{tensor.name}' ({tensor.dtype} of shape {tensor.shape})" for tensor in tensors)
+    return f"the inputs of this package are {listed}" if listed else "this package has no inputs"

@@ -108,6 +108,6 @@ def require_native(tools: PackageToolchain) -> None:
     """Raise NothingRunsIt where a package of `tools` cannot be loaded into a process of this machine."""
     if tools.isa not in INSTRUCTION_SETS or not runs_here(tools.isa):
         raise NothingRunsIt(
-            f"the package is for board '{tools.board}' ({tools.isa}), and Python can only call one for the CPU of this "
-            "machine: build the model with board 'host', or use verify and bench, which take an emulator or the board"
+            f"the package is for board '{tools.board}' ({tools.isa}), and only one for the CPU of this machine can be "
+            "called: build the model with board 'host', or use verify and bench, which take an emulator or the board"
         )

@@ -61,7 +61,7 @@ def test_a_closed_package_runs_again(package: edgetune.Package) -> None:
 @pytest.mark.parametrize(
     ("arrays", "sentence"),
     [
-        ({}, "input 'in:0' is missing, float32 of shape (4, 8): the inputs of this package are in:0"),
+        ({}, "input 'in:0' is missing: the inputs of this package are 'in:0' (float32 of shape (4, 8))"),
         ({"in:0": X.astype("f8")}, "input 'in:0' is float64, not float32"),
         ({"in:0": X.T}, "input 'in:0' has shape (8, 4), not (4, 8)"),
         ({"in:0": X, "z": X}, "there is no input 'z'"),

@@ -95,7 +95,13 @@ def test_there_are_enough_for_every_verb() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("words", ["explain package nothing", "bench changed", "verify changed", "bench package"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("explain package nothing", "bench changed", "verify changed", "bench package"),
+        "run package -i x.npy",
+    ],
+)
 def test_what_is_done_with_a_package_loads_no_tvm(project: Path, words: str) -> None:
     """Nor ONNX: with a package alone, neither is needed."""
     script = (
