@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from edgetune import api
-from edgetune.errors import WrongResult
+from edgetune.errors import UsageError, WrongResult
 from edgetune.graph.program import TensorSpec
 from edgetune.package.manifest import check_files, interface_of, read_manifest
+from edgetune.pipeline.comparison import PackageComparison, compare_manifests
 from edgetune.pipeline.on_board import Events
 from edgetune.verify.bench import BenchReport
 from edgetune.verify.layers import LayerError, LayerErrors
@@ -32,6 +33,7 @@ class Package:
 
     def __init__(self, folder: StrPath, manifest: dict[str, Any]) -> None:
         self.folder = Path(folder)
+        self._manifest = manifest
         self.name: str = manifest["name"]
         self.board: str = manifest["target"]["name"]
         tensors, inputs = interface_of(manifest), len(manifest["inputs"])
@@ -90,6 +92,26 @@ class Package:
     def bench(self, board: str | None = None, *, events: Events = lambda _: None) -> BenchReport:
         """Times of the package and of each layer, as `edgetune bench` measures. Raises what `api.bench` raises."""
         return api.bench(self.folder, board, events)
+
+    def compare(
+        self, other: Package, *, bench: bool = False, board: str | None = None, events: Events = lambda _: None
+    ) -> PackageComparison:
+        """What differs between this package (A) and `other` (B), as `edgetune compare` shows it.
+
+        With `bench`, both are timed in turns on this machine or on `board`. Raises PackageInvalid, UsageError where
+        `board` is given without `bench` or no machine runs both, BoardUnavailable where times would be those of an
+        emulator, and with `bench` what `edgetune.api.bench` raises.
+        """
+        if board is not None and not bench:
+            raise UsageError(
+                "a board times the packages, which is not asked for: ask for it (--bench), or leave it out"
+            )
+        timing = None
+        if bench:
+            from edgetune.farm.two_packages import time_in_turns
+
+            timing = time_in_turns(self.folder, other.folder, board, events)
+        return compare_manifests((self.folder, other.folder), (self._manifest, other._manifest), timing)
 
     def close(self) -> None:
         """End the process that runs the package; a later `run` starts another."""

@@ -64,6 +64,7 @@ VERBS = {
     "verify": "Compile a package, run its self-test, compare with the reference.",
     "run": "Run a package with arrays from files, and write its outputs.",
     "bench": "Measure a package, layer by layer.",
+    "compare": "Show what differs between two packages: memory, flash, time, layers.",
     "explain": "Show the record, time and schedule of a kernel, and why it won.",
     "records": "List, show, export, import and prune records of measurements.",
     "boards": "List, add, remove, check, trust and set up boards, and open shells on them.",

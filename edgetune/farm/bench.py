@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgetune.boards.lock import TimingLock
 from edgetune.farm.archive import BUILT, PACKAGE
 from edgetune.farm.causes.board import Facts, facts_here
 from edgetune.target.target import Target
@@ -18,6 +20,21 @@ from edgetune.verify.starts import Start
 def no_restart() -> bool:
     """Restart nothing: this machine is no board of its own."""
     return False
+
+
+@contextmanager
+def turns(lock: TimingLock) -> Iterator[Callable[[], None]]:
+    """Hold this machine's timing lock; the function that it gives lets another run have a turn. Raises BoardBusy."""
+
+    def between() -> None:
+        lock.release()
+        lock.acquire()
+
+    try:
+        lock.acquire()
+        yield between
+    finally:
+        lock.close()
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from edgetune.errors import (
 from edgetune.events import Event
 from edgetune.farm import archive, comparing
 from edgetune.farm.acceptances import because_of
-from edgetune.farm.bench import Bench
+from edgetune.farm.bench import Bench, turns
 from edgetune.farm.causes.rebuilding import Rebuilding
 from edgetune.farm.cell_settings import CellSettings
 from edgetune.farm.cells import Cell
@@ -241,24 +241,8 @@ def _at(cell: Cell, use: Callable[[Bench], Answer]) -> Answer:
     tools = PackageToolchain.of_board(target)
     if any(access.carrier.counts for access in boards):
         return use(Bench(starts.counting_here(tools), target, counts=True))
-    with _turns() as between:
+    with turns(TimingLock(on_event=_print)) as between:
         return use(Bench(Here(tools), target, between_turns=between))
-
-
-@contextmanager
-def _turns() -> Iterator[Callable[[], None]]:
-    """Hold this machine's timing lock; the function that it gives lets another run have a turn."""
-    lock = TimingLock(on_event=_print)
-
-    def between() -> None:
-        lock.release()
-        lock.acquire()
-
-    try:
-        lock.acquire()
-        yield between
-    finally:
-        lock.close()
 
 
 def _print(event: Event) -> None:

@@ -1,8 +1,8 @@
-"""Manifest schema: the keys of MANIFEST.json that verify, bench and explain need. Unknown keys are kept and ignored."""
+"""Manifest schema: the keys of MANIFEST.json that some verb reads. Unknown keys are kept and ignored."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -13,6 +13,10 @@ from edgetune.yaml_reader.messages import complaint as in_words
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+
+_Count = Annotated[int, Field(ge=0)]
+_Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class _Model(_Part):
@@ -46,6 +50,12 @@ class _GpuTarget(_BoardKind):
 class _Memory(_Part):
     weights_bytes: int
     weights_placement: Literal["text", "binary", "external"]
+    workspace_bytes: _Count | None = None
+    arena_bytes: _Count | None = None
+    io_bytes: _Count | None = None
+    code_bytes: _Count | None = None
+    call_stack_bytes: _Count | None = None
+    measured_with: str | None = None
 
 
 class _Tensor(_Part):
@@ -97,24 +107,44 @@ class _LoopCall(_Part):
     times: int
 
 
-class _Layer(_Part):
-    """A loop has no kernel, but calls, of which each names one."""
+class ManifestLayer(_Part):
+    """One call of a kernel; `nbytes` counts all tensors that it reads or writes, with weights and scratch.
+
+    A loop has no kernel, but `calls` of several.
+    """
 
     kernel: str
     label: str
     macs: int
+    output: list[int] = []
+    nbytes: _Count | None = Field(default=None, alias="bytes")
     written: list[_Written] = []
     steps: int = 1
     calls: list[_LoopCall] = []
 
 
-class _Kernel(_Part):
+class _Provenance(_Part):
+    workload: str = ""
+    trace_sha256: str | None = None
+    form: str = "direct"
+    schedule: str = ""
+    codegen_version: int = 0
+    clock: Literal["time", "instructions"] = "time"
+    median_us: _Cost | None = None
+    low_us: _Cost | None = None
+    high_us: _Cost | None = None
+    instructions: _Count | None = None
+
+
+class ManifestKernel(_Part):
+    """One kernel, and where it comes from."""
+
     name: str
     symbol: str
     sources: list[str]
     macs: int
     calls: int
-    provenance: dict[str, Any]
+    provenance: _Provenance
 
 
 class _File(_Part):
@@ -122,11 +152,17 @@ class _File(_Part):
     sha256: str
 
 
+class _Generator(_Part):
+    version: str = ""
+
+
 class Manifest(_Part):
     """The keys that edgetune reads."""
 
     threads: int = 1
     name: str
+    version: str = ""
+    generator: _Generator = _Generator()
     prefix: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     model: _Model
     target: _BoardKind
@@ -134,8 +170,8 @@ class Manifest(_Part):
     inputs: list[_Tensor]
     outputs: list[_Output]
     goldens: _Goldens
-    layers: list[_Layer]
-    kernels: list[_Kernel]
+    layers: list[ManifestLayer]
+    kernels: list[ManifestKernel]
     files: dict[str, _File]
 
 
@@ -145,6 +181,11 @@ class _CpuManifest(Manifest):
 
 class _GpuManifest(Manifest):
     target: _GpuTarget
+
+
+def parsed(content: dict[str, Any]) -> Manifest:
+    """Return a manifest that `read_manifest` gave, with attributes."""
+    return Manifest.model_validate(content)
 
 
 def complaint(content: dict[str, Any]) -> str | None:

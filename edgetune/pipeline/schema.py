@@ -1,4 +1,4 @@
-"""JSON Schema of what `edgetune inspect --json` prints: ``python -m edgetune.pipeline.schema FOLDER`` writes it."""
+"""JSON Schemas of what `inspect` and `compare` print: ``python -m edgetune.pipeline.schema FOLDER`` writes them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,25 @@ import json
 import sys
 from pathlib import Path
 
+from pydantic import BaseModel
+
+from edgetune.pipeline.comparison import PackageComparison
 from edgetune.pipeline.inspection import Inspection
+
+_PRINTED: dict[str, type[BaseModel]] = {"inspect": Inspection, "compare": PackageComparison}
 
 
 def schemas() -> dict[str, str]:
-    """Return the text of the schema by file name."""
+    """Return the texts of the schemas by file name."""
+    return {f"{verb}.schema.json": _schema(printed) for verb, printed in _PRINTED.items()}
+
+
+def _schema(printed: type[BaseModel]) -> str:
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Inspection.model_json_schema(mode="serialization"),
+        **printed.model_json_schema(mode="serialization"),
     }
-    return {"inspect.schema.json": json.dumps(schema, indent=2, sort_keys=True) + "\n"}
+    return json.dumps(schema, indent=2, sort_keys=True) + "\n"
 
 
 if __name__ == "__main__":

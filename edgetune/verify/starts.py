@@ -14,7 +14,7 @@ from pathlib import Path
 from edgetune.boards.agent.build import agent_folder, build_plugin
 from edgetune.errors import CompileFailed, PackageInvalid
 from edgetune.package.manifest import read_manifest
-from edgetune.target.target import Target
+from edgetune.target.board_kind import BoardKind
 from edgetune.target.tool_process import run_tool
 from edgetune.verify.bench import TIMEOUT_S, answer_of, linked
 from edgetune.verify.place import ExecutionPlace, Here
@@ -68,10 +68,10 @@ def counting_here(tools: PackageToolchain) -> CountingHere:
     return CountingHere(replace(tools, emulator=(first, "-plugin", f"file={build_plugin()}", *rest)))
 
 
-def build(package: Path, target: Target, place: ExecutionPlace, built: Path) -> None:
+def build(package: Path, target: BoardKind | None, place: ExecutionPlace, built: Path) -> None:
     """Build the benchmark of `package` and its library as `place` needs them, and keep both in the folder `built`.
 
-    Raises what `bench` raises.
+    `target` is by default what the package was made for. Raises what `bench` raises.
     """
     with work_copy(package) as (copy, manifest):
         tools = PackageToolchain.of(manifest, target)

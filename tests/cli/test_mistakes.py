@@ -99,7 +99,7 @@ def test_there_are_enough_for_every_verb() -> None:
     "words",
     [
         *("explain package nothing", "bench changed", "verify changed", "bench package"),
-        "run package -i x.npy",
+        *("run package -i x.npy", "compare package package"),
     ],
 )
 def test_what_is_done_with_a_package_loads_no_tvm(project: Path, words: str) -> None:
