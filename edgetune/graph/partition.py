@@ -14,6 +14,7 @@ from tvm.ir import GenericConst
 from edgetune.errors import UnsupportedOperator
 from edgetune.graph.evaluate import evaluate
 from edgetune.graph.imported import Imported, ImportedLoop
+from edgetune.graph.joined_calls import with_joined_calls
 from edgetune.graph.kernel_names import operators, summary
 from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
 from edgetune.graph.layer_names import layer_label, place_of
@@ -57,7 +58,7 @@ def _partitioned_body(loop: ImportedLoop, bound: Mapping[int, np.ndarray | Widen
     fused = fuse(loop.body.module, places=loop.body.places)
     cutter = _Cutter(fused.module, loop.body, fused.nodes, fused.functions, bound=bound)
     cutter.run()
-    program = with_bodies(without_copies(cutter.program()), cutter.bodies)
+    program = with_bodies(with_joined_calls(without_copies(cutter.program())), cutter.bodies)
     return LoopBody(program, loop.steps, loop.state_outputs, loop.scanned_backwards, loop.emitted, loop.label)
 
 

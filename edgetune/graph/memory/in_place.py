@@ -31,10 +31,11 @@ def in_place_candidates(kernel: Kernel) -> list[int]:
         for number, param in enumerate(kernel.params)
         if param.role == "input" and (param.shape, param.dtype) == (outputs[0].shape, outputs[0].dtype)
     ]
-    return [number for number in alike if _is_read_elementwise(kernel.function, kernel.function.params[number])]
+    return [number for number in alike if is_read_elementwise(kernel.function, kernel.function.params[number])]
 
 
-def _is_read_elementwise(function: PrimFunc, operand: TvmBuffer) -> bool:
+def is_read_elementwise(function: PrimFunc, operand: TvmBuffer) -> bool:
+    """Whether no stage sums over `operand`, or has another number of elements than it."""
     others: list[SBlock] = []
 
     def visit(block: SBlock) -> None:
