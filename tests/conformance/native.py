@@ -14,6 +14,7 @@ import numpy as np
 from edgetune.codegen import render_preamble
 from edgetune.codegen.compile_unit import INCLUDES
 from edgetune.frontend.onnx.sub_byte_types import to_stored
+from edgetune.graph.loops import without_loops
 from edgetune.graph.memory.live_ranges import owner_of
 from edgetune.graph.program import Program
 from edgetune.pipeline.link import pack_constants, print_kernels
@@ -46,11 +47,12 @@ def emit_unit(program: Program, target: Target) -> Unit:
     printed = found.kernels
     sources = [one.source for one in printed]
     names = frozenset[str]().union(*(s.preamble for s in sources))
-    packed = pack_constants(program, printed)
+    flat = without_loops(program)
+    packed = pack_constants(flat, printed)
     places = {where: len(program.buffers) + number for number, where in enumerate(packed)}
     owners = [owner_of(buffer, found.in_place) for buffer in range(len(program.buffers))]
     lines = []
-    for number, call in enumerate(program.calls):
+    for number, call in enumerate(flat.calls):
         source = sources[call.kernel]
         arguments = [
             f"({'' if p.writable else 'const '}{p.c_type} *)buffers[{places.get((number, index), owners[buffer])}]"
