@@ -16,8 +16,8 @@ from edgetune.errors import EdgetuneError, KernelFailed
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import model_from_proto
 from edgetune.frontend.onnx.sub_byte_types import FLOATS, INTEGERS
-from edgetune.graph.partition import to_program
 from edgetune.graph.loops import without_loops
+from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from edgetune.target.target import Target, load_target
 from tests.compile_cache import CompileError
