@@ -15,6 +15,7 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.graph.kernel_names import summary
 from edgetune.graph.kernels import kernel_of, named, plain_function
+from edgetune.graph.layer_names import joined_label
 from edgetune.graph.memory.in_place import is_read_elementwise
 from edgetune.graph.program import Call, Kernel, Program
 from edgetune.graph.tvm_types import PrimFunc, SBlock
@@ -98,7 +99,7 @@ def _joined(one: tuple[Kernel, Call], other: tuple[Kernel, Call]) -> tuple[Kerne
     plain = plain_function(function, mask)
     sources = (*first.sources, *second.sources)
     kernel = kernel_of(sources, workload_hash(plain), plain, mask, 0)
-    label = after.label if before.label == after.label else summary(sources)
+    label = joined_label(before.label, summary(sources))
     return kernel, Call(0, (*read, made, after.arguments[-1]), label)
 
 

@@ -174,6 +174,12 @@ def layer_label(named: Sequence[tuple[str, str]], nodes: Sequence[int], operator
     return f"{first} ({operators})" if first else operators
 
 
+def joined_label(first: str, operators: str) -> str:
+    """The label of a layer that goes on with other operators: the name of the first one, if it has one."""
+    name, bracket, _ = first.partition(" (")
+    return f"{name} ({operators})" if bracket else operators
+
+
 def _operands(value: relax.Expr) -> list[relax.Var]:
     """The variables that an expression reads."""
     parts = value.args if isinstance(value, relax.Call) else value.fields if isinstance(value, relax.Tuple) else [value]

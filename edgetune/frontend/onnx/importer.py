@@ -28,7 +28,7 @@ from edgetune.frontend.onnx.fixed_point import is_fixed_point
 from edgetune.frontend.onnx.inline import simplify
 from edgetune.frontend.onnx.large_tensors import Weights, is_stand_in, value_of
 from edgetune.frontend.onnx.node_values import WIDENING, real_inputs, widens
-from edgetune.frontend.onnx.origins import described, shown_node
+from edgetune.frontend.onnx.origins import described, name_of_written, shown_node
 from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.frontend.onnx.refused_nodes import RefusedNode, one_each, sentence_of, without_nodes
 from edgetune.frontend.onnx.scan_loop import is_scan_loop, scan_loop_of
@@ -297,6 +297,8 @@ def _watched(conversion: _Conversion) -> Iterator[None]:
     def convert(self: Any, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> Any:
         result = convert_operator(self, op_name, inputs, attrs, opset)
         name = str(attrs["tvm_custom"]["name"])
+        if not name and conversion.current is not None:  # a rule wrote the node in place of one of the model
+            name = name_of_written(conversion.current)
         if not name.startswith(BORDER):
             conversion.add(name, op_name, result)
         return result

@@ -36,3 +36,9 @@ def described(node: onnx.NodeProto, model: str) -> str:
     (name, origin), own = origin_of(node), shown_operator(node)
     part = f"{own} in {origin}" if origin != own else own
     return f"operator {part} (node {name!r} of {model})"
+
+
+def name_of_written(node: onnx.NodeProto) -> str:
+    """The name of the node of the model that a rule wrote `node` for; "" where `node` is that one itself."""
+    name, operator = origin_of(node)
+    return name if operator != shown_operator(node) else ""
