@@ -198,7 +198,8 @@ class _Splicing:
         """An output of the body in memory of its own: two rows that take turns."""
         spec = body.program.outputs[output]
         rows, size = (2, prod(spec.shape)) if output in body.state_outputs else (1, 0)
-        name = f"{spec.name} of {body.label}"
+        states = [n + 1 for n, one in enumerate(body.state_outputs) if one == output]
+        name = f"state {states[0]} of {body.label}" if states else f"result of {body.label}"
         self.buffers.append(Buffer(len(self.buffers), name, (rows, *spec.shape), spec.dtype, "intermediate"))
         movements = (Movement(loop, size, rows),) if rows > 1 else ()
         return BufferPart(len(self.buffers) - 1, Part(0, spec.shape, movements))

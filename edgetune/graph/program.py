@@ -274,6 +274,12 @@ class Program:
         """Bytes of all constants, each counted once; a run reads only a part of a lookup table."""
         return sum(array.nbytes for array in self.constants.values())
 
+    def moving(self) -> frozenset[int]:
+        """Buffers of which the iterations of a loop read or write one slice each."""
+        return frozenset(
+            call.arguments[number] for call in self.calls for number, part in call.parts.items() if part.movements
+        )
+
     def written_in_parts(self) -> frozenset[int]:
         """Buffers that no call writes completely: several calls write one part each."""
         return frozenset(call.arguments[number] for call, number in self._parts_written()) - self._written_whole()
@@ -285,7 +291,9 @@ class Program:
     def parts_read(self) -> int:
         """Number of tensors that calls read as parts of larger ones, counted once per call."""
         return sum(
-            self.kernels[call.kernel].params[number].role != "output" for call in self.calls for number in call.parts
+            self.kernels[call.kernel].params[number].role != "output" and not part.movements
+            for call in self.calls
+            for number, part in call.parts.items()
         )
 
     def copies_into_parts(self) -> int:
@@ -294,8 +302,8 @@ class Program:
 
     def _parts_written(self) -> Iterator[tuple[Call, int]]:
         for call in self.calls:
-            for number in call.parts:
-                if self.kernels[call.kernel].params[number].role == "output":
+            for number, part in call.parts.items():
+                if self.kernels[call.kernel].params[number].role == "output" and not part.movements:
                     yield call, number
 
     def _written_whole(self) -> frozenset[int]:

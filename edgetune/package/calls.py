@@ -185,11 +185,13 @@ def arena_slots(program: Program, plan: MemoryPlan, sources: Sequence[KernelSour
 
 def _slot_label(program: Program, labels: Sequence[str], buffer: int, writer: int) -> str:
     call = program.calls[writer]
+    numbers = [n for n, p in enumerate(program.kernels[call.kernel].params) if p.role == "output"]
+    whole = any(call.arguments[n] == buffer and n not in call.parts for n in numbers)
+    if buffer in program.moving() and not whole:
+        return ctext.comment(program.buffers[buffer].name, None) or "slices of a loop"
     if buffer in program.written_in_parts():
         return f"{ctext.comment(program.buffers[buffer].name, None) or 'concatenation'}, in parts"
-    outputs = [
-        a for a, p in zip(call.arguments, program.kernels[call.kernel].params, strict=True) if p.role == "output"
-    ]
+    outputs = [call.arguments[number] for number in numbers]
     part = f" output {outputs.index(buffer)}" if len(outputs) > 1 and buffer in outputs else ""
     return f"{labels[writer]}{part}"
 
