@@ -40,14 +40,10 @@ class LoopBody:
 
     @property
     def slices(self) -> dict[int, int]:
-        """Of the parameters of the loop, by number, the elements that one iteration touches."""
-        states, inputs = len(self.state_outputs), self.program.inputs
-        found = {number: prod(inputs[number].shape) for number in range(len(inputs))}
-        for number in (*range(states), *range(states + len(self.scanned_backwards), len(inputs))):
-            del found[number]
-        first = len(inputs) + states
-        made = {first + n: prod(self.program.outputs[output].shape) for n, (output, _) in enumerate(self.emitted)}
-        return found | made
+        """Of the parameters of the loop, by number, how many elements lie together: of an iteration, or else all."""
+        results = (*self.state_outputs, *(output for output, _ in self.emitted))
+        specs = (*self.program.inputs, *(self.program.outputs[number] for number in results))
+        return {number: prod(spec.shape) for number, spec in enumerate(specs)}
 
 
 Tensor = tuple[tuple[int, ...], str]
