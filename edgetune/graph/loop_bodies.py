@@ -271,7 +271,7 @@ def _at(place: BufferPart, places: Mapping[int, BufferPart]) -> BufferPart:
 
 def _within(whole: BufferPart, part: Part) -> BufferPart:
     """A part of the tensor at `whole`."""
-    around = whole.part.with_firsts(lambda first: _within(first, replace(part, movements=())))
+    around = whole.part.with_firsts(lambda first: _within(first, part))
     movements = (*around.movements, *part.movements)
     return BufferPart(whole.buffer, Part(whole.part.offset + part.offset, part.shape, movements))
 
