@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
+import numpy as np
 from tvm import te, tirx
 
 from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
@@ -157,7 +158,7 @@ class _Splicing:
             self._add(body.program.kernels[own.kernel], replace(own, parts=shifted), places)
         self.loops[loop] = replace(self.loops[loop], stop=len(self.calls))
         for n, output in enumerate(body.state_outputs):
-            self._end(call, inputs + n, _after(results[output], loop, body.steps))
+            self._end(number, inputs + n, _after(results[output], loop, body.steps))
 
     def _new(self, buffer: Buffer, program: Program) -> int:
         """A buffer of the program for one of a body; it is not used for inputs and outputs of the body."""
@@ -215,10 +216,12 @@ class _Splicing:
                     return False
         return True
 
-    def _end(self, call: Call, parameter: int, last: BufferPart) -> None:
-        """Puts the last value of a state, which is at `last`, where `call` returns it."""
+    def _end(self, number: int, parameter: int, last: BufferPart) -> None:
+        """Puts the last value of a state, which is at `last`, where a call, by its number, returns it."""
+        call = self.old.calls[number]
         result = call.arguments[parameter]
-        if self.buffers[result].kind == "intermediate" and parameter not in call.parts:
+        is_alone = self.buffers[result].kind == "intermediate" and parameter not in call.parts
+        if is_alone and not self._is_overwritten(number, last):
             self.moved[result] = last
             return
         shape, dtype = last.part.shape, self.buffers[result].dtype
@@ -228,6 +231,17 @@ class _Splicing:
         parts = {0: last.part} | ({1: call.parts[parameter]} if parameter in call.parts else {})
         copied = Call(0, (last.buffer, result), f"{call.label} (copy)", parts)
         self.calls.append((kernel.workload, copied))
+
+    def _is_overwritten(self, number: int, place: BufferPart) -> bool:
+        """Whether a call after that of this number writes to `place`: another tensor has the rest of its memory."""
+        own = place.part.offset + np.arange(prod(place.part.shape))
+        for call in self.old.calls[number + 1 :]:
+            for n, param in enumerate(self.old.kernels[call.kernel].params):
+                if param.role == "output" and call.arguments[n] == place.buffer:
+                    written = param.elements + (call.parts[n].offset if n in call.parts else 0)
+                    if np.intersect1d(own, written).size:
+                        return True
+        return False
 
 
 def _slice(
