@@ -219,4 +219,5 @@ class Builder:
         """Values of one shape side by side along a new axis."""
         shape = list(self.shape(values[0]))
         shape.insert(axis, 1)
-        return self.op("Concat", *(self.reshape(v, *shape) for v in values), axis=axis)
+        parts = [self.reshape(value, *shape) for value in values]
+        return self.op("Concat", *parts, axis=axis) if len(parts) > 1 else parts[0]
