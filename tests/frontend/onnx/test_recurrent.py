@@ -1,7 +1,9 @@
-"""Recurrent cells with gates other than the usual ones have the values of ONNX Runtime."""
+"""Recurrent layers in all their forms, and with gates other than the usual ones, have the values of ONNX Runtime."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,8 @@ from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.frontend.onnx.reference import evaluate_model
 from edgetune.graph.partition import to_program
 from tests.interpreter import run_program
+from tests.loop_samples import GATES, Recurrent, numbers, recurrent
 
-GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 ACTIVATIONS = {"LSTM": 3, "GRU": 2, "RNN": 1}
 STEPS, BATCH, FEATURES, HIDDEN = 2, 2, 4, 3
 LONG = pytest.mark.long
@@ -116,3 +118,65 @@ def test_an_activation_that_onnx_does_not_define_is_refused_with_the_node() -> N
     model.proto.graph.node[0].attribute.append(helper.make_attribute("activations", ["Sigmoid", "Mish"]))
     with pytest.raises(UnsupportedOperator, match=r"node 'y': operator GRU does not know activation 'Mish'"):
         import_onnx(model)
+
+
+# Direction, lengths of the sequences; whether there are initial states, an axis of the batch that comes first, what
+# only some cells have, a bound, and biases; and which outputs are used. Each pair of two columns' values is there.
+FORMS: list[tuple[str, tuple[int, ...], bool, bool, bool, bool, bool, str]] = [
+    ("forward", (), False, False, True, False, False, "y"),
+    ("forward", (3, 5), True, True, False, False, True, "yhc"),
+    ("forward", (5, 1), False, True, False, True, True, "hc"),
+    ("forward", (5, 1), True, False, True, True, False, "h"),
+    ("reverse", (), False, False, True, True, True, "yhc"),
+    ("reverse", (), True, True, False, False, False, "y"),
+    ("reverse", (), True, True, True, True, False, "hc"),
+    ("reverse", (3, 5), True, False, True, False, True, "h"),
+    ("reverse", (5, 1), True, True, False, True, False, "y"),
+    ("bidirectional", (), False, True, False, False, False, "h"),
+    ("bidirectional", (3, 5), False, True, True, True, True, "y"),
+    ("bidirectional", (3, 5), True, False, True, False, False, "hc"),
+    ("bidirectional", (5, 1), True, False, False, False, False, "yhc"),
+]
+
+
+def forms(operator: str) -> Iterator[Recurrent]:
+    """A layer of each form; without lengths, it has one row of the batch alone."""
+    for number, (direction, lengths, initial, turned, more, clip, bias, used) in enumerate(FORMS):
+        letters = "yhc" if operator == "LSTM" else "yh"
+        attributes: dict[str, Any] = {"clip": 0.3} if clip else {}
+        if more and operator == "GRU":
+            attributes["linear_before_reset"] = 1
+        yield Recurrent(
+            operator,
+            f"layer{number}",
+            batch=len(lengths) or 1,
+            direction=direction,
+            layout=int(turned),
+            lengths=lengths,
+            initial=initial,
+            bias=bias,
+            peepholes=more and operator == "LSTM",
+            outputs=tuple(f"{letter}{number}" if letter in used else "" for letter in letters),
+            attributes=attributes,
+        )
+
+
+@LONG
+@pytest.mark.parametrize("operator", ["LSTM", "GRU", "RNN"])
+def test_each_form_of_a_layer(operator: str) -> None:
+    """ONNX Runtime has no layout with the batch first: there, the layer has the other one, and tensors are turned."""
+    layers = list(forms(operator))
+    program = to_program(import_onnx(recurrent(*layers)))
+    assert [loop.steps for loop in program.loops] == [5] * sum(layer.directions for layer in layers)
+    feed = {spec.name: numbers(*spec.shape, seed=number) for number, spec in enumerate(program.inputs)}
+    found = run_program(program, feed)
+    batch_second = [replace(layer, layout=0) for layer in layers]
+    for layer in layers:
+        for name in [name for name in feed if layer.layout and name.startswith(f"{layer.name}_")]:
+            feed[name] = feed[name].transpose(1, 0, 2)
+    (wanted,) = evaluate_model(recurrent(*batch_second), [feed], "onnxruntime")
+    for layer in layers:
+        for name in filter(None, layer.outputs):
+            turned = wanted[name].transpose((2, 0, 1, 3) if name[0] == "y" else (1, 0, 2))
+            value = turned if layer.layout else wanted[name]
+            np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=f"{name} of {layer}")
