@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +13,7 @@ from tvm import te, tirx
 
 from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.graph.memory.plan import plan
-from edgetune.graph.program import Buffer, Call, Kernel, Param, Program, TensorSpec
+from edgetune.graph.program import Buffer, Call, Kernel, Param, Program, StateSpec, TensorSpec
 from edgetune.package import ctext
 from edgetune.package.emit import OnEvent, PackageSummary, emit_package
 from edgetune.package.flavours.cmake import CMAKE
@@ -287,3 +288,35 @@ def emit_copies(
     """Write the package of what `copies` made, for any x86-64."""
     origins = [KernelProvenance("33" * 32, "fixed")] * len(made)
     write(compiled(program, made, origins), goldens, folder, measure=measure)
+
+
+def keeping(zero: int = 0) -> tuple[Program, list[Golden]]:
+    """A program that keeps a state: y is x and the state, which becomes y scaled and shifted; and two sequences."""
+    plain = program("keeping")
+    shape = plain.inputs[0].shape
+    model = replace(
+        plain,
+        buffers=(
+            *plain.buffers[:2],
+            Buffer(2, "h", shape, "float32", "state"),
+            replace(plain.buffers[5], id=3),
+        ),
+        calls=(Call(1, (0, 2, 3), "Add"), Call(0, (3, 1, 2), "Scale")),
+        constants={1: plain.constants[1]},
+        states=(StateSpec("h", "h_next", shape, "float32", zero=zero, buffer=2),),
+    )
+    random = np.random.default_rng(7)
+    cases: list[Golden] = []
+    for number in range(5):
+        goes_on = number not in {0, 3}
+        h = cases[-1].outputs["h_next"] if goes_on else model.states[0].first
+        x = random.standard_normal(shape).astype(np.float32)
+        after = (x + h) * model.constants[1] + np.float32(0.5)
+        cases.append(Golden({"x": x, "h": h}, {"y": x + h, "h_next": after}, goes_on))
+    return model, cases
+
+
+def emit_keeping(out: Path, zero: int = 0, **options: Any) -> PackageSummary:
+    """Emit the program with a state as a package."""
+    model, cases = keeping(zero)
+    return write(compiled(model, sources("keeping"), provenance()), cases, out, **options)

@@ -18,6 +18,7 @@ from edgetune.events import Event
 from edgetune.graph.memory.in_place import in_place_outputs, with_lower_peak
 from edgetune.graph.memory.plan import scratch_limits
 from edgetune.graph.program import Program
+from edgetune.graph.states import states_in_place
 from edgetune.graph.tvm_errors import kernel_named
 from edgetune.package.ident import kernel_symbol
 from edgetune.schedule.algorithms.apply import Scheduled, apply_schedule
@@ -85,7 +86,7 @@ def written_over_at_best(program: Program, target: Target) -> dict[int, int]:
 
 
 def _in_place(program: Program, schedules: Sequence[Scheduled]) -> dict[int, int]:
-    """Elements are overwritten wherever that is possible, rows where it lowers the peak of the memory.
+    """Elements are overwritten wherever that is possible, also those of states; rows where it lowers the memory's peak.
 
     A kernel that may overwrite rows has no `restrict`, so its loads stay behind its stores.
     """
@@ -96,7 +97,8 @@ def _in_place(program: Program, schedules: Sequence[Scheduled]) -> dict[int, int
                 function = flat(scheduled.module)
                 elements[number] = replaceable(function, by_rows=False)
                 rows[number] = replaceable(function)
-    return with_lower_peak(program, in_place_outputs(program, elements), in_place_outputs(program, rows))
+    chosen = with_lower_peak(program, in_place_outputs(program, elements), in_place_outputs(program, rows))
+    return {**chosen, **states_in_place(program, elements)}
 
 
 def _shared(program: Program, in_place: Mapping[int, int]) -> dict[int, set[int]]:

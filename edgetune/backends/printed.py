@@ -19,7 +19,10 @@ class Printed:
 
 @dataclass(frozen=True)
 class PrintedKernels:
-    """All kernels of a program, in order, and the tensors that may be written `in_place` (see `in_place_outputs`)."""
+    """All kernels of a program, in order, and the tensors that may be written `in_place`.
+
+    See `in_place_outputs` and `states_in_place`.
+    """
 
     kernels: tuple[Printed, ...]
     in_place: Mapping[int, int]

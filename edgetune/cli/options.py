@@ -105,6 +105,21 @@ class TensorLayout(click.ParamType[tuple[str, str]]):
         return name, layout
 
 
+class StatePair(click.ParamType[tuple[str, str]]):
+    """An input and the output that it becomes in the next run, such as ``h0=hn``; the value is the pair."""
+
+    name = "in=out"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Parse ``value``; the last equals sign separates, because names may contain one."""
+        if isinstance(value, tuple):
+            return value
+        name_in, _, name_out = str(value).rpartition("=")
+        if not name_in or not name_out:
+            self.fail(f"must look like h0=hn, an input and the output that it becomes, not {value!r}", param, ctx)
+        return name_in, name_out
+
+
 class DatabaseOption(click.ParamType[DatabaseLocation]):
     """The path of a records database, or the URL of one on a PostgreSQL server."""
 
@@ -265,6 +280,13 @@ def model_and_board(function: F) -> F:
                 ),
             ),
             click.option(
+                "--state",
+                "states",
+                type=StatePair(),
+                multiple=True,
+                help="Keep an output as this input of the next run, inside the package; may be repeated.",
+            ),
+            click.option(
                 "--threads",
                 type=click.IntRange(1, MOST_THREADS),
                 help="Most threads that a run of the package may use (default: 1).",
@@ -307,6 +329,7 @@ def settings_of(
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
     dims: tuple[tuple[str, int], ...],
     layouts: tuple[tuple[str, Layout], ...],
+    states: tuple[tuple[str, str], ...],
     **flags: Any,
 ) -> tuple[Settings, Model]:
     """Resolve the settings of a run from its flags, the environment and the files of the working folder.
@@ -323,7 +346,12 @@ def settings_of(
     if len(ordered) < len(layouts):
         raise click.UsageError("--layout names the same tensor twice, or the order of all images")
     layout = ordered.pop("", None)
-    stated = CommandLineFlags(model=model, shapes=named, dims=sizes, layout=layout, layouts=ordered, **flags)
+    kept = dict(states)
+    if len(kept) < len(states):
+        raise click.UsageError("--state names the same input twice")
+    stated = CommandLineFlags(
+        model=model, shapes=named, dims=sizes, layout=layout, layouts=ordered, states=kept, **flags
+    )
     found: list[Model] = []
 
     def read(path: Path, sizes: StatedSizes, origin: str) -> None:

@@ -72,6 +72,10 @@ class ProjectFile(Preferences):
             "over 'layout'."
         ),
     )
+    state: dict[Text, Text] = Field(
+        default={},
+        description="Inputs that the package keeps from run to run, by name, with the outputs that they become.",
+    )
     db: Database | None = Field(
         default=None, description="Records database: a file, relative to this one, or postgresql://USER@HOST/NAME."
     )

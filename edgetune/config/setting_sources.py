@@ -38,6 +38,7 @@ FLAG_NAMES = {
     "dims": "--dim",
     "layout": "--layout",
     "layouts": "--layout",
+    "states": "--state",
     "rpc": "--rpc",
     "min_trust": "--min-trust",
     "flavours": "--flavour",
@@ -69,6 +70,7 @@ def of_flags(flags: CommandLineFlags) -> dict[str, object]:
         "dims": dict(flags.dims) or None,
         "layout": flags.layout,
         "layouts": dict(flags.layouts) or None,
+        "states": dict(flags.states) or None,
         "rpc": flags.rpc,
         "min_trust": flags.min_trust,
         "flavours": flags.flavours or None,
@@ -84,13 +86,15 @@ def of_project(project: ProjectFile, document: YamlDocument, folder: Path, model
     values = of_preferences(project)
     own = folder / Path(project.model).expanduser()
     if model is None or (Path.cwd() / model).resolve() == own.resolve():
-        # Name, version, shapes and layouts belong to the model that the file names, not to another one given as a flag.
+        # Name, version, shapes, layouts and states belong to the model that the file names, not to another one that a
+        # flag names.
         values["model"] = own
         values |= _stated(
             {
                 "shapes": project.shapes or None,
                 "dims": project.dims or None,
                 "layouts": project.layouts or None,
+                "states": project.state or None,
                 "name": project.name,
                 "package_version": project.package_version,
             }
@@ -134,6 +138,7 @@ _FILE_KEYS: dict[str, tuple[str, ...]] = {
     "flash": ("memory", "flash"),
     "winograd": ("accuracy", "winograd"),
     "board": ("boards",),
+    "states": ("state",),
 }
 
 

@@ -56,6 +56,7 @@ class CommandLineFlags:
     layout: Layout | None = None
     precision: Precision | None = None
     layouts: Mapping[str, Layout] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
     rpc: Rpc | None = None
     min_trust: Grade | None = None
     flavours: tuple[str, ...] = ()
@@ -77,7 +78,8 @@ class Settings:
     value came from, in words. ``addresses`` are the boards to measure on, none where the target needs no address;
     ``rpc`` is the transport to them, None to use each board's own setting. Times below ``min_trust`` are refused.
     ``winograd`` names the largest tiles of transformed convolutions, "off" for none. ``layout`` is the order of the
-    axes of image inputs and outputs, ``layouts`` that of single inputs and outputs by name. ``flavours`` are the build
+    axes of image inputs and outputs, ``layouts`` that of single inputs and outputs by name. ``states`` maps the inputs
+    that the package keeps from run to run to the outputs that they become. ``flavours`` are the build
     systems that the package gets files for; make is added where it is not named. ``package_version`` is major, minor
     and patch. ``precision`` is that of weights and of tensors between layers. ``branch`` is that of the records to
     read, None for all of them: a night states it, no source of settings does.
@@ -104,6 +106,7 @@ class Settings:
     layout: Layout = "model"
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
     flavours: tuple[str, ...] = DEFAULT_FLAVOURS
     package_version: tuple[int, int, int] = (1, 0, 0)
     precision: Precision = "fp32"
@@ -137,6 +140,7 @@ _DEFAULTS: dict[str, object] = {
     "dims": {},
     "layout": "model",
     "layouts": {},
+    "states": {},
     "rpc": None,
     "min_trust": "D",
     "winograd": "f4",
@@ -257,6 +261,7 @@ def _settle(layers: list[Layer], board: ResolvedBoard, folder: Path) -> Settings
         winograd=next((tile for tile in get_args(Winograd) if tile == values["winograd"]), "f4"),
         layout=next((layout for layout in get_args(Layout) if layout == values["layout"]), "model"),
         layouts=_by_name(layers, "layouts"),
+        states=_by_name(layers, "states"),
         flavours=_names(values["flavours"]),
         package_version=package_version(str(values["package_version"])),
         precision=next((one for one in get_args(Precision) if one == values["precision"]), "fp32"),

@@ -50,29 +50,46 @@ def evaluate(
 
 
 def evaluate_program(program: Program, feeds: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
-    """Outputs by name for each of `feeds` (inputs by name), kernel by kernel: the program's meaning without our C."""
+    """Outputs by name for each of `feeds` (inputs by name), kernel by kernel: the program's meaning without our C.
+
+    Each begins with the states that it names as inputs, and with the first value of all others.
+    """
     compiled = ReferenceFunction.together([kernel.function for kernel in program.kernels])
-    return [_outputs(program, compiled, feed) for feed in feeds]
+    return [_run(program, compiled, feed).outputs() for feed in feeds]
 
 
-def _outputs(
-    program: Program, compiled: Sequence[ReferenceFunction], feed: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
+def evaluate_sequence(program: Program, feeds: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
+    """As `evaluate_program`, but each of `feeds` goes on from the states that the one before has left."""
+    compiled = ReferenceFunction.together([kernel.function for kernel in program.kernels])
+    found, kept = [], dict[str, np.ndarray]()
+    for feed in feeds:
+        values = _run(program, compiled, {**kept, **feed})
+        kept = values.states()
+        found.append(values.outputs())
+    return found
+
+
+def _run(program: Program, compiled: Sequence[ReferenceFunction], feed: Mapping[str, np.ndarray]) -> Values:
     values = Values(program, feed)
     for number, iterations in run_order(program):
         call = call_at(program.calls[number], iterations)
         values.write(call, values.computed(call, compiled[call.kernel]))
-    return values.outputs()
+    return values
 
 
 class Values:
-    """The tensors of a run of `program`, as far as its calls have written them; at first its inputs and constants."""
+    """The tensors of a run of `program`, as far as its calls have written them; at first its inputs and constants.
+
+    States begin as `feed` has them by the name of their input, else with their first value.
+    """
 
     def __init__(self, program: Program, feed: Mapping[str, np.ndarray]) -> None:
         self._program = program
         self._arrays = {number: array.reshape(-1) for number, array in program.constants.items()}
         for buffer, spec in zip(program.input_buffers(), program.inputs, strict=True):
             self._arrays[buffer.id] = feed[spec.name].reshape(-1)
+        for state in program.states:
+            self._arrays[state.buffer] = feed.get(state.name_in, state.first).flatten()
 
     def computed(
         self, call: Call, function: ReferenceFunction, moved: Callable[[np.ndarray], np.ndarray] = lambda array: array
@@ -130,6 +147,10 @@ class Values:
         """The outputs of the program by name, in their shapes."""
         pairs = zip(self._program.output_buffers(), self._program.outputs, strict=True)
         return {spec.name: self._arrays[buffer.id].reshape(spec.shape) for buffer, spec in pairs}
+
+    def states(self) -> dict[str, np.ndarray]:
+        """The present states by the name of their input, in their shapes."""
+        return {one.name_in: self._arrays[one.buffer].reshape(one.shape).copy() for one in self._program.states}
 
     def _numbered(self, call: Call, *, outputs: bool) -> list[tuple[int, Param]]:
         params = self._program.kernels[call.kernel].params

@@ -145,6 +145,6 @@ def written_by(program: Program, stage: Stage) -> tuple[Written, ...]:
         call = call_at(program.calls[number], iterations)
         for n, param in enumerate(program.kernels[call.kernel].params):
             buffer = call.arguments[n]
-            if param.role == "output" and (buffer in later or program.buffers[buffer].kind == "output"):
+            if param.role == "output" and (buffer in later or program.buffers[buffer].kind in {"output", "state"}):
                 found.setdefault(buffer, []).append(call.parts.get(n, Part(0, ())).offset + param.elements)
     return tuple(Written(b, np.unique(np.concatenate(parts)), program.buffers[b].dtype) for b, parts in found.items())

@@ -17,7 +17,7 @@ from edgetune.graph.tvm_types import PrimFunc
 from edgetune.target.preferences import Layout
 
 Role = Literal["input", "constant", "output"]
-BufferKind = Literal["input", "output", "intermediate", "constant"]
+BufferKind = Literal["input", "output", "intermediate", "constant", "state"]
 
 
 def byte_size(shape: tuple[int, ...], dtype: str) -> int:
@@ -58,6 +58,44 @@ class TensorSpec:
     def nbytes(self) -> int:
         """Size in bytes."""
         return byte_size(self.shape, self.dtype)
+
+
+@dataclass(frozen=True)
+class StateTensor:
+    """What a run leaves for the next one: the input `name_in` of the model, which the output `name_out` becomes.
+
+    At first all its elements are `zero`. The other fields are those of `TensorSpec`, the same for input and output.
+    """
+
+    name_in: str
+    name_out: str
+    shape: tuple[int, ...]
+    dtype: str
+    layout: Layout = "model"
+    zero: int = 0
+
+    @property
+    def ends(self) -> tuple[TensorSpec, TensorSpec]:
+        """The input and the output of the model."""
+        one, other = (TensorSpec(name, self.shape, self.dtype, self.layout) for name in (self.name_in, self.name_out))
+        return one, other
+
+    @property
+    def first(self) -> np.ndarray:
+        """Its value before the first run, with the axes in the order of the interface."""
+        return np.full(self.shape, self.zero, self.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return byte_size(self.shape, self.dtype)
+
+
+@dataclass(frozen=True)
+class StateSpec(StateTensor):
+    """A state of a program, in the `buffer` that keeps it from run to run."""
+
+    buffer: int = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -134,7 +172,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tensor of the running model. Model inputs, outputs and constants live outside the arena."""
+    """A tensor of the running model. Model inputs, outputs, states and constants live outside the arena."""
 
     id: int
     name: str
@@ -244,7 +282,8 @@ class Program:
     """A whole model. Every model output has its own buffer, written by one call, or by several calls in parts.
 
     `loops` are in the order of their first calls, outer ones before those in them. `divisions` are
-    other programs of the same name, inputs and outputs, with the work divided into other kernels.
+    other programs of the same name, inputs and outputs, with the work divided into other kernels. `states` are kept
+    from run to run (see `states.py`); neither `inputs` nor `outputs` have them.
     """
 
     name: str
@@ -257,6 +296,7 @@ class Program:
     model_sha256: str
     divisions: tuple[Program, ...] = ()
     loops: tuple[Loop, ...] = ()
+    states: tuple[StateSpec, ...] = ()
 
     def with_quantisation(self, known: Mapping[str, LinearQuantisation]) -> Program:
         """The program with the quantisation of its inputs and outputs, by name, in its divisions as well."""
@@ -268,6 +308,11 @@ class Program:
         )
         divisions = tuple(division.with_quantisation(known) for division in self.divisions)
         return replace(self, inputs=inputs, outputs=outputs, divisions=divisions)
+
+    @property
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        """The inputs and outputs of the model, also those that are states."""
+        return (*self.inputs, *self.outputs, *(end for state in self.states for end in state.ends))
 
     @property
     def constant_bytes(self) -> int:

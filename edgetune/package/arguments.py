@@ -1,4 +1,4 @@
-"""Arguments of calls as C expressions: tensors of the interface, weights, and places in the workspace.
+"""Arguments of calls as C expressions: tensors of the interface, weights, states, and places in the workspace.
 
 An argument that moves with a loop is an expression of the loop's variable.
 """
@@ -57,6 +57,9 @@ class Arguments:
                 cast = "" if _element(param) == item.c_type else "(const void *)"
                 return _typed(f"{self.api.prefix}__w{item.index}", place, cast)
             return f"WEIGHT({item.index}{_terms(place, param.element_bytes)})"
+        for state in self.api.states:
+            if state.buffer == place.buffer:
+                return f"STATE({state.macro}{_terms(place, param.element_bytes)})"
         if place.buffer not in self.plan.offsets:
             raise KernelFailed(f"the memory plan has no place for tensor {place.buffer} of call {call}")
         return f"ARENA(AT_{place.buffer}{_terms(place, param.element_bytes)})"

@@ -53,17 +53,19 @@ class Slot:
 class WrittenPlace:
     """Where a call writes an output: `nbytes` bytes from `offset` on, in the workspace or a tensor of the interface.
 
-    `tensor` is the field of that tensor, empty for the workspace. `nbytes` includes gaps that the call does not touch,
-    but for one at the end.
+    `tensor` is the field of that tensor, empty for the workspace and for what an instance keeps (`in_state`). `nbytes`
+    includes gaps that the call does not touch, but for one at the end.
     """
 
     tensor: str
     offset: int
     nbytes: int
+    in_state: bool = False
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values."""
-        return {"tensor": self.tensor, "offset": self.offset, "bytes": self.nbytes}
+        plain = {"tensor": self.tensor, "offset": self.offset, "bytes": self.nbytes}
+        return {**plain, "in_state": True} if self.in_state else plain
 
 
 @dataclass(frozen=True)
@@ -259,13 +261,15 @@ def call_views(
 def written_places(program: Program, plan: MemoryPlan, api: Interface) -> list[tuple[WrittenPlace, ...]]:
     """Where each layer writes what is read after it."""
     fields = {tensor.buffer: tensor.field for tensor in api.outputs}
+    starts = {tensor.buffer: 0 for tensor in api.outputs} | {one.buffer: one.offset for one in api.states}
+    states = {one.buffer for one in api.states}
     places = []
     for stage in stages(program):
         found = []
         for one in written_by(program, stage):
-            before = one.first * np.dtype(one.dtype).itemsize
-            field = fields.get(one.buffer, "")
-            found.append(WrittenPlace(field, before if field else plan.offsets[one.buffer] + before, one.nbytes))
+            start = starts[one.buffer] if one.buffer in starts else plan.offsets[one.buffer]
+            first = start + one.first * np.dtype(one.dtype).itemsize
+            found.append(WrittenPlace(fields.get(one.buffer, ""), first, one.nbytes, one.buffer in states))
         places.append(tuple(found))
     return places
 

@@ -28,6 +28,7 @@ from edgetune.package.output_folder import staged
 from edgetune.package.package_file import PackageFile, write_files
 from edgetune.package.size import CodeSize, StaticSize, static_size
 from edgetune.package.slow_kernels import slow_warnings
+from edgetune.package.states import kept_states
 from edgetune.package.vectors import place_vectors
 from edgetune.target.target import STACK_LIMIT_BYTES, with_cpu
 
@@ -94,6 +95,7 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
         external_weights=weights.placement == "external",
         weights_bytes=weights.nbytes,
         threads=device.threads,
+        states=kept_states(program.states),
     )
     calls = call_views(program, sources, plan, weights, api, model.provenance)
     if device.threads > 1:
@@ -114,6 +116,7 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
         weights=weights,
         vectors=vectors,
         goldens=len(golden.cases),
+        resets=tuple(number for number, case in enumerate(golden.cases) if not case.goes_on),
         reference=golden.reference,
         preamble=model.preamble,
         model_file=Path(options.model_file).name,

@@ -16,13 +16,14 @@ from edgetune.package.constants import ALIGNMENT, Weights
 from edgetune.package.content import PackageContent, Views
 from edgetune.package.core_files import weight_files
 from edgetune.package.flags import CompilerFlags
-from edgetune.package.interface import CONTEXT_WORDS, WORKSPACE_ALIGNMENT, Interface, PublicTensor
+from edgetune.package.interface import WORKSPACE_ALIGNMENT, Interface, PublicTensor
 from edgetune.package.loop_views import LoopView
 from edgetune.package.package_file import PackageFile
 from edgetune.package.program_image import GUARD_BYTES, ProgramImage
 from edgetune.package.provenance import amount
 from edgetune.package.size import CodeSize, StaticSize
 from edgetune.package.slow_kernels import slow_kernels
+from edgetune.package.states import WORD_BYTES, layout_word
 from edgetune.package.vectors import Vectors
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.isa.cpu_features import CpuChecks
@@ -32,7 +33,10 @@ _FLOATS = re.compile(r"\b(float|double|_Float16)\b")
 
 @dataclass(frozen=True)
 class PackageFacts:
-    """All data that determine the bytes of a package; `files` are its core files, `image` says how tests are linked."""
+    """All data that determine the bytes of a package; `files` are its core files, `image` says how tests are linked.
+
+    `resets` are the numbers of the golden cases that begin with the first value of all states.
+    """
 
     api: Interface
     program: Program
@@ -48,6 +52,7 @@ class PackageFacts:
     weights: Weights
     vectors: Vectors
     goldens: int
+    resets: tuple[int, ...]
     reference: str
     preamble: str
     model_file: str
@@ -118,8 +123,13 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "weights_alignment": ALIGNMENT,
         "buffer_alignment": buffer_alignment,
         "guard_bytes": GUARD_BYTES,
-        "self_test_bytes": facts.image.self_test_bytes(1 + len(api.outputs), buffer_alignment),
-        "context_words": CONTEXT_WORDS,
+        "self_test_bytes": facts.image.self_test_bytes(1 + len(api.outputs), buffer_alignment) + _copies_of_states(api),
+        "context_words": api.context_words,
+        "resets": facts.resets,
+        "state_word": layout_word(api.states),
+        "state_word_bytes": WORD_BYTES,
+        "state_in_layers": _names(facts.calls, "STATE("),
+        "uses_state": _names(facts.calls, "STATE(") or any(loop.names("STATE(") for loop in facts.loops),
         "reference": facts.reference,
         "build_info": build_info(facts),
         "compile_flags": " ".join(facts.flags.measured),
@@ -154,6 +164,11 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
     }
 
 
+def _copies_of_states(api: Interface) -> int:
+    """Bytes of what the self-test holds for states: two copies, and two contexts beside the tested one."""
+    return 2 * (api.state_bytes + WORD_BYTES * api.context_words) if api.states else 0
+
+
 def _names(calls: Sequence[CallView], name: str) -> bool:
     """Whether an argument of some call names `name`."""
     return any(name in argument for call in calls for argument in call.arguments)
@@ -167,7 +182,8 @@ def _peak_layer(facts: PackageFacts) -> int:
 def _unused_by_layers(facts: PackageFacts) -> tuple[str, ...]:
     """Parameters of the function that calls the layers which no layer of this package uses."""
     named = " ".join(argument for call in facts.calls for argument in call.arguments)
-    by_instance = r"\b(s->|ARENA\(|WEIGHT\()" if facts.api.external_weights else r"\b(s->|ARENA\()"
+    own = r"s->|ARENA\(|STATE\("
+    by_instance = rf"\b({own}|WEIGHT\()" if facts.api.external_weights else rf"\b({own})"
     loops = bool(facts.loops)  # their functions take all
     uses = {
         "s": loops or re.search(by_instance, named) is not None or any(call.ahead for call in facts.calls),
@@ -217,9 +233,11 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
             "stack_bytes": code.stack_bytes if code else None,
             "call_stack_bytes": code.call_stack_bytes if code else None,
             "measured_with": code.compiler if code else None,
+            **({"state_bytes": facts.api.state_bytes} if facts.api.states else {}),
         },
         "inputs": [_tensor(t) for t in facts.api.inputs],
         "outputs": [_tensor(t) | {"tolerance": t.tolerance.to_json()} for t in facts.api.outputs],
+        **({"states": [one.to_json() for one in facts.api.states]} if facts.api.states else {}),
         "goldens": {"cases": facts.goldens, "reference": facts.reference},
         "layers": [
             {

@@ -33,18 +33,22 @@ _OF_SMALL = 4e-4
 
 
 class Golden(NamedTuple):
-    """One case: arrays by the model's names of inputs and outputs."""
+    """One case: arrays by the model's names of inputs and outputs, also of those that are states.
+
+    Where it `goes_on`, its states are what the case before left.
+    """
 
     inputs: Mapping[str, np.ndarray]
     outputs: Mapping[str, np.ndarray]
+    goes_on: bool = False
 
     def exchanged(self, layouts: Mapping[str, Layout]) -> Golden:
         """Return a case of the model as the package has it, where the interface has other `layouts` by name."""
-        return Golden(exchanged(self.inputs, layouts), exchanged(self.outputs, layouts))
+        return Golden(exchanged(self.inputs, layouts), exchanged(self.outputs, layouts), self.goes_on)
 
     def given_back(self, layouts: Mapping[str, Layout]) -> Golden:
         """Return a case of the package, with interface `layouts` by name, as the model has it."""
-        return Golden(given_back(self.inputs, layouts), given_back(self.outputs, layouts))
+        return Golden(given_back(self.inputs, layouts), given_back(self.outputs, layouts), self.goes_on)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from edgetune.graph.program import Buffer, LinearQuantisation, Program, TensorSp
 from edgetune.package.ctext import c_type, element_type, real
 from edgetune.package.golden import OutputTolerance
 from edgetune.package.ident import unique_identifiers
+from edgetune.package.states import WORD_BYTES, KeptState, layout_word, state_bytes
 from edgetune.target.preferences import Layout
 
 LAYOUT_VERSION = 2
@@ -126,11 +127,22 @@ class Interface:
     external_weights: bool
     weights_bytes: int
     threads: int = 1
+    states: tuple[KeptState, ...] = ()
 
     @property
     def pool_bytes(self) -> int:
         """Bytes at the end of the workspace for the synchronisation of `threads` threads; 0 for one thread."""
         return pool_bytes(self.threads)
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of what an instance keeps from run to run, and of a copy of it; 0 without states."""
+        return state_bytes(self.states)
+
+    @property
+    def context_words(self) -> int:
+        """Words of 64 bits that an instance has, with its states."""
+        return CONTEXT_WORDS + self.state_bytes // WORD_BYTES
 
     @property
     def quantised(self) -> bool:
@@ -152,7 +164,7 @@ class Interface:
                 [(t.field, t.dtype, t.extents, t.alignment) for t in side] for side in (self.inputs, self.outputs)
             ],
             "workspace": [self.workspace_bytes, WORKSPACE_ALIGNMENT],
-            "context": CONTEXT_WORDS,
+            "context": self.context_words,
             "layers": self.layers,
             "external": self.external_weights and self.weights_bytes,
         }
@@ -168,6 +180,8 @@ class Interface:
             facts["quantisation"] = quantised
         if self.threads > 1:
             facts["threads"] = [self.threads, self.pool_bytes]
+        if self.states:
+            facts["states"] = layout_word(self.states)
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
 
 

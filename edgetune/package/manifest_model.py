@@ -53,6 +53,7 @@ class _Memory(_Part):
     workspace_bytes: _Count | None = None
     arena_bytes: _Count | None = None
     io_bytes: _Count | None = None
+    state_bytes: _Count | None = None
     code_bytes: _Count | None = None
     call_stack_bytes: _Count | None = None
     measured_with: str | None = None
@@ -98,6 +99,18 @@ class _Written(_Part):
     tensor: str = Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")
     offset: int = Field(ge=0)
     nbytes: int = Field(alias="bytes", ge=0)
+    in_state: bool = False
+
+
+class _State(_Part):
+    input: str
+    output: str
+    shape: list[int]
+    dtype: str
+    zero: int
+    offset: int = Field(ge=0)
+    nbytes: int = Field(alias="bytes", ge=0)
+    layout: Layout = "model"
 
 
 class _LoopCall(_Part):
@@ -169,6 +182,7 @@ class Manifest(_Part):
     memory: _Memory
     inputs: list[_Tensor]
     outputs: list[_Output]
+    states: list[_State] = []
     goldens: _Goldens
     layers: list[ManifestLayer]
     kernels: list[ManifestKernel]

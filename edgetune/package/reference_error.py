@@ -54,7 +54,7 @@ def judge_by_double(
     usual = OutputTolerance.default("float32")
     wider = {name: tolerances.get(name, usual).by_double("float32", error) for name, error in errors.items()}
     judged = [
-        Golden(case.inputs, {n: _rounded(d[n], a) if n in errors else a for n, a in case.outputs.items()})
+        case._replace(outputs={n: _rounded(d[n], a) if n in errors else a for n, a in case.outputs.items()})
         for case, d in zip(cases, doubles, strict=True)
     ]
     return Judged(tuple(judged), {**tolerances, **wider}, errors, chaos)

@@ -12,6 +12,7 @@ from edgetune.frontend.model_format import Model
 from edgetune.graph.loops import without_loops
 from edgetune.graph.precision import ALLOWED, with_precision
 from edgetune.graph.program import Program
+from edgetune.graph.states import with_states
 from edgetune.package.emit import Check, PackageSummary
 from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
 from edgetune.package.inputs import Device, PackageOptions
@@ -20,12 +21,15 @@ from edgetune.pipeline.backends import backend_of
 from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.link import Choice
 from edgetune.pipeline.model_formats import read_model
+from edgetune.pipeline.sequences import golden_cases
 from edgetune.pipeline.tolerances import tolerances_of
 from edgetune.target.board_kind import BoardKind
 
 Events = Callable[[Event], None]
 
 GOLDEN_CASES = 3
+STATE_CASES = 5
+"""Of a model with states: two sequences."""
 
 _NO_IMAGE = (
     "layout channels_last changes nothing: no operator of the model shows that axis 1 of an input or output holds "
@@ -58,11 +62,17 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
     exchanged = model.channels_last(settings.layout, settings.layouts)
     if settings.layout == "channels_last" and not exchanged:
         events(Event("warning", {"message": _NO_IMAGE}))
-    program = program_for(model, settings.target, exchanged)
-    feeds = model.sample_inputs([t.of_model() for t in program.inputs], GOLDEN_CASES, settings.seed)
-    outputs, reference = model.reference_outputs(feeds, model.program if exchanged else lambda: program, events)
-    goldens = tuple(Golden(i, o) for i, o in zip(feeds, outputs, strict=True))
-    layouts = {tensor.name: tensor.layout for tensor in (*program.inputs, *program.outputs)}
+    whole = program_for(model, settings.target, exchanged)
+    program = with_states(whole, settings.states)
+    goldens, reference = golden_cases(
+        model,
+        [tensor.of_model() for tensor in program.inputs],
+        program.states,
+        (GOLDEN_CASES if not program.states else STATE_CASES, settings.seed),
+        model.program if exchanged else lambda: whole,
+        events,
+    )
+    layouts = {tensor.name: tensor.layout for tensor in whole.tensors}
     tolerances = tolerances_of(model, goldens, events)
     if settings.precision in ALLOWED:
         usual = OutputTolerance(relative=ALLOWED[settings.precision])

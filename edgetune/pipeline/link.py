@@ -15,6 +15,7 @@ from edgetune.graph.memory.cache_model import Caches
 from edgetune.graph.memory.core_affinity import with_core_affinity
 from edgetune.graph.memory.plan import MemoryPlan, plan
 from edgetune.graph.program import Program
+from edgetune.graph.states import with_states_overwritten
 from edgetune.package.content import PackageContent
 from edgetune.package.emit import Check, OnEvent, PackageSummary, emit_package
 from edgetune.package.golden import GoldenCases
@@ -67,9 +68,10 @@ def assemble(
     prefix = package_prefix(options.name or program.name)
     all_printed = print_kernels(program, choices, target, prefix, events, threads)
     printed = all_printed.kernels
+    program, over = with_states_overwritten(program, all_printed.in_place)
     scratch = {i: p.source.scratch_bytes for i, p in enumerate(printed)}
     # Placement is a heuristic: in rare cases, tensors that share memory need more of it.
-    plans = (plan(program, scratch, in_place) for in_place in (all_printed.in_place, {}))
+    plans = (plan(program, scratch, in_place) for in_place in (over, {}))
     memory = min(plans, key=lambda one: one.arena_bytes)
     packed = pack_constants(program, printed)
     check_limits(program, memory, packed, device)
@@ -109,12 +111,14 @@ def check_limits(
     """Raises MemoryLimitExceeded, naming the largest tensors, when RAM or flash of `device` do not suffice."""
     threads = device.threads
     needed = memory.arena_bytes if threads == 1 else workspace_bytes(memory.arena_bytes, threads)
-    if device.ram is not None and needed > device.ram:
-        live = [program.buffers[i] for i in memory.offsets]
+    states = sum(state.nbytes for state in program.states)
+    if device.ram is not None and needed + states > device.ram:
+        live = [program.buffers[i] for i in (*memory.offsets, *(state.buffer for state in program.states))]
         largest = sorted(live, key=lambda b: (-b.nbytes, b.id))[:_LARGEST_SHOWN]
         shown = ", ".join(f"{b.name} {'x'.join(map(str, b.shape))} of {b.nbytes} bytes" for b in largest)
         why = f"the largest tensors are {shown}" if live else "all of it is scratch memory of its kernels"
         room = f"an arena of {needed} bytes" if threads == 1 else f"{needed} bytes for its arena and {threads} threads"
+        room += f" and {states} bytes for its states" if states else ""
         raise MemoryLimitExceeded(
             f"{program.name} needs {room}, and the limit is {device.ram} bytes; {why}: {device.remedy('ram')}"
         )

@@ -21,6 +21,7 @@ from edgetune.events import Event
 from edgetune.graph.memory.plan import plan, scratch_limits
 from edgetune.graph.precision import STORED
 from edgetune.graph.program import Program
+from edgetune.graph.states import with_states_overwritten
 from edgetune.package.emit import PackageSummary
 from edgetune.pipeline import link
 from edgetune.pipeline.backends import backend_of
@@ -242,5 +243,5 @@ def _check_limits_early(program: Program, settings: Settings) -> None:
         if device.ram is None:
             raise
         over = backend_of(settings.target).in_place_at_best(program, settings.target)
-        least = plan(program, {}, over)
-        link.check_limits(program, least, {}, device)
+        program, rest = with_states_overwritten(program, over)
+        link.check_limits(program, plan(program, {}, rest), {}, device)

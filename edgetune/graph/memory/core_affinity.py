@@ -62,7 +62,7 @@ def traffic_of_calls(
             blocks=tuple(dict.fromkeys(keys)),
             cores=workers[call.kernel],
             constant_bytes=sum(b.nbytes for b in touched if b.kind == "constant"),
-            outside_bytes=sum(b.nbytes for b in touched if b.kind in ("input", "output")),
+            outside_bytes=sum(b.nbytes for b in touched if b.kind in ("input", "output", "state")),
         )
 
 

@@ -1,0 +1,82 @@
+"""States in the context of a package: where each one lies, and the word that names their layout."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgetune.graph.program import StateSpec, StateTensor
+from edgetune.package.ctext import c_type
+
+WORD_BYTES = 8
+"""Size of the word that names the layout, and alignment of the context and of each state in it."""
+
+
+@dataclass(frozen=True)
+class KeptState(StateTensor):
+    """A state that lies `offset` bytes behind the start of what an instance keeps; `macro` names that offset.
+
+    `buffer` is that of the program.
+    """
+
+    offset: int = 0
+    buffer: int = 0
+
+    @property
+    def macro(self) -> str:
+        """The offset's name, without the prefix of the package."""
+        return f"KEPT_{self.buffer}"
+
+    @property
+    def c_type(self) -> str:
+        """Type of an element in C."""
+        return c_type(self.dtype)
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return self.first.size
+
+    def to_json(self) -> dict[str, object]:
+        """Plain JSON values for MANIFEST.json."""
+        layout = {} if self.layout == "model" else {"layout": self.layout}
+        return {
+            **layout,
+            "input": self.name_in,
+            "output": self.name_out,
+            "shape": list(self.shape),
+            "dtype": self.dtype,
+            "zero": self.zero,
+            "offset": self.offset,
+            "bytes": self.nbytes,
+        }
+
+
+def kept_states(states: Sequence[StateSpec]) -> tuple[KeptState, ...]:
+    """The states one after another, behind the word that names their layout."""
+    kept = []
+    offset = WORD_BYTES
+    for one in states:
+        kept.append(
+            KeptState(
+                one.name_in, one.name_out, one.shape, one.dtype, one.layout, one.zero, offset=offset, buffer=one.buffer
+            )
+        )
+        offset += -(-one.nbytes // WORD_BYTES) * WORD_BYTES
+    return tuple(kept)
+
+
+def state_bytes(states: Sequence[KeptState]) -> int:
+    """Bytes of what an instance keeps: the word and all states, 0 without states."""
+    if not states:
+        return 0
+    last = states[-1]
+    return last.offset + -(-last.nbytes // WORD_BYTES) * WORD_BYTES
+
+
+def layout_word(states: Sequence[KeptState]) -> str:
+    """The word that names the layout, in 16 hex digits: other names, shapes, types or places give another one."""
+    facts = [[one.name_in, one.name_out, list(one.shape), one.dtype, one.layout, one.offset] for one in states]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
