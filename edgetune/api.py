@@ -28,6 +28,7 @@ from edgetune.package.manifest import check_files, interface_of, read_manifest
 from edgetune.package.output_folder import check_output_folder
 from edgetune.pipeline.backends import require_precision, require_search, require_threads
 from edgetune.pipeline.boards import accesses, elsewhere, load_board
+from edgetune.pipeline.declared_states import require_states
 from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.model_formats import read_stored, require_model
 from edgetune.pipeline.on_board import Events, at_board, tell_here
@@ -83,6 +84,7 @@ def tune(settings: Settings, *, events: Events, model: Model | None = None) -> T
     BoardUnavailable when the board cannot be measured from here.
     """
     require_search(settings.target)
+    _mind_states(settings, model)
     require_precision(settings.target, settings.precision)
     _mind_threads(settings, events)
     check_output_folder(settings.out)
@@ -104,6 +106,7 @@ def build(settings: Settings, *, events: Events, model: Model | None = None) -> 
     DiskFull, DatabaseError, CompileFailed, SelfTestFailed, WrongResult, and BoardBusy where another run that times here
     holds this machine's lock.
     """
+    _mind_states(settings, model)
     require_precision(settings.target, settings.precision)
     _mind_threads(settings, events)
     check_output_folder(settings.out)
@@ -302,6 +305,12 @@ def bench(package: StrPath, board: str | None, events: Events = lambda _: None) 
 def explain(package: StrPath, kernel: str) -> Explanation:
     """Returns the provenance of a kernel of `package`; raises PackageInvalid when it has no such kernel."""
     return explain_package.explain(Path(package), kernel)
+
+
+def _mind_states(settings: Settings, model: Model | None) -> None:
+    """Refuse states before a model that was read already is imported, which takes seconds."""
+    if model is not None:
+        require_states(settings, model)
 
 
 def _mind_threads(settings: Settings, events: Events) -> None:

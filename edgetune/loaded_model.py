@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 class LoadedModel:
     """A model as read, before its open shapes are fixed.
 
-    The keywords of `tune` and `build` are the settings of the command line: `shapes` by input name, `trials` or
-    `seconds` as the budget, `out` the folder of the package (by default build/NAME-BOARD), `db` the file of the
-    records, or a URL.
+    The keywords of `tune` and `build` are the settings of the command line: `shapes` by input name, `states` as outputs
+    by the inputs that they become in the next run, `trials` or `seconds` as the budget, `out` the folder of the package
+    (by default build/NAME-BOARD), `db` the file of the records, or a URL.
     """
 
     source: ModelSource = field(repr=False)
@@ -49,6 +49,7 @@ class LoadedModel:
         shapes: Mapping[str, Sequence[int]] | None = None,
         precision: Precision = "fp32",
         layout: Layout = "model",
+        states: Mapping[str, str] | None = None,
         threads: int = 1,
         seed: int = 0,
         name: str | None = None,
@@ -63,7 +64,7 @@ class LoadedModel:
         if trials is not None and seconds is not None:
             raise UsageError("trials and seconds exclude each other: give one of them")
         budget = (trials, None if trials is not None else seconds or DEFAULT_SECONDS)
-        settings = self._settings(board, budget, shapes, precision, layout, threads, seed, name, db, out)
+        settings = self._settings(board, budget, shapes, precision, layout, states, threads, seed, name, db, out)
         return api.tune(settings, events=events, model=self.stored.with_shapes(settings.shapes))
 
     def build(  # noqa: PLR0913
@@ -73,6 +74,7 @@ class LoadedModel:
         shapes: Mapping[str, Sequence[int]] | None = None,
         precision: Precision = "fp32",
         layout: Layout = "model",
+        states: Mapping[str, str] | None = None,
         threads: int = 1,
         seed: int = 0,
         name: str | None = None,
@@ -82,7 +84,7 @@ class LoadedModel:
     ) -> PackageBuild:
         """Writes the package from existing records. Raises what `edgetune.api.build` raises."""
         budget = (None, DEFAULT_SECONDS)
-        settings = self._settings(board, budget, shapes, precision, layout, threads, seed, name, db, out)
+        settings = self._settings(board, budget, shapes, precision, layout, states, threads, seed, name, db, out)
         return api.build(settings, events=events, model=self.stored.with_shapes(settings.shapes))
 
     def verify(self, package: StrPath, *, board: str | None = None, events: Events = lambda _: None) -> VerifyReport:
@@ -99,6 +101,7 @@ class LoadedModel:
         shapes: Mapping[str, Sequence[int]] | None,
         precision: Precision,
         layout: Layout,
+        states: Mapping[str, str] | None,
         threads: int,
         seed: int,
         name: str | None,
@@ -123,6 +126,7 @@ class LoadedModel:
             out=Path("build", f"{named}-{resolved.target.name}") if out is None else Path(out),
             shapes={key: tuple(value) for key, value in (shapes or {}).items()},
             layout=layout,
+            states=dict(states or {}),
             precision=precision,
             origins={},
         )

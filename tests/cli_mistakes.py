@@ -33,6 +33,7 @@ def prepare(folder: Path) -> None:
     _model(folder / "good.onnx", 1, 4)
     _model(folder / "open.onnx", "batch", 3, None, None)
     _model(folder / "words.onnx", "batch", "words")
+    _stream(folder / "stream.onnx")
     (folder / "empty.onnx").touch()
     (folder / "cut.onnx").write_bytes((folder / "good.onnx").read_bytes()[:40])
     with zipfile.ZipFile(folder / "model.pt2", "w") as archive:
@@ -68,6 +69,14 @@ def _model(path: Path, *dims: int | str | None) -> None:
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name in ("x", "y")]
     scale = helper.make_tensor("two", TensorProto.FLOAT, [], np.ones(1, np.float32))
     graph = helper.make_graph([helper.make_node("Mul", ["x", "two"], ["y"])], "g", ends[:1], ends[1:], [scale])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def _stream(path: Path) -> None:
+    shapes = {"x": (1, 4), "h0": (2,), "y": (1, 4), "hn": (2,)}
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Tanh", ["h0"], ["hn"])]
+    graph = helper.make_graph(nodes, "g", ends[:2], ends[2:])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 

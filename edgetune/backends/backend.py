@@ -32,7 +32,7 @@ class Backend(CandidateBuilder, Protocol):
     their addresses name no other. `untimed` is the reason why no session can time candidates on them, as part of a
     sentence ("" where one can). `rounds`: their candidates are timed in rounds, at boards with an address or elsewhere.
     `bundles` names the kind of candidates that bundles carry to them ("": none). Where its packages have no `loops`,
-    the calls of all iterations stand one after another.
+    the calls of all iterations stand one after another. `keeps_states`: its packages can keep tensors from run to run.
     """
 
     dialect: Dialect
@@ -44,6 +44,7 @@ class Backend(CandidateBuilder, Protocol):
     rounds: bool
     bundles: str
     loops: bool
+    keeps_states: bool
 
     @property
     def content(self) -> PackageContent:

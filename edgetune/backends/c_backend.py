@@ -29,6 +29,7 @@ class CBackend:
     dialect: Dialect
     searches = True
     rounds = False
+    keeps_states = True
 
     def precisions(self, target: BoardKind) -> tuple[Precision, ...]:
         """Return fp32."""

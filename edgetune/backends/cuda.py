@@ -38,6 +38,7 @@ class Cuda:
     searches = False
     most_threads: int | None = 1
     loops = False  # a graph of launches has all of them
+    keeps_states = False
     joins_attention = False  # its products are tiles of blocks, or of tensor cores
     transport = "gpu"
     rounds = True

@@ -38,6 +38,7 @@ class CellSettings(BaseModel):
     layout: Layout | None = None
     shapes: dict[str, tuple[int, ...]] = {}
     dims: dict[str, int] = {}
+    state: dict[str, str] = {}
 
     @classmethod
     def stated(cls, farm: Farm, model: str) -> Self:
@@ -51,6 +52,7 @@ class CellSettings(BaseModel):
             layout=entry.layout,
             shapes={name: tuple(map(int, sizes)) for name, sizes in entry.shapes.items()},
             dims={name: int(size) for name, size in entry.dims.items()},
+            state=dict(entry.state),
         )
 
     def changes(self, now: CellSettings) -> list[str]:
@@ -61,7 +63,7 @@ class CellSettings(BaseModel):
         elif self.sha256 and self.sha256 != now.sha256:
             renamed = f": {self.file} became {now.file}" if self.file != now.file else f" in {now.file}"
             said.append(f"the model has other content{renamed}")
-        for key in ("trials", "threads", "layout", "shapes", "dims"):
+        for key in ("trials", "threads", "layout", "shapes", "dims", "state"):
             was, is_now = getattr(self, key), getattr(now, key)
             if was != is_now:
                 said.append(f"{key} {was} became {is_now}")
@@ -82,6 +84,7 @@ class CellSettings(BaseModel):
             out=folder / "package",
             shapes=self.shapes,
             dims=self.dims,
+            states=self.state,
             layout=self.layout,
             threads=self.threads,
         )

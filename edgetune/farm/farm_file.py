@@ -88,6 +88,10 @@ class FarmModel(Checked):
         default={}, description="Sizes of axes that the model leaves open, by their names in the model."
     )
     layout: Layout | None = Field(default=None, description="Order of the axes of image inputs and outputs.")
+    state: dict[Text, Text] = Field(
+        default={},
+        description="Inputs that the package keeps from run to run, by name, with the outputs that they become.",
+    )
     threads: Annotated[StrictInt, Field(ge=1, le=MOST_THREADS)] = Field(
         default=1, description="Most threads that the package may use."
     )

@@ -19,7 +19,7 @@ from edgetune.events import Event
 if TYPE_CHECKING:
     import numpy as np
 
-    from edgetune.frontend.model_facts import ModelFacts
+    from edgetune.frontend.model_facts import InterfaceTensor, ModelFacts
     from edgetune.graph.accuracy import Tolerance
     from edgetune.graph.program import Program, TensorSpec
     from edgetune.target.preferences import Layout
@@ -32,6 +32,9 @@ AxisSizes = Mapping[str, int]
 """Sizes of open axes by their symbols in the file, for all inputs that have them."""
 OpenShape = tuple[int | str, ...]
 """A shape as a file states it: an open dimension is its symbol, or "?"."""
+
+Interface: TypeAlias = "tuple[tuple[InterfaceTensor, ...], tuple[InterfaceTensor, ...]]"
+"""Inputs and outputs of a model."""
 
 Feed = Mapping[str, "np.ndarray"]
 """Arrays by the model's names of inputs or outputs."""
@@ -105,6 +108,13 @@ class Model(Protocol):
     @property
     def inputs(self) -> Sequence[TensorSpec]:
         """The inputs, as the model has them; raises UnsupportedOperator where this process lacks an operator."""
+
+    def interface(self) -> Interface | None:
+        """The inputs and outputs, as the file states them and without an import.
+
+        None, which is the default, where models of the format keep no states.
+        """
+        return None
 
     def channels_last(self, layout: Layout, layouts: Mapping[str, Layout]) -> frozenset[str]:
         """Names of the inputs and outputs (N, C, ...) that the package is to have as (N, ..., C).

@@ -18,6 +18,7 @@ from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
 from edgetune.package.inputs import Device, PackageOptions
 from edgetune.pipeline import link
 from edgetune.pipeline.backends import backend_of
+from edgetune.pipeline.declared_states import require_equal_ends, require_states, undeclared, with_equal_layouts
 from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.link import Choice
 from edgetune.pipeline.model_formats import read_model
@@ -59,10 +60,14 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
     model; afterwards the goldens are converted to the layouts of the interface.
     """
     model = model or read_model(settings.model, settings.shapes, sizes=settings.dims)
-    exchanged = model.channels_last(settings.layout, settings.layouts)
+    require_states(settings, model)
+    if said := undeclared(settings, model):
+        events(Event("warning", {"message": said}))
+    exchanged = with_equal_layouts(model.channels_last(settings.layout, settings.layouts), settings.states)
     if settings.layout == "channels_last" and not exchanged:
         events(Event("warning", {"message": _NO_IMAGE}))
     whole = program_for(model, settings.target, exchanged)
+    require_equal_ends(settings, whole)
     program = with_states(whole, settings.states)
     goldens, reference = golden_cases(
         model,

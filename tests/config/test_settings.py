@@ -92,14 +92,15 @@ def test_defaults_are_complete(folder: Path) -> None:
 
 def test_a_model_given_as_flag_leaves_name_and_shapes_of_the_project_alone(folder: Path) -> None:
     (folder / "other.onnx").write_bytes(b"x")
-    write_project(folder, "name: kws\nboards: [host]\nshapes:\n  x: [1, 2]\ndims:\n  t: 7\n")
+    write_project(folder, "name: kws\nboards: [host]\nshapes:\n  x: [1, 2]\ndims:\n  t: 7\nstate: {h: g}\n")
     own = resolve_settings(CommandLineFlags(), NO_VARIABLES, folder)
-    assert (own.name, own.shapes, own.dims) == ("kws", {"x": (1, 2)}, {"t": 7})
+    assert (own.name, own.shapes, own.dims, own.states) == ("kws", {"x": (1, 2)}, {"t": 7}, {"h": "g"})
     other = resolve_settings(CommandLineFlags(model=Path("other.onnx")), NO_VARIABLES, folder)
-    assert (other.name, other.shapes, other.dims) == ("other", {}, {})
-    flags = CommandLineFlags(model=Path("net-1.onnx"), shapes={"y": (3,)}, dims={"u": 2})
+    assert (other.name, other.shapes, other.dims, other.states) == ("other", {}, {}, {})
+    flags = CommandLineFlags(model=Path("net-1.onnx"), shapes={"y": (3,)}, dims={"u": 2}, states={"i": "j"})
     same = resolve_settings(flags, NO_VARIABLES, folder)
     assert (same.name, same.shapes, same.dims) == ("kws", {"x": (1, 2), "y": (3,)}, {"t": 7, "u": 2})
+    assert same.states == {"h": "g", "i": "j"}
 
 
 def test_limits_and_paths(folder: Path) -> None:

@@ -35,7 +35,7 @@ def model_of(began: CellSettings, farm: Farm) -> Path:
 
 
 def test_they_are_those_of_the_farm_file_and_survive_the_database(farm: Farm, tmp_path: Path) -> None:
-    entry = "{file: m.onnx, threads: 2, shapes: {x: [1, 3]}, dims: {t: 7}, layout: channels_last}"
+    entry = "{file: m.onnx, threads: 2, shapes: {x: [1, 3]}, dims: {t: 7}, layout: channels_last, state: {h: g}}"
     began = CellSettings.stated(edited(tmp_path, entry), "ad")
     assert began == CellSettings(
         file=str(tmp_path / "m.onnx"),
@@ -45,23 +45,27 @@ def test_they_are_those_of_the_farm_file_and_survive_the_database(farm: Farm, tm
         layout="channels_last",
         shapes={"x": (1, 3)},
         dims={"t": 7},
+        state={"h": "g"},
     )
     assert CellSettings.model_validate_json(began.model_dump_json()) == began
     settings = began.to_settings(farm, "ad", "qemu-aarch64", "", tmp_path)
     assert (settings.name, settings.budget_trials, settings.threads, settings.out) == ("ad", 8, 2, tmp_path / "package")
-    assert (settings.shapes, settings.dims) == ({"x": (1, 3)}, {"t": 7})
+    assert (settings.shapes, settings.dims, settings.states) == ({"x": (1, 3)}, {"t": 7}, {"h": "g"})
     assert began.to_settings(farm, "ad", "qemu-aarch64", "accepted", tmp_path).name == "accepted"
 
 
 def test_what_was_edited_is_said(farm: Farm, tmp_path: Path) -> None:
     began = CellSettings.stated(farm, "ad")
     (tmp_path / "m2.onnx").write_bytes(b"two")
-    now = CellSettings.stated(edited(tmp_path, "{file: m2.onnx, threads: 2, dims: {t: 7}}", trials=3), "ad")
+    now = CellSettings.stated(
+        edited(tmp_path, "{file: m2.onnx, threads: 2, dims: {t: 7}, state: {h: g}}", trials=3), "ad"
+    )
     assert began.changes(now) == [
         f"the model has other content: {tmp_path / 'm.onnx'} became {tmp_path / 'm2.onnx'}",
         "trials 8 became 3",
         "threads 1 became 2",
         "dims {} became {'t': 7}",
+        "state {} became {'h': 'g'}",
     ]
     (tmp_path / "m.onnx").write_bytes(b"two")
     assert began.changes(CellSettings.stated(farm, "ad")) == [f"the model has other content in {tmp_path / 'm.onnx'}"]

@@ -19,7 +19,7 @@ from edgetune.frontend.model_facts import (
     UnsupportedNode,
     facts_of_program,
 )
-from edgetune.frontend.model_format import AxisSizes, Shapes
+from edgetune.frontend.model_format import AxisSizes, Interface, Shapes
 from edgetune.frontend.onnx.domains import DEFAULT_DOMAIN, opset_of, shown_operator
 from edgetune.frontend.onnx.external_data import element_bits, tensors
 from edgetune.frontend.onnx.free_axes import size_of, symbol_of
@@ -73,6 +73,14 @@ def facts_of(stored: OnnxFile, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
         ram_bytes=ram,
         ram_source=source,
         remarks=remarks,
+    )
+
+
+def interface_of(model: OnnxModel) -> Interface:
+    """The inputs and outputs of a model, without their quantisation."""
+    graph = model.proto.graph
+    return tuple(_tensor(value, {}) for value in real_inputs(graph)), tuple(
+        _tensor(value, {}) for value in graph.output
     )
 
 

@@ -16,6 +16,7 @@ from edgetune.frontend.model_format import (
     AxisSizes,
     Feed,
     ImportDeparture,
+    Interface,
     Model,
     ModelFormat,
     ModelSource,
@@ -112,6 +113,12 @@ class LoadedOnnx(Model):
         from edgetune.frontend.onnx.importer import import_onnx
 
         return import_onnx(self.model).inputs
+
+    def interface(self) -> Interface | None:
+        """The inputs and outputs of the graph, whose shapes are inferred."""
+        from edgetune.frontend.onnx.facts import interface_of
+
+        return interface_of(self.model)
 
     def channels_last(self, layout: Layout, layouts: Mapping[str, Layout]) -> frozenset[str]:
         """The images among inputs and outputs, as the operators of the model show them, and those that are named."""

@@ -18,6 +18,7 @@ from edgetune.events import Event
 from edgetune.frontend.model_format import (
     Feed,
     ImportDeparture,
+    Interface,
     Model,
     ModelFormat,
     ModelInPython,
@@ -173,6 +174,10 @@ class LoadedPyTorch(Model):
     def inputs(self) -> Sequence[TensorSpec]:
         """The inputs of the model in ONNX."""
         return self.onnx.inputs
+
+    def interface(self) -> Interface | None:
+        """Those of the model in ONNX."""
+        return self.onnx.interface()
 
     def channels_last(self, layout: Layout, layouts: Mapping[str, Layout]) -> frozenset[str]:
         """The images among inputs and outputs, and those that are named."""

@@ -17,6 +17,7 @@ from edgetune.frontend.model_format import (
     AxisSizes,
     Feed,
     ImportDeparture,
+    Interface,
     Model,
     ModelFormat,
     ModelSource,
@@ -177,6 +178,10 @@ class LoadedTflite(Model):
     def inputs(self) -> Sequence[TensorSpec]:
         """The inputs of the file, without unused ones."""
         return self.onnx.inputs
+
+    def interface(self) -> Interface | None:
+        """Those of the model in ONNX."""
+        return self.onnx.interface()
 
     def channels_last(self, layout: Layout, layouts: Mapping[str, Layout]) -> frozenset[str]:
         """None: images are channels last already."""

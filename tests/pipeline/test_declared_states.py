@@ -1,0 +1,91 @@
+"""Declared states: sequences of golden cases, refusals, and what is said of states that are not declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from edgetune.config.settings import CommandLineFlags, Settings, resolve_settings
+from edgetune.errors import ModelError
+from edgetune.events import Event
+from edgetune.frontend.tensor_expression.format import ExpressionModel
+from edgetune.pipeline.compile_input import CompileInput, load
+from edgetune.pipeline.declared_states import require_states, undeclared, with_equal_layouts
+from edgetune.pipeline.model_formats import read_model
+from edgetune.target.gpu import GpuTarget
+from edgetune.target.target import load_board_kind
+from tests import state_sample as sample
+
+
+def settings_for(model: Path, states: Mapping[str, str], **more: object) -> Settings:
+    flags = CommandLineFlags(model=model, board="host", states=states)
+    return replace(resolve_settings(flags, {}, model.parent), **more)  # type: ignore[arg-type]
+
+
+def loaded(model: Path, states: Mapping[str, str], **more: object) -> tuple[CompileInput, list[str]]:
+    events: list[Event] = []
+    subject = load(settings_for(model, states, **more), events.append)
+    return subject, [str(event.data["message"]) for event in events if event.kind == "warning"]
+
+
+def test_the_cases_are_two_sequences_that_the_model_runs_step_by_step(tmp_path: Path) -> None:
+    subject, warnings = loaded(sample.average(tmp_path / "m.onnx"), {"h0": "hn"})
+    assert not warnings
+    assert [case.goes_on for case in subject.goldens] == [False, True, True, False, True]
+    for before, case in zip(subject.goldens, subject.goldens[1:], strict=False):
+        np.testing.assert_array_equal(
+            case.inputs["h0"], before.outputs["hn"] if case.goes_on else 0 * case.inputs["h0"]
+        )
+    assert subject.tolerances.keys() == {"y", "hn"}
+    assert [one.name for one in (*subject.program.inputs, *subject.program.outputs)] == ["x", "y"]
+
+
+def test_what_looks_like_a_state_is_said_in_one_line_with_its_flags(tmp_path: Path) -> None:
+    why = "which the program around the package has to copy between runs"
+    model = sample.swap(tmp_path / "m.onnx")
+    (two,) = loaded(model, {})[1]
+    assert two == (
+        f"input 'a' and output 'a_next', input 'b' and output 'b_next' look like states, {why}: "
+        "--state a=a_next --state b=b_next keep them inside"
+    )
+    (one,) = loaded(model, {"b": "b_next"})[1]
+    assert one == f"input 'a' and output 'a_next' look like a state, {why}: --state a=a_next keeps it inside"
+    assert not loaded(model, sample.PAIRS["swap"])[1]
+
+
+def test_a_gpu_keeps_none_and_is_told_nothing(tmp_path: Path) -> None:
+    gpu = load_board_kind("cuda-generic")
+    assert isinstance(gpu, GpuTarget)
+    assert not loaded(sample.average(tmp_path / "m.onnx"), {}, target=gpu)[1]
+
+
+def test_an_expression_keeps_none(tmp_path: Path) -> None:
+    model, settings = sample.average(tmp_path / "m.onnx"), settings_for(tmp_path / "m.onnx", {"h0": "hn"})
+    expression = ExpressionModel(read_model(model).program())
+    with pytest.raises(ModelError, match=r"--state names 'h0', but packages of models of this format keep no states"):
+        require_states(settings, expression)
+    assert not undeclared(replace(settings, states={}), expression)
+
+
+def test_both_ends_of_a_state_have_one_layout(tmp_path: Path) -> None:
+    assert with_equal_layouts(frozenset("abx"), {"a": "b", "c": "x"}) == frozenset("ab")
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Add", ["c", "h0"], ["hn"]),
+        helper.make_node("Relu", ["hn"], ["y"]),
+    ]
+    image = (1, 3, 3, 3)
+    ends = {"x": image, "h0": image}, {"y": image, "hn": image}
+    model = sample.written(tmp_path / "m.onnx", nodes, *ends, {"w": (3, 3, 3, 3)})
+    subject, _ = loaded(model, {"h0": "hn"}, layout="channels_last")
+    (state,) = subject.program.states
+    assert (subject.program.inputs[0].layout, state.layout) == ("channels_last", "channels_last")
+    layouts = {tensor.name: tensor.layout for tensor in subject.program.tensors}
+    case = subject.goldens[1]
+    assert case.given_back(layouts).goes_on
+    np.testing.assert_array_equal(case.inputs["h0"], subject.goldens[0].outputs["hn"])
