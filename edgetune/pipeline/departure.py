@@ -249,7 +249,8 @@ def find_departure(
             errors.append(LayerError(len(errors), layer["label"], layer["kernel"], np.inf, np.inf, 0.0, departs=True))
         wrong = next((error for error in errors if error.departs), None)
         if wrong is not None:
-            return Departure(errors, wrong, fixed=wrong.kernel in defaults, ended=run.ended)
+            called = kernels_of_layer(manifest["layers"][wrong.index])
+            return Departure(errors, wrong, fixed=not defaults.isdisjoint(called), ended=run.ended)
     if model is None:
         return Departure(errors)
     layouts = {tensor.name: tensor.layout for tensor in program.inputs}
