@@ -26,6 +26,7 @@ from edgetune.codegen.prefetch.weights_l2 import ANNOTATION as PREFETCHED
 from edgetune.config.settings import Settings
 from edgetune.errors import EdgetuneError
 from edgetune.events import Event
+from edgetune.graph.loops import loops_around
 from edgetune.graph.program import Program
 from edgetune.pipeline.compile_input import CompileInput, Events, assembled
 from edgetune.pipeline.in_model_cost import PackageContext
@@ -81,6 +82,11 @@ def rivals(records: Sequence[Record]) -> list[Record]:
     return found[:MOST]
 
 
+def timed_apart(program: Program) -> frozenset[int]:
+    """Kernels, by index, with layers of their own: a benchmark has one time for all kernels of a loop."""
+    return frozenset(call.kernel for number, call in enumerate(program.calls) if not loops_around(program, number))
+
+
 def rank_end_to_end(subject: CompileInput, settings: Settings, store: RecordStore, events: Events) -> bool:
     """Compare the finalists of all kernels of `subject` in packages for the threads of `settings`.
 
@@ -96,7 +102,10 @@ def rank_end_to_end(subject: CompileInput, settings: Settings, store: RecordStor
     started = time.monotonic()
     try:
         groups = {}
+        apart = timed_apart(program)
         for index, records in contenders(program, target, store, *common).items():
+            if index not in apart:
+                continue
             group = [record for record in rivals(records) if not trouble(program.kernels[index], record, target)]
             if len(group) > 1:
                 groups[index] = group

@@ -17,10 +17,10 @@ from edgetune.api import tune
 from edgetune.config.settings import CommandLineFlags, Settings, resolve_settings
 from edgetune.errors import DatabaseError, MemoryLimitExceeded
 from edgetune.events import Event
-from edgetune.graph.program import Kernel
+from edgetune.graph.program import Kernel, Loop
 from edgetune.pipeline import end_to_end_ranking
 from edgetune.pipeline.compile_input import load
-from edgetune.pipeline.end_to_end_ranking import MOST, RankingTerms, rivals, time_finalists
+from edgetune.pipeline.end_to_end_ranking import MOST, RankingTerms, rivals, time_finalists, timed_apart
 from edgetune.pipeline.in_model_cost import PackageContext, compared_first
 from edgetune.pipeline.link import Choice
 from edgetune.pipeline.select import choose
@@ -54,6 +54,12 @@ def test_the_fastest_and_one_of_each_kind_are_rivals(fastest: Record) -> None:
     assert found == [fastest, *plain[:2], asking, near, plain[2]]
     assert len(found) == MOST
     assert rivals([]) == []
+
+
+def test_kernels_of_loops_are_not_compared(kernel: Kernel) -> None:  # noqa: F811
+    plain = program(kernel, 64)
+    inside = replace(plain, loops=(Loop(0, len(plain.calls), 3, "loop"),))
+    assert (timed_apart(plain), timed_apart(inside)) == (frozenset({0}), frozenset())
 
 
 def record_text(of: Record, annotation: str) -> str:
