@@ -139,7 +139,12 @@ class KernelView:
 
 def layer_labels(program: Program) -> tuple[str, ...]:
     """Return the labels of the calls: sanitised, not truncated, not empty, and all different."""
-    wanted = [ctext.comment(call.label, None) or "layer" for call in program.calls]
+    return distinct([call.label for call in program.calls])
+
+
+def distinct(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return labels like `texts`: sanitised, not truncated, not empty, and all different."""
+    wanted = [ctext.comment(text, None) or "layer" for text in texts]
     taken = set(wanted)
     seen: set[str] = set()
     labels = []

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from edgetune.graph.loops import stages, times_called
+from edgetune.graph.loops import Stage, stages, times_called
 from edgetune.graph.program import Program
 from edgetune.package.arguments import loop_variable
-from edgetune.package.calls import CallView, WrittenPlace
+from edgetune.package.calls import CallView, WrittenPlace, distinct
 from edgetune.package.provenance import KernelProvenance
 
 ARGUMENTS = ("s", "inputs", "outputs")
@@ -52,9 +52,11 @@ def layer_views(
     `written` is by layer.
     """
     layers = []
-    for stage, places in zip(stages(program), written, strict=True):
+    found = stages(program)
+    labels = distinct([_label(program, calls, stage) for stage in found])
+    for stage, places, label in zip(found, written, labels, strict=True):
         if stage.loop is None:
-            layers.append(replace(calls[stage.start], written=tuple(places)))
+            layers.append(replace(calls[stage.start], label=label, written=tuple(places)))
             continue
         inside = range(stage.start, stage.stop)
         times = [times_called(program, number) for number in inside]
@@ -63,7 +65,7 @@ def layer_views(
             CallView(
                 symbol=f"{prefix}__loop_{stage.loop}",
                 arguments=ARGUMENTS,
-                label=f"{program.loops[stage.loop].label} ({program.loops[stage.loop].steps} steps)",
+                label=label,
                 kernel="",
                 shape=own[-1].shape,
                 macs=sum(call.macs * count for call, count in zip(own, times, strict=True)),
@@ -76,6 +78,13 @@ def layer_views(
             )
         )
     return tuple(layers)
+
+
+def _label(program: Program, calls: Sequence[CallView], stage: Stage) -> str:
+    if stage.loop is None:
+        return calls[stage.start].label
+    loop = program.loops[stage.loop]
+    return f"{loop.label} ({loop.steps} steps)"
 
 
 def loop_views(program: Program, calls: Sequence[CallView], prefix: str) -> tuple[LoopView, ...]:
