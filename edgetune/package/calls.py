@@ -5,7 +5,6 @@ Also selects what threads prefetch while they wait for the others at the end of 
 
 from __future__ import annotations
 
-import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ import numpy as np
 
 from edgetune.codegen.kernel_source import KernelSource, Launch
 from edgetune.errors import KernelFailed
-from edgetune.graph.loops import stage_of_each_call, stages, written_by
+from edgetune.graph.loops import loops_around, stage_of_each_call, stages, written_by
 from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import BufferPart, Kernel, Param, Part, Program
 from edgetune.package import ctext
@@ -346,7 +345,9 @@ def _time_line(origin: KernelProvenance) -> str:
     return f"{origin.amount()} us{interval}, {origin.measured_by()}"
 
 
-def prefetch_while_waiting(calls: Sequence[CallView], weights: Weights, cached_bytes: int) -> tuple[CallView, ...]:
+def prefetch_while_waiting(
+    program: Program, calls: Sequence[CallView], weights: Weights, cached_bytes: int
+) -> tuple[CallView, ...]:
     """Return `calls` with the weights that threads prefetch while they wait at the ends of loops of each shared call.
 
     These are the largest constant of the next shared call, up to half the second cache of a core (`cached_bytes`);
@@ -358,12 +359,25 @@ def prefetch_while_waiting(calls: Sequence[CallView], weights: Weights, cached_b
         return tuple(calls)
     shared = [number for number, call in enumerate(calls) if call.workers > 1]
     found = list(calls)
-    for number, following in itertools.zip_longest(shared, shared[1:]):
+    for number in shared:
+        following = _following(program, number, shared)
+        # A constant of which each iteration has its slice is an expression of the loop's variable.
         constants = {
             calls[call].arguments[position]: weights.items[index].array.nbytes
             for (call, position), index in weights.uses.items()
             if call == following
+            and not (position in program.calls[call].parts and program.calls[call].parts[position].movements)
         }
         largest, nbytes = max(constants.items(), key=itemgetter(1), default=("NULL", 0))
         found[number] = replace(calls[number], ahead=f"{largest}, {min(nbytes, cached_bytes // 2)}u")
     return tuple(found)
+
+
+def _following(program: Program, number: int, shared: Sequence[int]) -> int | None:
+    """The shared call that comes next, behind the last one of a loop mostly its first one; None behind all."""
+    after = [other for other in shared if other > number]
+    for around in reversed(loops_around(program, number)):
+        loop = program.loops[around]
+        if not after or after[0] >= loop.stop:
+            return next(other for other in shared if other >= loop.start)
+    return after[0] if after else None

@@ -99,7 +99,7 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
     )
     calls = call_views(program, sources, plan, weights, api, model.provenance)
     if device.threads > 1:
-        calls = prefetch_while_waiting(calls, weights, with_cpu(target).l2_bytes)
+        calls = prefetch_while_waiting(program, calls, weights, with_cpu(target).l2_bytes)
     vectors = place_vectors(api, golden.cases)
     return PackageFacts(
         api=api,
