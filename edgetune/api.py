@@ -24,7 +24,7 @@ from edgetune.frontend.model_format import Model, StoredModel
 from edgetune.package import explain as explain_package
 from edgetune.package.explain import Explanation
 from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
-from edgetune.package.manifest import check_files, interface_of, read_manifest
+from edgetune.package.manifest import check_files, interface_of, read_manifest, states_of
 from edgetune.package.output_folder import check_output_folder
 from edgetune.pipeline.backends import require_precision, require_search, require_threads
 from edgetune.pipeline.boards import accesses, elsewhere, load_board
@@ -209,10 +209,11 @@ def verify(
     from edgetune.pipeline.fresh_inputs import fresh_goldens, model_of
     from edgetune.pipeline.tolerances import tolerances_of, wider
 
-    tensors = interface_of(manifest)
-    read = model_of(stored, tensors[: len(manifest["inputs"])])
+    interface, states = interface_of(manifest), states_of(manifest)
+    tensors = (*interface, *(end for state in states for end in state.ends))
+    read = model_of(stored, interface[: len(manifest["inputs"])], states)
     try:
-        fresh, reference = fresh_goldens(read, tensors, events)
+        fresh, reference = fresh_goldens(read, interface, events, states)
     except UnsupportedOperator as error:
         # The process that made the package had registered the operator. Here it is unknown; the goldens do not need it.
         if model is not None or per_layer is not None or manifest["goldens"]["reference"] != EVALUATOR:

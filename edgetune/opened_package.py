@@ -10,8 +10,8 @@ import numpy as np
 
 from edgetune import api
 from edgetune.errors import UsageError, WrongResult
-from edgetune.graph.program import TensorSpec
-from edgetune.package.manifest import check_files, interface_of, read_manifest
+from edgetune.graph.program import StateTensor, TensorSpec
+from edgetune.package.manifest import check_files, interface_of, read_manifest, states_of
 from edgetune.pipeline.comparison import PackageComparison, compare_manifests
 from edgetune.pipeline.on_board import Events
 from edgetune.verify.bench import BenchReport
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class Package:
     """The package in `folder`; `inputs` and `outputs` are the tensors of its interface, as C has them.
 
-    `fields` gives the name that an input has in C by its own name. `open` makes a package. Used with `with`, the
-    process that runs it ends with the block.
+    `fields` gives the name that an input has in C by its own name. `states` are kept from `run` to `run`. `open` makes
+    a package. Used with `with`, the process that runs it ends with the block.
     """
 
     def __init__(self, folder: StrPath, manifest: dict[str, Any]) -> None:
@@ -39,6 +39,7 @@ class Package:
         tensors, inputs = interface_of(manifest), len(manifest["inputs"])
         self.inputs: tuple[TensorSpec, ...] = tensors[:inputs]
         self.outputs: tuple[TensorSpec, ...] = tensors[inputs:]
+        self.states: tuple[StateTensor, ...] = states_of(manifest)
         self.fields: dict[str, str] = {tensor["name"]: tensor["field"] for tensor in manifest["inputs"]}
         self._process: LibraryProcess | None = None
 
@@ -62,6 +63,11 @@ class Package:
         if self._process is None:
             self._process = LibraryProcess(self.folder)
         return self._process.run(feed)
+
+    def reset(self) -> None:
+        """Make the next `run` begin a new sequence, with the first value of all `states`."""
+        if self._process is not None:
+            self._process.reset()
 
     def verify(
         self, board: str | None = None, model: StrPath | None = None, *, events: Events = lambda _: None
@@ -114,7 +120,7 @@ class Package:
         return compare_manifests((self.folder, other.folder), (self._manifest, other._manifest), timing)
 
     def close(self) -> None:
-        """End the process that runs the package; a later `run` starts another."""
+        """End the process that runs the package; a later `run` starts another, and goes on from the same states."""
         if self._process is not None:
             self._process.close()
 
@@ -133,5 +139,9 @@ class Package:
             {"tensor": side, "name": each.name, "shape": each.shape, "type": each.dtype, "bytes": each.nbytes}
             for side, tensors in sides
             for each in tensors
+        ]
+        rows += [
+            {"tensor": "state", "name": each.name_in, "shape": each.shape, "type": each.dtype, "bytes": each.nbytes}
+            for each in self.states
         ]
         return table(f"{self.name} for {self.board}", rows)

@@ -89,7 +89,7 @@ def states_in_place(program: Program, replaceable: Mapping[int, Sequence[int]]) 
     """
     found = {}
     for state in program.states:
-        copying = _copy_into(program, state.buffer)
+        copying = copy_into(program, state.buffer)
         if copying is None:
             continue
         new = program.calls[copying].arguments[0]
@@ -99,7 +99,7 @@ def states_in_place(program: Program, replaceable: Mapping[int, Sequence[int]]) 
     return found
 
 
-def _copy_into(program: Program, state: int) -> int | None:
+def copy_into(program: Program, state: int) -> int | None:
     """The call, by number, that copies a whole tensor of the workspace into a state, after all loops."""
     writes = _accesses(program, state, written=True)
     number = writes[0][0] if len(writes) == 1 else -1
@@ -132,10 +132,18 @@ def with_states_overwritten(program: Program, in_place: Mapping[int, int]) -> tu
         if new is None:
             return program, rest
         old = rest.pop(new)
-        copying = _copy_into(program, old)
+        copying = copy_into(program, old)
         calls = tuple(call for number, call in enumerate(program.calls) if number != copying)
         program, numbers = _joined(replace(program, calls=calls), new, old)
         rest = {numbers[one]: numbers[over] for one, over in rest.items()}
+
+
+def as_built(program: Program, copied: Mapping[str, bool]) -> Program:
+    """`program` as a package has it that says of its states, by input, whether a copy ends the run."""
+    every = {number: range(len(kernel.params)) for number, kernel in enumerate(program.kernels)}
+    own = {state.buffer for state in program.states if not copied[state.name_in]}
+    found = {new: old for new, old in states_in_place(program, every).items() if old in own}
+    return with_states_overwritten(program, found)[0]
 
 
 def _joined(program: Program, gone: int, kept: int) -> tuple[Program, dict[int, int]]:

@@ -95,7 +95,7 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
         external_weights=weights.placement == "external",
         weights_bytes=weights.nbytes,
         threads=device.threads,
-        states=kept_states(program.states),
+        states=kept_states(program),
     )
     calls = call_views(program, sources, plan, weights, api, model.provenance)
     if device.threads > 1:

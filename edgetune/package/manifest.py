@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from edgetune.errors import PackageInvalid
 from edgetune.graph.program import LinearQuantisation, TensorSpec
 from edgetune.package.manifest_model import complaint
+from edgetune.package.states import KeptState
 
 MANIFEST = "MANIFEST.json"
 FORMAT = 1
@@ -96,7 +98,7 @@ def kernels_of_layer(layer: dict[str, Any]) -> list[str]:
     return [call["kernel"] for call in layer["calls"]] if layer.get("calls") else [layer["kernel"]]
 
 
-def interface_of(manifest: dict[str, Any]) -> tuple[TensorSpec, ...]:
+def interface_of(manifest: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
     """Return the inputs, then the outputs of a package, as its interface has them."""
     return tuple(
         TensorSpec(
@@ -108,6 +110,11 @@ def interface_of(manifest: dict[str, Any]) -> tuple[TensorSpec, ...]:
         )
         for tensor in (*manifest["inputs"], *manifest["outputs"])
     )
+
+
+def states_of(manifest: Mapping[str, Any]) -> tuple[KeptState, ...]:
+    """Return what instances of a package keep from run to run."""
+    return tuple(KeptState.from_json(one) for one in manifest.get("states", ()))
 
 
 def _quantisation(tensor: dict[str, Any]) -> LinearQuantisation | None:

@@ -108,6 +108,7 @@ class _State(_Part):
     shape: list[int]
     dtype: str
     zero: int
+    copied: bool
     offset: int = Field(ge=0)
     nbytes: int = Field(alias="bytes", ge=0)
     layout: Layout = "model"

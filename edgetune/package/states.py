@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from edgetune.graph.program import StateSpec, StateTensor
+from edgetune.graph.program import Program, StateTensor
 from edgetune.package.ctext import c_type
 
 WORD_BYTES = 8
@@ -18,10 +19,11 @@ WORD_BYTES = 8
 class KeptState(StateTensor):
     """A state that lies `offset` bytes behind the start of what an instance keeps; `macro` names that offset.
 
-    `buffer` is that of the program.
+    `copied`: a copy at the end of a run writes it. `buffer` is that of the program.
     """
 
     offset: int = 0
+    copied: bool = False
     buffer: int = 0
 
     @property
@@ -51,19 +53,33 @@ class KeptState(StateTensor):
             "zero": self.zero,
             "offset": self.offset,
             "bytes": self.nbytes,
+            "copied": self.copied,
         }
 
+    @classmethod
+    def from_json(cls, stated: Mapping[str, Any]) -> KeptState:
+        """What `to_json` has written."""
+        return cls(
+            stated["input"],
+            stated["output"],
+            tuple(stated["shape"]),
+            stated["dtype"],
+            stated.get("layout", "model"),
+            stated["zero"],
+            stated["offset"],
+            stated["copied"],
+        )
 
-def kept_states(states: Sequence[StateSpec]) -> tuple[KeptState, ...]:
+
+def kept_states(program: Program) -> tuple[KeptState, ...]:
     """The states one after another, behind the word that names their layout."""
+    from edgetune.graph.states import copy_into  # imports TVM
+
     kept = []
     offset = WORD_BYTES
-    for one in states:
-        kept.append(
-            KeptState(
-                one.name_in, one.name_out, one.shape, one.dtype, one.layout, one.zero, offset=offset, buffer=one.buffer
-            )
-        )
+    for one in program.states:
+        facts = (one.name_in, one.name_out, one.shape, one.dtype, one.layout, one.zero)
+        kept.append(KeptState(*facts, offset, copy_into(program, one.buffer) is not None, one.buffer))
         offset += -(-one.nbytes // WORD_BYTES) * WORD_BYTES
     return tuple(kept)
 

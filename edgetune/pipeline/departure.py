@@ -23,9 +23,10 @@ from edgetune.graph.layout.axis_order import given_back
 from edgetune.graph.loops import Written, stages, without_loops, written_by
 from edgetune.graph.precision import with_precision
 from edgetune.graph.program import Param, Program
+from edgetune.graph.states import as_built, with_states
 from edgetune.measure.reference import tolerance_of
 from edgetune.package.golden import Golden
-from edgetune.package.manifest import kernels_of_layer, read_manifest
+from edgetune.package.manifest import interface_of, kernels_of_layer, read_manifest, states_of
 from edgetune.pipeline.compile_input import CompileInput
 from edgetune.target.preferences import Precision
 from edgetune.verify.layers import LayerError, LayersRun
@@ -130,21 +131,29 @@ def program_of(model: Model, manifest: Mapping[str, Any]) -> Program:
 
     Raises PackageInvalid where this version makes another of `model`.
     """
-    tensors = (*manifest["inputs"], *manifest["outputs"])
-    exchanged = frozenset(t["name"] for t in tensors if t.get("layout", "model") == "channels_last")
+    states = states_of(manifest)
+    tensors = (*interface_of(manifest), *(end for state in states for end in state.ends))
+    exchanged = frozenset(tensor.name for tensor in tensors if tensor.layout == "channels_last")
+    pairs = {state.name_in: state.name_out for state in states}
     workloads = {kernel["name"]: kernel["provenance"].get("workload") for kernel in manifest["kernels"]}
     wanted = [workloads.get(name) for layer in manifest["layers"] for name in kernels_of_layer(layer)]
     for joins_attention in (True, False):
         whole = model.program(exchanged, joins_attention=joins_attention)
         for precision in get_args(Precision):
             stored = with_precision(whole, precision)
-            for program in _forms(stored):
+            for form in _forms(stored):
+                program = _of_package(with_states(form, pairs), manifest)
                 if [program.kernels[call.kernel].workload for call in program.calls] == wanted:
                     return program
     raise PackageInvalid(
         f"this version of edgetune makes other kernels of {manifest['model']['file']} than the package has: build it "
         "again with `edgetune build`"
     )
+
+
+def _of_package(program: Program, manifest: Mapping[str, Any]) -> Program:
+    """`program` with the copies of states that the package with `manifest` has."""
+    return as_built(program, {state.name_in: state.copied for state in states_of(manifest)})
 
 
 def _forms(program: Program) -> Iterator[Program]:
@@ -214,7 +223,8 @@ def departure_of(
     """
     manifest = read_manifest(package)
     try:
-        departure = find_departure(subject.model, subject.program, manifest, subject.goldens, layers)
+        program = _of_package(subject.program, manifest)
+        departure = find_departure(subject.model, program, manifest, subject.goldens, layers)
     except EdgetuneError as error:
         return f"which layer departs cannot be seen ({error.message})"
     return described(departure, failed)
@@ -253,7 +263,7 @@ def find_departure(
             return Departure(errors, wrong, fixed=not defaults.isdisjoint(called), ended=run.ended)
     if model is None:
         return Departure(errors)
-    layouts = {tensor.name: tensor.layout for tensor in program.inputs}
+    layouts = {tensor.name: tensor.layout for tensor in program.tensors}
     feeds = (given_back(case.inputs, layouts) for case in cases)
     departures = (model.import_departure(feed, judged_alone) for feed in feeds)
     return Departure(errors, imported=next(filter(None, departures), None))
@@ -291,4 +301,6 @@ def by_layer(
         except EdgetuneError as error:
             where = f"which layer departs cannot be seen ({error.message})"
         raise type(failed)(f"{failed.message}; {where}") from failed
-    return replace(report, layers=tuple(departure(cases[:1], None).errors)) if told is not None else report
+    # What reads a state that is still zero says little of its weights.
+    telling = next((case for case in cases if case.goes_on), cases[0])
+    return replace(report, layers=tuple(departure([telling], None).errors)) if told is not None else report

@@ -32,8 +32,7 @@ from edgetune.pipeline.compile_input import CompileInput, Events
 
 def judged_by_double(subject: CompileInput, events: Events) -> CompileInput | None:
     """`subject` with inaccurate outputs judged by double; None where the reference is accurate or none can decide."""
-    tensors = (*subject.program.inputs, *subject.program.outputs)
-    judged = judge(subject.model, tensors, subject.goldens, subject.tolerances, events)
+    judged = judge(subject.model, subject.program.tensors, subject.goldens, subject.tolerances, events)
     return replace(subject, goldens=judged.cases, tolerances=judged.tolerances) if judged.errors else None
 
 

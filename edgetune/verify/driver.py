@@ -51,10 +51,12 @@ def run_driver(
     """Return how the program ended that runs the package built in `copy` at `place`, and what it printed.
 
     It prints the outputs, or with `layers` what each layer writes: for each layer, where that is, as in the manifest.
+    States go on from case to case as the cases say; with `layers`, each case begins with its own.
     Raises what the place raises, and WrongResult where inputs do not fit the package.
     """
     p = manifest["prefix"]
     inputs, outputs = manifest["inputs"], manifest["outputs"]
+    states = manifest.get("states", [])
     external = manifest["memory"]["weights_placement"] == "external"
     threads = manifest.get("threads", 1)
     alignment = max([64, *(t["alignment"] for t in (*inputs, *outputs))])
@@ -70,9 +72,12 @@ def run_driver(
         threads=threads,
         file=_INPUTS,
         layers=layers,
+        states=states,
+        resets=[not case.goes_on for case in cases],
     )
     (copy / f"test/{p}_driver.c").write_text(source, encoding="ascii")
-    (copy / _INPUTS).write_bytes(b"".join(_input(tensor, case) for case in cases for tensor in inputs))
+    given = [*inputs, *([one | {"name": one["input"]} for one in states] if layers else [])]
+    (copy / _INPUTS).write_bytes(b"".join(_input(tensor, case) for case in cases for tensor in given))
     binary = f"build/{p}_driver"
     place.link(copy, binary, tools, timeout_s)
     return place.execute(copy / binary, (), timeout_s)

@@ -108,11 +108,12 @@ def require_readable_layers(package: Path, manifest: Mapping[str, Any]) -> None:
             f"{package} does not say where its layers write, because an earlier version of edgetune wrote it: build it "
             "again with `edgetune build`"
         )
-    rooms = {tensor["field"]: tensor["bytes"] for tensor in manifest["outputs"]}
-    rooms[""] = manifest["memory"].get("workspace_bytes", 0)
+    rooms = {(tensor["field"], False): tensor["bytes"] for tensor in manifest["outputs"]}
+    rooms["", False] = manifest["memory"].get("workspace_bytes", 0)
+    rooms["", True] = manifest["memory"].get("state_bytes", 0)
     for number, layer in enumerate(manifest["layers"]):
         for place in layer["written"]:
-            if place["offset"] + place["bytes"] > rooms.get(place["tensor"], -1):
+            if place["offset"] + place["bytes"] > rooms.get((place["tensor"], place.get("in_state", False)), -1):
                 raise PackageInvalid(
                     f"MANIFEST.json of {package} has layer {number} write outside of its memory: build the package "
                     "again with `edgetune build`"

@@ -30,7 +30,8 @@ _SHOWN = 8
 class LibraryProcess:
     """The package in `folder`, built once into a temporary folder; the process starts with the first run.
 
-    Calls from several threads take turns. Both the process and the folder go with this object.
+    Calls from several threads take turns. Both the process and the folder go with this object. States go on from run to
+    run, also where another process has to start.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -46,6 +47,9 @@ class LibraryProcess:
         self._temporary = Path(tempfile.mkdtemp(prefix="edgetune-library-"))
         weakref.finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)
         self._library = build_library(folder, self._temporary).path
+        self._state_bytes = int(manifest["memory"].get("state_bytes", 0)) if manifest.get("states") else 0
+        self._kept = b""  # what the last run left; nothing stands for the first state
+        self._goes_on = False  # the process has that state
         self._turn = threading.Lock()
         self._child: ChildProcess | None = None
         self._end: weakref.finalize[..., LibraryProcess] | None = None
@@ -69,17 +73,23 @@ class LibraryProcess:
             for tensor, written in zip(self._outputs, outputs, strict=True)
         }
 
+    def reset(self) -> None:
+        """Makes the next run begin with the first state."""
+        with self._turn:
+            self._kept, self._goes_on = b"", False
+
     def close(self) -> None:
         """Ends the process; a later run starts another."""
         if self._end is not None:
             self._end()
         self._child = self._end = None
+        self._goes_on = False
 
     def _ask(self, data: list[bytes]) -> tuple[int, list[bytes]]:
         child = self._started()
         answers: list[object] = []
         try:
-            if child.send(data):
+            if child.send((data, None if self._goes_on else self._kept)):
                 while not answers and not child.ended:
                     answers = child.read_available()
             if not answers:
@@ -92,7 +102,10 @@ class LibraryProcess:
                 self.close()
         answer = answers[0]
         assert isinstance(answer, tuple)  # noqa: S101  `main` sends nothing else
-        return answer
+        status, outputs, kept = answer
+        if not status:
+            self._kept, self._goes_on = kept, True
+        return status, outputs
 
     def _started(self) -> ChildProcess:
         if self._child is not None and self._starter.is_alive():
@@ -100,15 +113,18 @@ class LibraryProcess:
         self.close()  # the kernel ends the process with the thread that started it
         sizes = [",".join(str(tensor.nbytes) for tensor in side) for side in (self._inputs, self._outputs)]
         log = self._temporary / _LOG
-        self._child = child = ChildProcess(__name__, [str(self._library), *sizes], log)
+        self._child = child = ChildProcess(__name__, [str(self._library), *sizes, str(self._state_bytes)], log)
         self._starter = threading.current_thread()
         self._end = weakref.finalize(self, child.kill)
         return child
 
 
 def main() -> None:
-    """The process: answers inputs with (status, outputs) until the parent closes the pipe."""
-    parent, path, *sizes = sys.argv[1:]
+    """The process: answers (inputs, state) with (status, outputs, state) until the parent closes the pipe.
+
+    A state is a copy of it, empty for the first one. None of it is sent where the last run's goes on.
+    """
+    parent, path, *sizes, state_bytes = sys.argv[1:]
     die_with_parent(int(parent))
     incoming, outgoing = claim_pipes()
     inputs, outputs = ([int(size) for size in side.split(",") if size] for side in sizes)
@@ -116,17 +132,23 @@ def main() -> None:
     for name in ("shim_input", "shim_output"):
         function = getattr(library, name)
         function.argtypes, function.restype = [ctypes.c_uint], ctypes.c_void_p
+    kept = ctypes.create_string_buffer(int(state_bytes)) if int(state_bytes) else None
     status = library.shim_start()
     while True:
         try:
-            data: Any = frames.receive(incoming)
+            received: Any = frames.receive(incoming)
         except EOFError:
             return
+        data, begin = received
         for index, (size, written) in enumerate(zip(inputs, data, strict=True)):
             ctypes.memmove(library.shim_input(index), written, size)
+        if kept and begin is not None:
+            status = status or library.shim_begin(begin or None)
         status = status or library.shim_run()
         read = [] if status else [ctypes.string_at(library.shim_output(i), size) for i, size in enumerate(outputs)]
-        frames.send(outgoing, (status, read))
+        if kept:
+            status = status or library.shim_keep(kept)
+        frames.send(outgoing, (status, read, kept.raw if kept else b""))
 
 
 def checked(

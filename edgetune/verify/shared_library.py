@@ -33,7 +33,13 @@ int shim_start(void)
 {bind}
     return status;
 }}
-{threads}"""
+{threads}{states}"""
+_STATES = """int shim_begin(const void *from)
+{{
+    return (int)(from == 0 ? {p}_reset(&ctx) : {p}_load_state(&ctx, from, {P}_STATE_BYTES));
+}}
+int shim_keep(void *to) {{ return (int){p}_save_state(&ctx, to, {P}_STATE_BYTES); }}
+"""
 _THREADS = "int shim_threads(int threads) {{ return (int){p}_set_threads(&ctx, threads); }}\n"
 
 
@@ -90,7 +96,10 @@ def _linked(
 
 
 def shim(manifest: Mapping[str, Any]) -> str:
-    """C text of the shim: static buffers for all tensors, and functions without arguments that start and run."""
+    """C text of the shim: static buffers for all tensors, and functions without arguments that start and run.
+
+    For a package with states, `shim_begin` makes it go on from what `shim_keep` has copied, or begin anew.
+    """
     prefix = str(manifest["prefix"])
     inputs, outputs = manifest["inputs"], manifest["outputs"]
     tensors = [*(("inputs", t) for t in inputs), *(("outputs", t) for t in outputs)]
@@ -111,6 +120,7 @@ def shim(manifest: Mapping[str, Any]) -> str:
         assignments="\n".join(assignments),
         bind=binding if external else "",
         threads=_THREADS.format(p=prefix) if manifest.get("threads", 1) > 1 else "",
+        states=_STATES.format(p=prefix, P=prefix.upper()) if manifest.get("states") else "",
     )
 
 
