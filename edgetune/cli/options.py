@@ -105,7 +105,7 @@ class TensorLayout(click.ParamType[tuple[str, str]]):
         return name, layout
 
 
-class StatePair(click.ParamType[tuple[str, str]]):
+class DeclaredState(click.ParamType[tuple[str, str]]):
     """An input and the output that it becomes in the next run, such as ``h0=hn``; the value is the pair."""
 
     name = "in=out"
@@ -282,7 +282,7 @@ def model_and_board(function: F) -> F:
             click.option(
                 "--state",
                 "states",
-                type=StatePair(),
+                type=DeclaredState(),
                 multiple=True,
                 help="Keep an output as this input of the next run, inside the package; may be repeated.",
             ),

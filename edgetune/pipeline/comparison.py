@@ -201,6 +201,7 @@ _MEMORY = (
     ("workspace_bytes", "workspace"),
     ("arena_bytes", "arena"),
     ("io_bytes", "inputs and outputs"),
+    ("state_bytes", "states"),
     ("call_stack_bytes", "stack of a call"),
     ("code_bytes", "code"),
     ("weights_bytes", "weights"),
