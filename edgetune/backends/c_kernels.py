@@ -105,7 +105,8 @@ def _shared(program: Program, in_place: Mapping[int, int]) -> dict[int, set[int]
     """By kernel, numbers of parameters that alias in some call: an operand and the output that overwrites it."""
     found: dict[int, set[int]] = {}
     for call in program.calls:
+        params = program.kernels[call.kernel].params
         for number, output in enumerate(call.arguments):
-            if in_place.get(output) in call.arguments:
+            if params[number].role == "output" and in_place.get(output) in call.arguments:
                 found.setdefault(call.kernel, set()).update((call.arguments.index(in_place[output]), number))
     return found

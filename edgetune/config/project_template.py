@@ -44,6 +44,8 @@ objective: latency     # what to minimize
 # layout: model        # order of axes of image inputs and outputs: as in the model, or channels_last (N, H, W, C)
 # layouts:             # the same for single inputs and outputs, by name
 #   {first}: channels_last
+# state:               # inputs that the package keeps from run to run, with the outputs that they become
+#   {first}: "hn"
 # threads: 1           # threads that the package may use on the board
 # rpc: agent           # transport to the boards: agent, tvm for a farm with a TVM tracker, or an installed one
 # min_trust: D         # refuse times with a trust grade below this one: A, B, C or D
