@@ -86,12 +86,15 @@ def _joined(one: tuple[Kernel, Call], other: tuple[Kernel, Call]) -> tuple[Kerne
     (first, before), (second, after) = one, other
     made = before.arguments[-1]
     read = list(dict.fromkeys([*_read(first, before), *(a for a in _read(second, after) if a != made)]))
+    # Calls of one kernel share its function, and no variable may be defined twice.
+    functions = [first.function, s_tir.renew_defs(second.function)]
     params: dict[int, ir.Var] = {}
-    for kernel, call in one, other:
-        for buffer, param in zip(call.arguments, kernel.function.params, strict=True):
+    for own, call in zip(functions, (before, after), strict=True):
+        for buffer, param in zip(call.arguments, own.params, strict=True):
             params.setdefault(buffer, param)
     bodies = [
-        _with_params(kernel.function, [params[a] for a in call.arguments]).body.block for kernel, call in (one, other)
+        _with_params(own, [params[a] for a in call.arguments]).body.block
+        for own, call in zip(functions, (before, after), strict=True)
     ]
     function = _in_sequence([params[a] for a in (*read, made, after.arguments[-1])], bodies, first.function)
     roles = {a: p.role for k, c in (one, other) for a, p in zip(c.arguments, k.params, strict=True)}

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetune.config.settings import Settings
+from edgetune.errors import UnsupportedOperator
 from edgetune.events import Event
 from edgetune.frontend.model_format import Model
-from edgetune.graph.loops import without_loops
+from edgetune.graph.loops import times_called, without_loops
 from edgetune.graph.precision import ALLOWED, with_precision
 from edgetune.graph.program import Program
 from edgetune.graph.states import with_states
@@ -31,6 +32,7 @@ Events = Callable[[Event], None]
 GOLDEN_CASES = 3
 STATE_CASES = 5
 """Of a model with states: two sequences."""
+_MOST_CALLS = 8192  # of a package that has every iteration
 
 _NO_IMAGE = (
     "layout channels_last changes nothing: no operator of the model shows that axis 1 of an input or output holds "
@@ -101,7 +103,15 @@ def program_for(model: Model, target: BoardKind, exchanged: frozenset[str] = fro
     """The program of `model` as the backend of `target` takes it (see `Model.program`)."""
     backend = backend_of(target)
     program = model.program(exchanged, joins_attention=backend.joins_attention)
-    return program if backend.loops else without_loops(program)
+    if backend.loops or not program.loops:
+        return program
+    calls = sum(times_called(program, number) for number in range(len(program.calls)))
+    if calls > _MOST_CALLS:
+        raise UnsupportedOperator(
+            f"{program.name} has {len(program.loops)} loops of {calls:,} calls in all, and packages for {target.name} "
+            f"have each call on its own, at most {_MOST_CALLS:,}: build it for a board with a CPU, or for fewer steps"
+        )
+    return without_loops(program)
 
 
 def assembled(

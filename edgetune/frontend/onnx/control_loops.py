@@ -1,30 +1,28 @@
 """Loops that stay loops: Scan and Loop as `edgetune::ScanLoop`, where the number of their iterations is known.
 
-Of the body of a Loop, all that depends on the iteration's number and on constants alone is computed here for every
-iteration: counters, conditions, places. What the rest of the body reads of it is a table, of which each iteration has
-its slice. An element that is gathered at a place which moves by one from iteration to iteration is a slice, too.
+What of the body of a Loop depends on the iteration's number alone is known for every iteration (`loop_control`): a
+table, of which each iteration has its slice. An element that is gathered at a known place is a slice, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
 from onnx import helper
 
+from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.control_flow import alias, run_body, scalar, unrolled_loop, unrolled_scan
 from edgetune.frontend.onnx.decompositions.builder import Builder
 from edgetune.frontend.onnx.decompositions.loop_writer import LoopWriter
-from edgetune.frontend.onnx.nested_graphs import reads_from_outside, reads_of_body
+from edgetune.frontend.onnx.loop_control import MOST_ITERATIONS, LoopTables, control_of
+from edgetune.frontend.onnx.nested_graphs import reads_of_body
 from edgetune.frontend.onnx.node_values import static_shape
 
 if TYPE_CHECKING:
     from edgetune.frontend.onnx.inline import Evaluator, Scope
-
-_MOST_ITERATIONS = 1 << 16
 
 
 def scan(evaluator: Evaluator, node: onnx.NodeProto, scope: Scope) -> bool:
@@ -37,12 +35,21 @@ def scan(evaluator: Evaluator, node: onnx.NodeProto, scope: Scope) -> bool:
 
 
 def loop(evaluator: Evaluator, node: onnx.NodeProto, scope: Scope) -> bool:
-    """A loop of a known number of iterations; unrolled where it cannot be one; False where not even that."""
+    """A loop of a known number of iterations; unrolled where it cannot be one.
+
+    Raises UnsupportedOperator where the number is not known.
+    """
     before = len(evaluator.nodes)
     if _looped_loop(evaluator, node, scope):
         return True
     del evaluator.nodes[before:]
-    return unrolled_loop(evaluator, node, scope)
+    if unrolled_loop(evaluator, node, scope):
+        return True
+    raise UnsupportedOperator(
+        f"{Builder(evaluator, node).shown} has a number of iterations that is not known before run time, or above "
+        f"{MOST_ITERATIONS:,}, or tensors whose shapes change; make its trip count and condition depend on constants "
+        "alone"
+    )
 
 
 def _looped_scan(evaluator: Evaluator, node: onnx.NodeProto, scope: Scope) -> bool:
@@ -80,10 +87,14 @@ def _looped_scan(evaluator: Evaluator, node: onnx.NodeProto, scope: Scope) -> bo
 
 def _looped_loop(evaluator: Evaluator, node: onnx.NodeProto, scope: Scope) -> bool:
     graph = next(a.g for a in node.attribute if a.name == "body")
-    control = _control(evaluator, node, graph, scope)
-    if control is None or not _are_tensors(evaluator, [name for name in node.input[2:] if name]):
+    control = control_of(evaluator, node, graph, scope)
+    limit = scalar(evaluator, node.input[0] if node.input else "", MOST_ITERATIONS + 1)
+    going = scalar(evaluator, node.input[1] if len(node.input) > 1 else "", 1)
+    if control is None or limit is None or not going:
         return False
-    tables = control.tables(evaluator, node, scope)
+    if not _are_tensors(evaluator, [name for name in node.input[2:] if name]):
+        return False
+    tables = control.tables(evaluator.proto, limit)
     if tables is None or tables.steps < 2:
         return False
     b = Builder(evaluator, node)
@@ -94,7 +105,8 @@ def _looped_loop(evaluator: Evaluator, node: onnx.NodeProto, scope: Scope) -> bo
             names[name] = body.builder.constant(table[0])
         else:
             names[name] = body.scanned(b.constant(table))
-    carried = {formal.name: body.state(first) for formal, first in control.data(node, graph)}
+    pairs = zip(graph.input[2:], node.input[2:], strict=True)
+    carried = {formal.name: body.state(first) for formal, first in pairs if formal.name not in control.states}
     inner = _read_besides(evaluator, body, graph, scope) | names | carried
     for one in control.nodes_of_data:
         part = _gathered(evaluator, body, one, scope, tables)
@@ -120,124 +132,13 @@ def _looped_loop(evaluator: Evaluator, node: onnx.NodeProto, scope: Scope) -> bo
     return True
 
 
-@dataclass(frozen=True)
-class _Tables:
-    """What the control of a loop computes: values by name, one row for each of `steps`, and its states at the end."""
-
-    steps: int
-    values: Mapping[str, np.ndarray]
-    last: Mapping[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class _Control:
-    """The part of a body that depends on the iteration's number alone, and the rest: `nodes_of_data`.
-
-    `states` are the inputs of the body that belong to it, by name, with what is known of each before the loop.
-    """
-
-    graph: onnx.GraphProto
-    states: Mapping[str, np.ndarray]
-    nodes: tuple[onnx.NodeProto, ...]
-    nodes_of_data: tuple[onnx.NodeProto, ...]
-
-    def data(self, node: onnx.NodeProto, graph: onnx.GraphProto) -> list[tuple[onnx.ValueInfoProto, str]]:
-        """The carried inputs of the body that are data, each with its first value."""
-        pairs = zip(graph.input[2:], node.input[2:], strict=True)
-        return [(formal, first) for formal, first in pairs if formal.name not in self.states]
-
-    def tables(self, evaluator: Evaluator, node: onnx.NodeProto, scope: Scope) -> _Tables | None:
-        """The values in all iterations that the rest of the body reads; None where the loop does not end."""
-        graph = self.graph
-        limit = scalar(evaluator, node.input[0] if node.input else "", _MOST_ITERATIONS + 1)
-        going = scalar(evaluator, node.input[1] if len(node.input) > 1 else "", 1)
-        if limit is None or going is None:
-            return None
-        made = {name for one in self.nodes for name in one.output} | {i.name for i in graph.input[:2]}
-        made |= self.states.keys()
-        wanted = {name for one in self.nodes_of_data for name in reads_from_outside(one)}
-        wanted |= {output.name for output in graph.output}
-        kept: dict[str, list[np.ndarray]] = {name: [] for name in sorted(made & wanted)}
-        states, steps = dict(self.states), 0
-        while steps < limit and going:
-            if steps == _MOST_ITERATIONS:
-                return None
-            known = self._iteration(evaluator, scope, steps, states)
-            if known is None or any(name not in known for name in kept):
-                return None
-            for name, rows in kept.items():
-                rows.append(known[name])
-            going = int(known[graph.output[0].name].reshape(-1)[0])
-            outputs = zip(graph.input[2:], graph.output[1:], strict=False)
-            states = {formal.name: known[after.name] for formal, after in outputs if formal.name in self.states}
-            steps += 1
-        shapes = (len({row.shape for row in rows}) for rows in kept.values())
-        if not steps or max(shapes, default=1) > 1:
-            return None
-        return _Tables(steps, {name: np.stack(rows) for name, rows in kept.items()}, states)
-
-    def _iteration(
-        self, evaluator: Evaluator, scope: Scope, number: int, states: Mapping[str, np.ndarray]
-    ) -> dict[str, np.ndarray] | None:
-        """The values of one iteration by their names in the body; None where one is not constant."""
-        inner = evaluator.inner()
-        names: dict[str, str] = {}
-        given = {self.graph.input[0].name: np.array(number, "int64"), self.graph.input[1].name: np.array(1, "bool")}
-        given |= states
-        given |= {one.name: onnx.numpy_helper.to_array(one) for one in self.graph.initializer}
-        for name in (n for one in (*self.nodes,) for n in reads_from_outside(one)):
-            if name not in given and scope.get(name, name) in evaluator.constants:
-                given[name] = evaluator.constants[scope.get(name, name)]
-        for output in self.graph.output:
-            if output.name not in given and scope.get(output.name, output.name) in evaluator.constants:
-                given[output.name] = evaluator.constants[scope.get(output.name, output.name)]
-        for name, value in given.items():
-            names[name] = inner.prefix() + "known"
-            inner.set_constant(names[name], value)
-        inner.run(self.nodes, names, inner.prefix())
-        found = {name: inner.constants[actual] for name, actual in names.items() if actual in inner.constants}
-        made = [name for one in self.nodes for name in one.output if name]
-        return found if all(name in found for name in made) else None
-
-
-def _control(evaluator: Evaluator, node: onnx.NodeProto, graph: onnx.GraphProto, scope: Scope) -> _Control | None:
-    """The control of a Loop; None where its condition depends on data."""
-    carried = {
-        formal.name: evaluator.constants[first]
-        for formal, first in zip(graph.input[2:], node.input[2:], strict=True)
-        if first in evaluator.constants
-    }
-    after = {formal.name: output.name for formal, output in zip(graph.input[2:], graph.output[1:], strict=False)}
-    initializers = {one.name for one in graph.initializer}
-    while True:
-        known = {graph.input[0].name, graph.input[1].name, *carried, *initializers}
-        nodes: list[onnx.NodeProto] = []
-        for one in graph.node:
-            reads = [name for name in reads_from_outside(one) if name not in known]
-            if all(scope.get(name, name) in evaluator.constants for name in reads) and not _is_random(one):
-                nodes.append(one)
-                known.update(one.output)
-        known_here = known | {name for name in after.values() if scope.get(name, name) in evaluator.constants}
-        kept = {name: value for name, value in carried.items() if after[name] in known_here}
-        if kept.keys() == carried.keys():
-            break
-        carried = kept
-    condition = graph.output[0].name
-    if condition not in known and scope.get(condition, condition) not in evaluator.constants:
-        return None
-    return _Control(
-        graph, carried, tuple(nodes), tuple(one for one in graph.node if not any(one is other for other in nodes))
-    )
-
-
-def _is_random(node: onnx.NodeProto) -> bool:
-    return node.op_type.startswith("Random") or node.op_type in {"Bernoulli", "Multinomial"}
-
-
 def _gathered(
-    evaluator: Evaluator, body: LoopWriter, node: onnx.NodeProto, scope: Scope, tables: _Tables
+    evaluator: Evaluator, body: LoopWriter, node: onnx.NodeProto, scope: Scope, tables: LoopTables
 ) -> str | None:
-    """The slice that a Gather of a tensor from around the loop takes, where its place moves by one; else None."""
+    """The slice that a Gather of a tensor from around the loop takes, at a known place in each iteration; else None.
+
+    Places that move by one are slices of the tensor itself; of others, the elements are gathered before the loop.
+    """
     if node.op_type != "Gather" or node.domain or node.input[1] not in tables.values:
         return None
     source = scope.get(node.input[0], node.input[0])
@@ -248,13 +149,20 @@ def _gathered(
     axis = next((int(a.i) for a in node.attribute if a.name == "axis"), 0) % len(shape)
     flat = places.reshape(-1).astype(np.int64)
     flat = np.where(flat < 0, flat + shape[axis], flat)
-    moves = np.unique(np.diff(flat))
-    if moves.tolist() not in ([1], [-1]) or flat.min() < 0 or flat.max() >= shape[axis]:
+    if flat.min() < 0 or flat.max() >= shape[axis]:
         return None
     b = Builder(evaluator, node)
-    part = source if len(flat) == shape[axis] else b.part(source, int(flat.min()), int(flat.max()) + 1, axis)
+    moves = np.unique(np.diff(flat)).tolist()
+    backwards = moves == [-1]
+    if moves in ([1], [-1]):
+        whole = len(flat) == shape[axis]
+        part = source if whole else b.part(source, int(flat.min()), int(flat.max()) + 1, axis)
+    elif source not in evaluator.constants:
+        part = b.op("Gather", source, b.constant(flat), axis=axis)
+    else:  # the table would be larger than the constant
+        return None
     first = b.moved(part, axis, *(other for other in range(len(shape)) if other != axis))
-    found = body.scanned(first, backwards=bool(moves[0] < 0))
+    found = body.scanned(first, backwards=backwards)
     own = [*shape[:axis], *places.shape[1:], *shape[axis + 1 :]]
     return found if own == [*shape[:axis], *shape[axis + 1 :]] else body.builder.reshape(found, *own)
 

@@ -8,7 +8,7 @@ is constant; Loop and Scan become loops of a known number of iterations, or disa
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -25,7 +25,7 @@ from edgetune.frontend.onnx.fixed_point import NAMES, is_fixed_point
 from edgetune.frontend.onnx.function_bodies import function_body, with_attributes, with_defaults
 from edgetune.frontend.onnx.inferred_types import UnfitInputsError, inferred_types
 from edgetune.frontend.onnx.large_tensors import LARGE, Weights, is_stand_in, stand_in, value_of
-from edgetune.frontend.onnx.nested_graphs import reads
+from edgetune.frontend.onnx.nested_graphs import all_nodes, nested, reads
 from edgetune.frontend.onnx.node_values import constant_value, real_inputs, static_shape
 from edgetune.frontend.onnx.origins import keep_origin, shown_node
 from edgetune.frontend.onnx.refused_nodes import RefusedNode, refused_where_unfit, sentence_of
@@ -309,7 +309,7 @@ class Evaluator:
         outputs = [o.name for o in graph.output]
         graph.node.extend(_needed(self.nodes, outputs))
         used = {i for n in graph.node for i in n.input} | set(outputs)
-        large = dict(self._of_bodies)
+        large = self._of_bodies | {name: self.weights[name] for name in _stand_ins_in_bodies(graph, self.weights)}
         for name in sorted(used & (set(self.constants) - self.inputs | self.kept)):
             if name in self.from_file:
                 graph.initializer.append(self.from_file[name])
@@ -323,6 +323,13 @@ class Evaluator:
         for name in sorted(used & set(self.types) - {i.name for i in graph.input} - set(outputs)):
             graph.value_info.append(helper.make_value_info(name, self.types[name]))
         return result, large
+
+
+def _stand_ins_in_bodies(graph: onnx.GraphProto, weights: Weights) -> Iterator[str]:
+    """Names of the stand-ins in the bodies of loops."""
+    for node in all_nodes(graph):
+        for inner in nested(node):
+            yield from (one.name for one in inner.initializer if is_stand_in(one, weights))
 
 
 def _needed(nodes: list[onnx.NodeProto], outputs: list[str]) -> list[onnx.NodeProto]:

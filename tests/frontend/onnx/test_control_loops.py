@@ -300,7 +300,9 @@ def test_a_loop_whose_end_depends_on_data_is_refused_by_name(known: bool) -> Non
     given = {"limit": "", "trips": "trips", "on": "Less (most, top)"}
     if not known:
         given = {"limit": ", int64 trips", "trips": "unused", "on": "Identity (c)"}
-    with pytest.raises(UnsupportedOperator, match=r"operator Loop \(node 'y' of m\)"):
+    with pytest.raises(
+        UnsupportedOperator, match="node 'y': operator Loop has a number of iterations that is not known"
+    ):
         import_onnx(parsed(text.format(**given)))
 
 
@@ -369,3 +371,69 @@ def test_layers_in_both_branches_are_loops() -> None:
     weights = {"w": (16, 3), "r": (16, 4), "z": (12, 3), "s": (12, 4)}
     drawn = {name: numbers(1, *shape, seed=n) for n, (name, shape) in enumerate(weights.items())}
     assert steps(same_as_onnx_runtime(parsed(text, **drawn))) == [5, 5]
+
+
+def test_two_calls_of_one_kernel_in_a_step() -> None:
+    text = """
+    g (float[5,4] x, float[4] s0) => (float[4] s, float[5,4] all) {
+      s, all = Scan <num_scan_inputs = 1, body = b (float[4] s_in, float[4] e) => (float[4] s_out, float[4] o) {
+        s_out = Mul (s_in, e)
+        o = Mul (s_out, e)
+      }> (s0, x)
+    }
+    """
+    assert steps(same_as_onnx_runtime(parsed(text))) == [5]
+
+
+def test_large_weights_in_a_loop_in_a_loop() -> None:
+    text = """
+    g (float[3,4,160] x, float[160] s0) => (float[160] s) {
+      s = Scan <num_scan_inputs = 1, body = b (float[160] s_in, float[4,160] rows) => (float[160] s_out) {
+        s_out = Scan <num_scan_inputs = 1, body = c (float[160] t_in, float[160] e) => (float[160] t_out) {
+          k = MatMul (t_in, w)
+          t = Add (k, e)
+          t_out = Tanh (t)
+        }> (s_in, rows)
+      }> (s0, x)
+    }
+    """
+    assert steps(same_as_onnx_runtime(parsed(text, w=numbers(160, 160) / 8))) == [3, 4]
+
+
+TABLES = """
+g (float[{rows},3] x) => (float[3] y) <int64 trips = {{{steps}}}, bool go = {{1}}, int64 two = {{2}}> {{
+  zero = Constant <value = float[3] {{0, 0, 0}}> ()
+  y = Loop (trips, go, zero) <body = b (int64 i, bool c, float[3] s) => (bool on, float[3] t) {{
+    on = Identity (c)
+    {step}
+  }}>
+}}
+"""
+
+
+def test_elements_gathered_at_known_places_are_slices() -> None:
+    step = "at = Mul (i, two) e = Gather (x, at) t = Add (s, e)"
+    program = same_as_onnx_runtime(parsed(TABLES.format(rows=12, steps=6, step=step)))
+    assert steps(program) == [6]
+    (loop,) = program.loops
+    inside = [program.kernels[call.kernel] for call in program.calls[loop.start : loop.stop]]
+    assert {param.dtype for kernel in inside for param in kernel.params} == {"float32"}, "no place is read in a step"
+
+
+def test_a_large_value_of_constants_and_the_counter_is_computed_in_each_iteration() -> None:
+    step = "f = Cast <to = 1> (i) scaled = Mul (w, f) p = MatMul (s, scaled) e = Gather (x, i) t = Add (p, e)"
+    program = same_as_onnx_runtime(parsed(TABLES.format(rows=20, steps=20, step=step), w=numbers(3, 3) / 8))
+    assert program.constant_bytes < 20 * 9 * 4 + 200, "nine elements may be a table"
+    wide = (
+        TABLES.replace("float[3]", "float[64]").replace(",3]", ",64]").replace("{{0, 0, 0}}", "{{" + "0, " * 63 + "0}}")
+    )
+    program = same_as_onnx_runtime(parsed(wide.format(rows=20, steps=20, step=step), w=numbers(64, 64) / 64))
+    assert steps(program) == [20]
+    assert program.constant_bytes < 2 * 64 * 64 * 4, "a table would take 20 times the weights"
+
+
+def test_a_counter_of_many_iterations_takes_little_time_to_follow() -> None:
+    step = "a = Add (i, two) b = Mul (a, two) m = Mod (b, trips) f = Cast <to = 1> (m) q = Add (s, f)"
+    step += " r = ReduceMax <keepdims = 0> (x) t = Mul (q, r)"
+    program = to_program(import_onnx(parsed(TABLES.format(rows=1, steps=3000, step=step))))
+    assert steps(program) == [3000]
