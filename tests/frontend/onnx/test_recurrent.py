@@ -126,7 +126,7 @@ FORMS: list[tuple[str, tuple[int, ...], bool, bool, bool, bool, bool, str]] = [
     ("forward", (), False, False, True, False, False, "y"),
     ("forward", (3, 5), True, True, False, False, True, "yhc"),
     ("forward", (5, 1), False, True, False, True, True, "hc"),
-    ("forward", (5, 1), True, False, True, True, False, "h"),
+    ("forward", (5, 0), True, False, True, True, False, "h"),
     ("reverse", (), False, False, True, True, True, "yhc"),
     ("reverse", (), True, True, False, False, False, "y"),
     ("reverse", (), True, True, True, True, False, "hc"),
@@ -135,7 +135,7 @@ FORMS: list[tuple[str, tuple[int, ...], bool, bool, bool, bool, bool, str]] = [
     ("bidirectional", (), False, True, False, False, False, "h"),
     ("bidirectional", (3, 5), False, True, True, True, True, "y"),
     ("bidirectional", (3, 5), True, False, True, False, False, "hc"),
-    ("bidirectional", (5, 1), True, False, False, False, False, "yhc"),
+    ("bidirectional", (0, 5), True, False, False, False, False, "yhc"),
 ]
 
 

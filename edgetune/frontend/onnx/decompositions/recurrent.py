@@ -245,12 +245,20 @@ def _recurrent(b: Builder, gates: int, default: list[str], step: Step, kind: typ
         direct = _Direction(b, weights, activations[d * per : (d + 1) * per], step, direction == "reverse" or d == 1)
         whole, last = direct.run(projected, states)
         wholes.append(whole)
-        finals.append(last)
+        finals.append([_of_sequences(b, one) for one in last])
     whole = b.stack(wholes, 1)
     b.output(0, b.op("Transpose", whole, perm=[2, 0, 1, 3]) if batch_first else whole)
     for index in range(len(initial)):
         final = b.stack([finals[d][index] for d in range(directions)], 0)
         b.output(1 + index, b.op("Transpose", final, perm=[1, 0, 2]) if batch_first else final)
+
+
+def _of_sequences(b: Builder, final: str) -> str:
+    """The last states, which ONNX Runtime makes 0 in rows without a step, whatever their first states are."""
+    if not b.input(4):
+        return final
+    has_steps = b.reshape(b.op("Greater", b.input(4), b.constant(0, "int32")), -1, 1)
+    return b.op("Where", has_steps, final, b.constant(0, b.dtype(final)))
 
 
 def _bias_of_all_steps(b: Builder, weights: _Weights, gates: int) -> str:
