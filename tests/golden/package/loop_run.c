@@ -9,12 +9,10 @@ static void tiny__loop_0(const tiny__state *s, const tiny_inputs *inputs, const 
     (void)outputs;
 
     for (unsigned step = 0; step < 6u; step++) {
-        /* matmul_add #2 -> 1x32 */
+        /* rnn (matmul_add) #2 -> 1x32 */
         tiny__k_matmul_add_32(step == 0u ? tiny__w2 : ARENA(AT_7 + (step + 1u) % 2u * 32u), tiny__w3, ARENA(AT_3 + step * 128u), ARENA(AT_6));
-        /* strided_slice_x3_sigmoid_sigmoid_tanh_multiply_multiply_add -> 1x8 */
-        tiny__k_strided_slice_x3_sigmoid_sigmoid_tanh_multiply_multiply_add(ARENA(AT_6), step == 0u ? tiny__w2 : ARENA(AT_8 + (step + 1u) % 2u * 32u), ARENA(AT_8 + step % 2u * 32u));
-        /* strided_slice_sigmoid_tanh_multiply -> 1x8 */
-        tiny__k_strided_slice_sigmoid_tanh_multiply(ARENA(AT_6), ARENA(AT_8 + step % 2u * 32u), ARENA(AT_7 + step % 2u * 32u));
+        /* rnn (strided_slice_sigmoid_tanh_multiply_add_and_8_more) -> 1x8 */
+        tiny__k_strided_slice_sigmoid_tanh_multiply_add_and_8_more(ARENA(AT_6), step == 0u ? tiny__w2 : ARENA(AT_8 + (step + 1u) % 2u * 32u), ARENA(AT_8 + step % 2u * 32u), ARENA(AT_7 + step % 2u * 32u));
     }
 }
 
@@ -33,7 +31,7 @@ static inline __attribute__((always_inline)) void tiny__call_layers(
     unsigned char *const arena = s->workspace;
 
     switch (first) {
-    case 0: /* matmul_add -> 6x32 */
+    case 0: /* rnn (matmul_add) -> 6x32 */
         tiny__k_matmul_add_6x32(inputs->rnn_x, tiny__w0, tiny__w1, ARENA(AT_3));
         NEXT_LAYER;
     case 1: /* rnn (6 steps) -> 1x8 */
