@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,8 @@ class Explanation:
 def explain(package: Path, kernel: str) -> Explanation:
     """Return the explanation of `kernel` in `package`: its name or C symbol, or the name or number of a layer.
 
-    A name may lack the package's prefix, and that of a layer the operators that follow it in brackets. Raises
+    A name may lack the package's prefix, and that of a layer the operators that follow it in brackets. Of a loop, the
+    kernel that matters most is explained; each call in it has a name of its own. Raises
     PackageInvalid, and UsageError with the nearest names where no kernel and no layer has that name.
     """
     manifest = read_manifest(package)
@@ -65,10 +67,11 @@ def _find(manifest: dict[str, Any], kernel: str) -> dict[str, Any]:
     kernels: list[dict[str, Any]] = manifest["kernels"]
     layers: list[dict[str, Any]] = manifest["layers"]
     by_name = {entry["name"]: entry for entry in kernels}
-    named = [(layer["label"], by_name[kernels_of_layer(layer)[0]]) for layer in layers]
+    of_layers = [_main_kernel(layer, by_name) for layer in layers]
+    named = [(layer["label"], entry) for layer, entry in zip(layers, of_layers, strict=True)]
     named += [(call["label"], by_name[call["kernel"]]) for layer in layers for call in layer.get("calls", ())]
     named += [(entry[key], entry) for entry in kernels for key in ("name", "symbol")]
-    exact = {str(number): by_name[kernels_of_layer(layer)[0]] for number, layer in enumerate(layers)}
+    exact = {str(number): entry for number, entry in enumerate(of_layers)}
     full: dict[str, str] = {}
     for name, entry in named:
         exact.setdefault(name, entry)
@@ -82,6 +85,20 @@ def _find(manifest: dict[str, Any], kernel: str) -> dict[str, Any]:
         f"the package has no kernel or layer '{kernel}': the nearest are {near}; give one of them, or the number of a "
         "layer"
     )
+
+
+def _main_kernel(layer: dict[str, Any], by_name: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The kernel that a layer calls; of a loop, the one that takes most time, or without times has most work."""
+    called = {name: by_name[name] for name in kernels_of_layer(layer)}
+    if len(called) == 1:
+        return next(iter(called.values()))
+    times = Counter[str]()
+    for call in layer["calls"]:
+        times[call["kernel"]] += call["times"]
+    costs = {name: KernelProvenance.of_json(entry["provenance"]).cost for name, entry in called.items()}
+    if None in costs.values():
+        costs = {name: entry["macs"] for name, entry in called.items()}
+    return called[max(called, key=lambda name: (costs[name] or 0) * times[name])]
 
 
 def _without_prefix(name: str, prefix: str) -> str:

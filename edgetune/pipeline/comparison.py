@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -57,9 +57,9 @@ class ComparedLayer(_Part):
     index_a: int | None
     index_b: int | None
     differs: tuple[Aspect, ...] = Field(description="What differs of a layer that both have.")
-    kernel_a: str | None
+    kernel_a: str | None = Field(description="Of a loop, all kernels that its steps call.")
     kernel_b: str | None
-    schedule_a: str | None
+    schedule_a: str | None = Field(description="Of a loop, those of all these kernels, in their order.")
     schedule_b: str | None
     bytes: ComparedFigure = Field(description="All tensors that it reads or writes, with weights and scratch memory.")
     time: ComparedFigure
@@ -106,6 +106,46 @@ class PackageComparison(_Part):
         return table(f"{self.a.folder} (a) and {self.b.folder} (b)", rows)
 
 
+class _Called:
+    """What a layer calls, in order: its kernel, or those of a loop, each with how often; nothing where one is lost."""
+
+    def __init__(self, layer: ManifestLayer, kernels: Mapping[str, ManifestKernel]) -> None:
+        calls = [(call.kernel, call.times) for call in layer.calls] or [(layer.kernel, 1)]
+        found = [(kernels[name], times) for name, times in calls if name in kernels]
+        self.calls = tuple(found) if len(found) == len(calls) else ()
+        self.names = ", ".join(dict.fromkeys(name for name, _ in calls))
+
+    @property
+    def computation(self) -> list[tuple[str, int]]:
+        """What is computed, and how often."""
+        return [(kernel.provenance.workload, times) for kernel, times in self.calls]
+
+    @property
+    def schedules(self) -> list[tuple[str, str, str | None]]:
+        """How it is computed."""
+        found = [kernel.provenance for kernel, _ in self.calls]
+        return [(one.form, one.schedule, one.trace_sha256) for one in found]
+
+    @property
+    def schedule(self) -> str | None:
+        """The schedules as a text."""
+        return "; ".join(dict.fromkeys(schedule for _, schedule, _ in self.schedules)) if self.calls else None
+
+    def total(self, *figures: str) -> float | None:
+        """The sum of a figure of provenance over all calls: of the first of `figures` that is known of a kernel.
+
+        None where none is known of some kernel.
+        """
+        found: float = 0  # counts of instructions stay whole
+        for kernel, times in self.calls:
+            known = (getattr(kernel.provenance, figure) for figure in figures)
+            value: float | None = next((one for one in known if one is not None), None)
+            if value is None:
+                return None
+            found += value * times
+        return found if self.calls else None
+
+
 class _Side:
     """One of the packages: its layers with their kernels, and the times of layers, None where they are not known."""
 
@@ -118,15 +158,12 @@ class _Side:
         timed = len(times) == len(self.layers)
         self.times = tuple(times) if timed else tuple(self._recorded(layer) for layer in self.layers)
 
-    def kernel(self, layer: ManifestLayer) -> ManifestKernel | None:
-        """The kernel that a layer calls."""
-        return self._kernels.get(layer.kernel)
+    def called(self, layer: ManifestLayer) -> _Called:
+        """What a layer calls."""
+        return _Called(layer, self._kernels)
 
     def _recorded(self, layer: ManifestLayer) -> float | None:
-        found = self.kernel(layer)
-        if found is None:
-            return None
-        return found.provenance.instructions if self.unit == "instructions" else found.provenance.median_us
+        return self.called(layer).total("instructions" if self.unit == "instructions" else "median_us")
 
     @property
     def whole_time(self) -> float | None:
@@ -286,37 +323,36 @@ def _compared(a: _Side, b: _Side, pair: Pair, timing: TimesInTurns | None) -> Co
     one, other = (None if n is None else side.layers[n] for side, n in zip((a, b), pair, strict=True))
     comparable = timing is not None or a.unit == b.unit
     times = [None if n is None or not comparable else side.times[n] for side, n in zip((a, b), pair, strict=True)]
-    kernels = [side.kernel(layer) if layer else None for side, layer in ((a, one), (b, other))]
+    called = [side.called(layer) if layer else None for side, layer in ((a, one), (b, other))]
     named = other or one
     assert named is not None  # noqa: S101  a pair has at least one layer
-    differs = list(_aspects(one, other, *kernels)) if one and other else []
-    if one and other and _apart(kernels, pair, timing, comparable=comparable):
-        differs.append("time")
+    differs: list[Aspect] = []
+    if one and other and called[0] and called[1]:
+        differs += _aspects(one, other, called[0], called[1])
+        if _apart(called[0], called[1], pair, timing, comparable=comparable):
+            differs.append("time")
     return ComparedLayer(
         layer=named.label,
         index_a=pair[0],
         index_b=pair[1],
         differs=tuple(differs),
-        kernel_a=one.kernel if one else None,
-        kernel_b=other.kernel if other else None,
-        schedule_a=kernels[0].provenance.schedule if kernels[0] else None,
-        schedule_b=kernels[1].provenance.schedule if kernels[1] else None,
+        kernel_a=called[0].names if called[0] else None,
+        kernel_b=called[1].names if called[1] else None,
+        schedule_a=called[0].schedule if called[0] else None,
+        schedule_b=called[1].schedule if called[1] else None,
         bytes=_figure("bytes", "bytes", one.nbytes if one else None, other.nbytes if other else None),
         time=_figure("time", timing.unit if timing else a.unit, *times),
     )
 
 
-def _aspects(
-    one: ManifestLayer, other: ManifestLayer, kernel: ManifestKernel | None, counterpart: ManifestKernel | None
-) -> Iterator[Aspect]:
+def _aspects(one: ManifestLayer, other: ManifestLayer, was: _Called, now: _Called) -> Iterator[Aspect]:
     """What differs between two layers that were matched, except for their times."""
     if one.label != other.label:
         yield "name"
-    if kernel is not None and counterpart is not None:
-        was, now = kernel.provenance, counterpart.provenance
-        if was.workload != now.workload:
+    if was.calls and now.calls:
+        if was.computation != now.computation:
             yield "computation"
-        if (was.form, was.schedule, was.trace_sha256) != (now.form, now.schedule, now.trace_sha256):
+        if was.schedules != now.schedules:
             yield "schedule"
     if one.output != other.output:
         yield "shape"
@@ -324,20 +360,17 @@ def _aspects(
         yield "bytes"
 
 
-def _apart(
-    kernels: Sequence[ManifestKernel | None], pair: Pair, timing: TimesInTurns | None, *, comparable: bool
-) -> bool:
+def _apart(was: _Called, now: _Called, pair: Pair, timing: TimesInTurns | None, *, comparable: bool) -> bool:
     """Whether times were told apart: in turns, or by records, whose intervals do not overlap or whose counts differ."""
     if timing is not None:
         return pair[0] == pair[1] and pair[0] in timing.changed_layers
-    found = [kernel.provenance for kernel in kernels if kernel is not None]
-    if len(found) < len(kernels) or not comparable:
+    if not comparable:
         return False
-    was, now = found
-    if was.instructions is not None and now.instructions is not None:
-        return was.instructions != now.instructions
-    low, least = (each.median_us if each.low_us is None else each.low_us for each in (was, now))
-    high, most = (each.median_us if each.high_us is None else each.high_us for each in (was, now))
+    counts = [each.total("instructions") for each in (was, now)]
+    if None not in counts:
+        return counts[0] != counts[1]
+    low, least = (each.total("low_us", "median_us") for each in (was, now))
+    high, most = (each.total("high_us", "median_us") for each in (was, now))
     if low is None or least is None or high is None or most is None:
         return False
     return high < least or most < low

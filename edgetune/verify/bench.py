@@ -30,7 +30,7 @@ _TOO_SHORT = "a run takes less than a tick of the clock there, so the precision 
 class LayerTime:
     """Median and least time of one layer in microseconds, from separate runs, without what reading the clock takes.
 
-    Packages of earlier versions have the clock in them.
+    Packages of earlier versions have the clock in them. `kernel` is empty for a loop, which calls several.
     """
 
     index: int

@@ -16,11 +16,13 @@ from edgetune.config.settings import Settings
 from edgetune.farm.causes.board import change_of, past_of
 from edgetune.farm.causes.cause import Cause, cause_of
 from edgetune.farm.causes.factors import SlowerPackage
+from edgetune.farm.causes.kernels import diff
 from edgetune.farm.causes.rebuilding import Rebuilding, schedules_in
 from edgetune.farm.gate import Comparison, JudgedRatio
 from edgetune.package.manifest import write_manifest
 from edgetune.records import RecordStore
 from edgetune.verify.starts import Start
+from tests import package_sample
 from tests.records.test_records import record
 
 
@@ -227,3 +229,21 @@ def test_a_measured_schedule_without_record_is_lost_and_a_default_one_is_not(
     RecordStore.open(tmp_path / "r.db").close()
     settings = cast("Settings", SimpleNamespace(db=tmp_path / "r.db"))
     assert Rebuilding(settings, tmp_path, lambda _: None).lost_records(package) == lost
+
+
+def test_of_a_loop_all_kernels_are_compared(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        package_sample.emit(tmp_path / name, measure=False)
+        manifest = json.loads((tmp_path / name / "MANIFEST.json").read_text(encoding="utf-8"))
+        calls = [{"kernel": k["name"], "label": k["name"], "macs": 1, "times": 3} for k in manifest["kernels"]]
+        manifest["layers"][0] |= {"kernel": "", "steps": 3, "calls": calls}
+        (tmp_path / name / "MANIFEST.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert diff(tmp_path / "old", tmp_path / "new", 0) == ""
+    kernels = tmp_path / "new/src/tiny_kernels.c"
+    text = kernels.read_text(encoding="utf-8")
+    kernels.write_text(text.replace("out[i] = a[i] + b[i];", "out[i] = b[i] + a[i];"), encoding="utf-8")
+    lines = [line for line in diff(tmp_path / "old", tmp_path / "new", 0).splitlines() if line[:1] in "+-"][2:]
+    assert [line.split() for line in lines] == [
+        ["-", "out[i]", "=", "a[i]", "+", "b[i];"],
+        ["+", "out[i]", "=", "b[i]", "+", "a[i];"],
+    ]

@@ -91,7 +91,19 @@ def test_a_kernel_of_a_step_is_explained_by_its_label(tiny: Path) -> None:
     for call in loop["calls"]:
         found = explain(tiny, call["label"])
         assert (found.kernel, found.layers, found.calls) == (call["kernel"], (f"{number}: rnn (6 steps)",), 6)
-    assert explain(tiny, "rnn (6 steps)").kernel == loop["calls"][0]["kernel"]
+    assert explain(tiny, "rnn (6 steps)").kernel == loop["calls"][0]["kernel"], "most work is its product"
+    assert explain(tiny, str(number)).kernel == loop["calls"][0]["kernel"]
+
+
+def test_of_a_loop_the_kernel_that_takes_most_time_is_explained(tiny: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny, tmp_path / "p"))
+    manifest = read_manifest(folder)
+    (loop,) = (layer for layer in manifest["layers"] if layer.get("calls"))
+    for kernel in manifest["kernels"]:
+        slow = kernel["name"] == kernels_of_layer(loop)[-1]
+        kernel["provenance"] |= {"origin": "record", "median_us": 2.0 if slow else 1.0}
+    (folder / "MANIFEST.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert explain(folder, "rnn (6 steps)").kernel == kernels_of_layer(loop)[-1] != kernels_of_layer(loop)[0]
 
 
 @pytest.mark.long

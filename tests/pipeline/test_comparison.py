@@ -197,3 +197,61 @@ def test_a_package_of_an_earlier_version_has_fewer_figures(old: Manifest) -> Non
     found = compared(new, copy.deepcopy(new))
     assert [figure.name for figure in found.figures] == ["weights", "kernels", "layers", "multiply-adds"]
     assert (found.layers, found.equal_layers) == ((), 3)
+
+
+@pytest.fixture
+def looped(old: Manifest) -> Manifest:
+    """Its first layer is a loop of four steps: the first kernel once, the second twice in each."""
+    names = [kernel["name"] for kernel in old["kernels"]]
+    calls = [
+        {"kernel": names[number], "label": f"/a ({number})", "macs": 1, "times": times}
+        for number, times in ((0, 4), (1, 8))
+    ]
+    old["layers"][0] |= {"kernel": "", "label": "/a (4 steps)", "steps": 4, "calls": calls}
+    return old
+
+
+def test_the_time_of_a_loop_is_that_of_all_its_calls(looped: Manifest) -> None:
+    new = copy.deepcopy(looped)
+    new["kernels"][1]["provenance"] |= {"median_us": 1.5, "low_us": 1.4, "high_us": 1.6, "schedule": "unroll"}
+    first = compared(looped, new).layers[0]
+    assert (first.layer, first.differs) == ("/a (4 steps)", ("schedule", "time"))
+    assert (first.time.a, first.time.b) == (4 * 1 + 8 * 2, 4 * 1 + 8 * 1.5)
+    assert first.kernel_a == ", ".join(kernel["name"] for kernel in looped["kernels"])
+    assert (first.schedule_a, first.schedule_b) == ("vectorize(i, 8); ", "vectorize(i, 8); unroll")
+    new["kernels"][1]["provenance"] |= {"low_us": 1.4, "high_us": 2.0}
+    assert compared(looped, new).layers[0].differs == ("schedule",), "4 * 0.9 + 8 * 1.9 is less than 4 * 1.1 + 8 * 2"
+
+
+def test_a_loop_with_a_kernel_that_was_not_measured_has_no_time(looped: Manifest) -> None:
+    new = copy.deepcopy(looped)
+    new["kernels"][1]["provenance"] |= {"median_us": None, "low_us": None, "high_us": None}
+    found = compared(looped, new)
+    assert "3 of 3 layers of A and 1 of 3 layers of B" in "".join(found.remarks)
+    new["layers"][0]["bytes"] = 1
+    first = compared(looped, new).layers[0]
+    assert (first.time.a, first.time.b, first.differs) == (20.0, None, ("bytes",))
+
+
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [
+        (lambda layer: layer["calls"][1].update(times=4), ("computation", "time")),
+        (lambda layer: layer["calls"].pop(), ("computation", "schedule", "time")),
+        (lambda layer: layer.update(label="/a (5 steps)"), ("name",)),
+    ],
+)
+def test_a_loop_differs_in_what_its_steps_call(
+    change: Callable[[Manifest], object], differs: tuple[str, ...], looped: Manifest
+) -> None:
+    new = copy.deepcopy(looped)
+    change(new["layers"][0])
+    assert rows(compared(looped, new)) == [(new["layers"][0]["label"], 0, 0, differs)]
+
+
+def test_a_layer_that_became_a_loop_is_computed_otherwise(looped: Manifest) -> None:
+    new = copy.deepcopy(looped)
+    new["layers"][0] |= {"kernel": new["kernels"][0]["name"], "label": "/a (mul)", "calls": [], "steps": 1}
+    found = compared(new, looped).layers[0]
+    assert found.differs == ("name", "computation", "schedule", "time")
+    assert (found.kernel_a, found.time.a) == (new["kernels"][0]["name"], 1.0)

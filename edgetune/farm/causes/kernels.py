@@ -6,7 +6,6 @@ import difflib
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from edgetune.package.manifest import kernels_of_layer, read_manifest
 
@@ -58,11 +57,13 @@ def labels(package: Path, layers: Sequence[int]) -> list[str]:
 
 
 def diff(old: Path, new: Path, layer: int) -> str:
-    """The C functions of a layer as a unified diff, "" where they are equal or one package lacks the layer."""
-    functions = []
-    for package in (old, new):
-        kernel = _kernel(package, layer)
-        functions.append(function(package, kernel["symbol"]) if kernel else [])
+    """The C functions of a layer as a unified diff, "" where they are equal or one package lacks the layer.
+
+    A loop has those of all kernels that its steps call.
+    """
+    functions = [
+        [line for symbol in _symbols(package, layer) for line in function(package, symbol)] for package in (old, new)
+    ]
     lines = list(difflib.unified_diff(functions[0], functions[1], "accepted", "tonight", lineterm=""))
     return "\n".join(lines[:_DIFF_LINES]) if all(functions) else ""
 
@@ -77,9 +78,11 @@ def function(package: Path, symbol: str) -> list[str]:
     return match[0].splitlines() if match else []
 
 
-def _kernel(package: Path, layer: int) -> dict[str, Any] | None:
+def _symbols(package: Path, layer: int) -> list[str]:
+    """The symbols of the kernels that a layer calls, each once, in the order of the calls."""
     manifest = read_manifest(package)
     if layer >= len(manifest["layers"]):
-        return None
-    name = kernels_of_layer(manifest["layers"][layer])[0]
-    return next((kernel for kernel in manifest["kernels"] if kernel["name"] == name), None)
+        return []
+    symbols = {kernel["name"]: kernel["symbol"] for kernel in manifest["kernels"]}
+    called = dict.fromkeys(kernels_of_layer(manifest["layers"][layer]))
+    return [symbols[name] for name in called if name in symbols]
