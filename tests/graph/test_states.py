@@ -31,11 +31,11 @@ def overwritten(program: Program) -> Program:
 @pytest.mark.parametrize(
     ("name", "kept", "left"),
     [
-        ("gru", [], []),  # what reads the old state comes before what writes the new one
+        ("gru", ["hn (copy)"], []),  # the last kernel reads each element before it writes it
         ("cell", ["hn (copy)"], ["hn (copy)"]),  # one kernel reads all of the old state
-        ("average", ["hn (copy)"], []),  # one kernel reads each element before it writes it
+        ("average", ["hn (copy)"], []),
         ("swap", ["a_next (copy)", "b_next (copy)"], ["a_next (copy)", "b_next (copy)"]),  # one by the model itself
-        ("delay", [], []),
+        ("delay", [], []),  # what reads the old state comes before what writes the new one
     ],
 )
 def test_a_sequence_is_the_model_step_by_step(name: str, kept: list[str], left: list[str], tmp_path: Path) -> None:
