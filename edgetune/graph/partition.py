@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import tvm
-from tvm import relax, tirx
+from tvm import relax
 from tvm.ir import GenericConst
 
 from edgetune.errors import UnsupportedOperator
@@ -22,6 +22,7 @@ from edgetune.graph.loop_bodies import LoopBody, opaque_function, with_bodies
 from edgetune.graph.narrow_results import narrow_result, widens_what_it_reads
 from edgetune.graph.passes import Fused, fuse
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
+from edgetune.graph.rewrite import callee_of, readers_of, tensor_of
 from edgetune.graph.stored_integers import StoredIntegers, stored_integers, widened_when_read, with_stored
 from edgetune.graph.tvm_errors import tvm_refusals
 from edgetune.graph.tvm_types import PrimFunc
@@ -93,12 +94,12 @@ class _Cutter:
     def run(self) -> None:
         main = self.module["main"]
         bound = [b for block in main.body.blocks for b in block.bindings]
-        self.readers = _readers(main)
-        expected = sum(_callee(binding.value) == "relax.call_tir" for binding in bound)
+        self.readers = readers_of(main)
+        expected = sum(callee_of(binding.value) == "relax.call_tir" for binding in bound)
         self.waiting = list(self.nodes) if len(self.nodes) == expected else [[]] * expected
         names = [s.name for s in self.imported.inputs]
         for index, param in enumerate(main.params):
-            shape, dtype = _tensor(param.ty)
+            shape, dtype = tensor_of(param.ty)
             if index in self.bound:
                 known = self.bound[index]
                 self.values[param] = [self._widened(known) if isinstance(known, Widened) else self._constant(known)]
@@ -114,7 +115,7 @@ class _Cutter:
     def _bind(self, binding: relax.Binding) -> list[int]:
         value = binding.value
         if isinstance(value, relax.Call):
-            name = _callee(value)
+            name = callee_of(value)
             if name == "relax.call_tir":
                 return self._call_tir(value, binding.var)
             if name == "relax.reshape":
@@ -146,12 +147,12 @@ class _Cutter:
         source = self._read(call.args[0])
         if source[0] in self.narrow:
             integers, tensor = self.narrow[source[0]]
-            return [self._stand_in(integers, tensor.reshape(_tensor(call.ty)[0]))]
+            return [self._stand_in(integers, tensor.reshape(tensor_of(call.ty)[0]))]
         if source[0] in self.widened:
-            return [self._widened(self.widened[source[0]].reshape(_tensor(call.ty)[0]))]
+            return [self._widened(self.widened[source[0]].reshape(tensor_of(call.ty)[0]))]
         if source[0] not in self.constants:
             return source
-        return [self._constant(self.constants[source[0]].reshape(_tensor(call.ty)[0]))]
+        return [self._constant(self.constants[source[0]].reshape(tensor_of(call.ty)[0]))]
 
     def _call_tir(self, call: relax.Call, result: relax.Var) -> list[int]:
         global_var = call.args[0]
@@ -169,7 +170,7 @@ class _Cutter:
             found = self._narrow(self.module[global_var], sources, nodes, arguments, result)
             if found is not None:
                 return [found]
-            return self._emit(self.module[global_var], sources, label, arguments, [_tensor(t) for t in types])
+            return self._emit(self.module[global_var], sources, label, arguments, [tensor_of(t) for t in types])
 
     def _loop(self, call: relax.Call) -> list[int]:
         """The results of a loop; what its body reads in every iteration alike is a constant in it, if it is one."""
@@ -183,12 +184,12 @@ class _Cutter:
         }
         arguments = self._plain([a for number, a in enumerate(arguments) if number not in bound])
         types = list(call.ty.fields) if isinstance(call.ty, relax.TupleType) else [call.ty]
-        results = [_tensor(one) for one in types]
+        results = [tensor_of(one) for one in types]
         body = _partitioned_body(loop, bound)
         key = f"loop {len(self.bodies)}"
         self.bodies[key] = body
         # A buffer may have another shape, since a reshape does not change it.
-        read = [_tensor(one) for number, one in enumerate(call.args[1].ty.fields) if number not in bound]
+        read = [tensor_of(one) for number, one in enumerate(call.args[1].ty.fields) if number not in bound]
         self.work[key] = _Work(opaque_function(key, read, results), ("loop",), (False,) * len(arguments), 1)
         written = [self._buffer(loop.label, shape, dtype, "intermediate") for shape, dtype in results]
         self.calls.append((key, (*arguments, *written), loop.label))
@@ -231,11 +232,11 @@ class _Cutter:
         return all(self._is_widened_by(reader, tensor) for reader in self.readers.get(result, [None]))
 
     def _is_widened_by(self, reader: relax.Binding | None, tensor: Widened | None) -> bool:
-        name = "" if reader is None else _callee(reader.value)
+        name = "" if reader is None else callee_of(reader.value)
         if reader is None or name not in {"relax.reshape", "relax.call_tir"}:
             return False
         if name == "relax.reshape":
-            moved = None if tensor is None else tensor.reshape(_tensor(reader.value.ty)[0])
+            moved = None if tensor is None else tensor.reshape(tensor_of(reader.value.ty)[0])
             apart = tensor is not None and moved is not None and moved.parameters > tensor.parameters
             return not apart and self._are_widened(reader.var, moved)
         callee = reader.value.args[0]
@@ -315,7 +316,7 @@ class _Cutter:
         """Gives every model output its own buffer, with a copy if it is an input, a constant or named twice."""
         self.output_ids: list[int] = []
         types = list(body.ty.fields) if isinstance(body.ty, relax.TupleType) else [body.ty]
-        self.output_types = [_tensor(t) for t in types]
+        self.output_types = [tensor_of(t) for t in types]
         for name, source, (shape, dtype) in zip(
             self.imported.outputs, self._read(body), self.output_types, strict=True
         ):
@@ -380,39 +381,3 @@ class _Cutter:
 
     def _slices(self, key: str) -> dict[int, int]:
         return self.bodies[key].slices if key in self.bodies else {}
-
-
-def _tensor(ty: relax.TensorType) -> tuple[tuple[int, ...], str]:
-    if ty.shape is None or any(not isinstance(e, tirx.IntImm) for e in ty.shape):
-        raise UnsupportedOperator(
-            "a tensor inside the model has a shape that depends on data; make it constant in the model"
-        )
-    return tuple(int(e) for e in ty.shape), str(ty.dtype)
-
-
-def _readers(main: relax.Function) -> dict[relax.Var, list[relax.Binding | None]]:
-    """The bindings that read each variable; None stands for another variable, a tuple, or the end of the function."""
-    found: dict[relax.Var, list[relax.Binding | None]] = {}
-
-    def add(expr: relax.Expr, reader: relax.Binding | None) -> None:
-        if isinstance(expr, relax.Var):
-            found.setdefault(expr, []).append(reader)
-        elif isinstance(expr, relax.Tuple):
-            for one in expr.fields:
-                add(one, reader)
-        elif isinstance(expr, relax.TupleGetItem):
-            add(expr.tuple_value, reader)
-
-    for block in main.body.blocks:
-        for binding in block.bindings:
-            if isinstance(binding.value, relax.Call):
-                for argument in binding.value.args:
-                    add(argument, binding)
-            else:
-                add(binding.value, None)
-    add(main.body.body, None)
-    return found
-
-
-def _callee(value: relax.Expr) -> str:
-    return str(getattr(value.op, "name", value.op)) if isinstance(value, relax.Call) else ""

@@ -1,4 +1,4 @@
-"""Rewriting by local rules: a rule sees one call of a Relax function, and what it reads, and may replace it."""
+"""Relax functions: rewriting by local rules, where a rule sees one call and what it reads, and what a binding holds."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.ir import GenericConst, Op
 from tvm.ir.attrs import make_node
 from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from edgetune.errors import UnsupportedOperator
 
 
 class DefUse:
@@ -139,3 +141,41 @@ def constant(expr: relax.Expr) -> np.ndarray | None:
 def constant_of(value: np.ndarray) -> relax.Expr:
     """A constant with exactly the type of `value`; without an explicit type TVM would reduce 64 bits to 32."""
     return relax.const(value, str(value.dtype))
+
+
+def tensor_of(ty: relax.TensorType) -> tuple[tuple[int, ...], str]:
+    """Shape and numpy dtype name of a tensor; raises UnsupportedOperator where the shape depends on data."""
+    if ty.shape is None or any(not isinstance(e, tirx.IntImm) for e in ty.shape):
+        raise UnsupportedOperator(
+            "a tensor inside the model has a shape that depends on data; make it constant in the model"
+        )
+    return tuple(int(e) for e in ty.shape), str(ty.dtype)
+
+
+def readers_of(main: relax.Function) -> dict[relax.Var, list[relax.Binding | None]]:
+    """The bindings that read each variable; None stands for another variable, a tuple, or the end of the function."""
+    found: dict[relax.Var, list[relax.Binding | None]] = {}
+
+    def add(expr: relax.Expr, reader: relax.Binding | None) -> None:
+        if isinstance(expr, relax.Var):
+            found.setdefault(expr, []).append(reader)
+        elif isinstance(expr, relax.Tuple):
+            for one in expr.fields:
+                add(one, reader)
+        elif isinstance(expr, relax.TupleGetItem):
+            add(expr.tuple_value, reader)
+
+    for block in main.body.blocks:
+        for binding in block.bindings:
+            if isinstance(binding.value, relax.Call):
+                for argument in binding.value.args:
+                    add(argument, binding)
+            else:
+                add(binding.value, None)
+    add(main.body.body, None)
+    return found
+
+
+def callee_of(value: relax.Expr) -> str:
+    """The operator that an expression calls, "" where it calls none."""
+    return str(getattr(value.op, "name", value.op)) if isinstance(value, relax.Call) else ""

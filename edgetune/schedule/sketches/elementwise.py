@@ -28,6 +28,7 @@ from edgetune.schedule.sketches.clipped_rows import CLIPPED, has_clipped_rows
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.index_sets import changes_along_row, divide_row, is_known_in_phases
 from edgetune.schedule.sketches.inlining import inline_all
+from edgetune.schedule.sketches.joint_results import joins_an_earlier_result
 from edgetune.schedule.sketches.lane_loads import calls_function, contiguous, copies_every_second, in_vectors, uniform
 from edgetune.schedule.sketches.padded_vectors import has_padded_vectors
 from edgetune.schedule.sketches.row_phases import divide_phases
@@ -45,7 +46,6 @@ from edgetune.schedule.tile_costs import divisors
 
 MAX_VECTORS = 8
 _FEWEST_LANES = 4
-_VECTORIZED = int(tirx.ForKind.VECTORIZED)
 _MOST_PHASES = 8
 _ROWS = 8
 
@@ -70,43 +70,13 @@ def apply_elementwise(sch: Schedule, analysis: BlockAnalysis, native_lanes: int,
     sch, block = turn_in_blocks(sch, analysis, turned) if turned and not left else (sch, None)
     turned = turned if block is not None else inline_all(sch, turned)
     for stage in analysis.stages:
-        if stage.name in analysis.outputs and _joins_an_earlier_result(sch, analysis, stage):
+        if stage.name in analysis.outputs and joins_an_earlier_result(sch, analysis, stage):
             continue
         if block is not None and stage.name in analysis.outputs:
             _vectorize_block(sch, stage, block, native_lanes, decide)
         elif stage.name in (*left, *turned, *analysis.outputs):
             vectorize_stage(sch, stage, native_lanes, decide)
     return sch
-
-
-def _joins_an_earlier_result(sch: Schedule, analysis: BlockAnalysis, stage: BlockStage) -> bool:
-    """Compute a result in the vectors of an earlier one that it reads, element by element; False where that is none.
-
-    The earlier result is in registers then, and both are one pass.
-    """
-    block = sch.get(sch.get_sblock(stage.name))
-    axes = [axis.var for axis in block.iter_vars]
-    for number, parameter in enumerate(analysis.outputs):
-        earlier = sch.get(sch.get_sblock(parameter))
-        if number >= analysis.outputs.index(stage.name) or _extents(earlier) != _extents(block):
-            continue
-        made = earlier.writes[0].source
-        reads = [region for region in block.reads if region.source.same_as(made)]
-        in_step = [[item.min for item in region.region] for region in reads]
-        if not reads or not all(i.same_as(axis) for indices in in_step for i, axis in zip(indices, axes, strict=True)):
-            continue
-        loops = sch.get_loops(sch.get_sblock(parameter))
-        lanes = sch.get(loops[-1])
-        if len(loops) == 1 or int(lanes.kind) != _VECTORIZED or _extents(block)[-1] % loop_extent(sch, loops[-1]):
-            continue
-        sch.reverse_compute_at(sch.get_sblock(stage.name), loops[-2])
-        sch.vectorize(sch.get_loops(sch.get_sblock(stage.name))[-1])
-        return True
-    return False
-
-
-def _extents(block: SBlock) -> list[int]:
-    return [extent_of(axis) for axis in block.iter_vars]
 
 
 def _by_rows(sch: Schedule, analysis: BlockAnalysis, kept: Sequence[str]) -> Schedule:
