@@ -11,6 +11,7 @@ from onnx import helper
 from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.decompositions.builder import Builder
 from edgetune.frontend.onnx.node_values import static_shape
+from edgetune.frontend.onnx.origins import origin_of
 from edgetune.frontend.onnx.scan_loop import LoopGraph, LoopSignature
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class LoopWriter:
             results.append(((self._steps, *shape), dtype))
         prefix = self._outer.prefix()
         names = [f"{prefix}last{n}" for n in range(len(states))] + [f"{prefix}all{n}" for n in range(len(made))]
-        label = str(self._node.name) or str(self._node.op_type)
+        label, _ = origin_of(self._outer.origin)
         loop = LoopSignature(
             f"{prefix}loop",
             self._steps,
