@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,19 @@ from edgetune.target.target import Target
 from tests.package_sample import generic_x86
 
 
-def emit(folder: Path, model: OnnxModel, *, target: BoardKind | None = None, threads: int = 1, **options: Any) -> Path:
-    """Write the package of a model; `options` are those of `PackageOptions`."""
+def emit(
+    folder: Path,
+    model: OnnxModel,
+    *,
+    target: BoardKind | None = None,
+    threads: int = 1,
+    measured_us: float | None = None,
+    **options: Any,
+) -> Path:
+    """Write the package of a model; `options` are those of `PackageOptions`.
+
+    With `measured_us`, each kernel counts as measured to take so many microseconds.
+    """
     device = Device(target or generic_x86(), threads)
     backend = backend_of(device.target)
     program = to_program(import_onnx(model), joins_attention=backend.joins_attention)
@@ -35,6 +47,9 @@ def emit(folder: Path, model: OnnxModel, *, target: BoardKind | None = None, thr
     else:
         texts = backend.default_schedules(program, device.target)
         choices = [default_choice(*each) for each in zip(program.kernels, *zip(*texts, strict=True), strict=True)]
+    if measured_us is not None:
+        told: dict[str, Any] = {"origin": "record", "board": "bench-1", "record": "17", "median_us": measured_us}
+        choices = [replace(choice, provenance=replace(choice.provenance, **told)) for choice in choices]
     written = PackageOptions((MAKE,), **{"measure": False, **options})
     assemble(program, choices, GoldenCases(cases, "onnxruntime"), device, written, folder, lambda _: None)
     return folder

@@ -23,7 +23,7 @@ from edgetune.package import ctext
 from edgetune.package.arguments import Arguments
 from edgetune.package.constants import Weights
 from edgetune.package.interface import Interface
-from edgetune.package.provenance import KernelProvenance
+from edgetune.package.provenance import KernelProvenance, amount
 
 _UNTYPED = ("ARENA(", "WEIGHT(", "(void *)", "(const void *)")
 """How an argument begins that is a `void *`."""
@@ -96,6 +96,11 @@ class CallView:
     def is_loop(self) -> bool:
         """What tells it from a loop within a loop, in a template."""
         return False
+
+    def of_a_step(self) -> str:
+        """What one step of a loop takes, as text; "-" where nothing was measured."""
+        cost = self.provenance.cost
+        return amount(self.provenance.clock, None if cost is None else cost / self.steps)
 
     @property
     def typed_arguments(self) -> tuple[str, ...]:
@@ -325,8 +330,8 @@ def _work(kernel: Kernel) -> str:
     if kernel.macs:
         return f"{kernel.macs:,} multiply-accumulates"
     count, elements = operations(kernel.function), sum(prod(p.shape) for p in kernel.params if p.role == "output")
-    amount, unit = (count, "operation") if count else (elements, "element")
-    return f"{amount:,} {unit}{'' if amount == 1 else 's'}"
+    number, unit = (count, "operation") if count else (elements, "element")
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
 
 def _gaps(param: Param) -> str:

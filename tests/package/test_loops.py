@@ -13,6 +13,7 @@ import pytest
 
 from edgetune import api
 from edgetune.errors import SelfTestFailed, WrongResult
+from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.package.explain import explain
 from edgetune.package.manifest import kernels_of_layer, read_manifest
 from edgetune.target.target import load_board_kind
@@ -47,6 +48,10 @@ SANITIZERS = "-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 TINY = Recurrent(name="rnn", steps=6, units=8, features=4, outputs=("", "h"))
 
 
+def layer_and_loops() -> OnnxModel:
+    return parsed(MODEL, **{name: numbers(*shape, seed=n) for n, (name, shape) in enumerate(SHAPES.items())})
+
+
 def save(path: Path, *layers: Recurrent) -> Path:
     onnx.save(recurrent(*layers).proto, path)
     return path
@@ -55,8 +60,7 @@ def save(path: Path, *layers: Recurrent) -> Path:
 @pytest.mark.long
 @pytest.mark.parametrize(("compiler", "weights"), [("gcc", "text"), ("clang-19", "binary"), ("gcc", "external")])
 def test_sanitizers_and_strict_compilers_find_nothing(tmp_path: Path, compiler: str, weights: str) -> None:
-    model = parsed(MODEL, **{name: numbers(*shape, seed=n) for n, (name, shape) in enumerate(SHAPES.items())})
-    folder = emit(tmp_path / "p", model, weights=weights)
+    folder = emit(tmp_path / "p", layer_and_loops(), weights=weights)
     words = (f"CC={compiler}", f"CFLAGS={SANITIZERS}", f"WARNINGS={WARNINGS}")
     assert last(make(folder, *words, "selftest")) == "PASS"
 
@@ -104,6 +108,23 @@ def test_of_a_loop_the_kernel_that_takes_most_time_is_explained(tiny: Path, tmp_
         kernel["provenance"] |= {"origin": "record", "median_us": 2.0 if slow else 1.0}
     (folder / "MANIFEST.json").write_text(json.dumps(manifest), encoding="utf-8")
     assert explain(folder, "rnn (6 steps)").kernel == kernels_of_layer(loop)[-1] != kernels_of_layer(loop)[0]
+
+
+@pytest.mark.long
+def test_a_report_has_the_calls_of_a_step_below_their_loop(tmp_path: Path) -> None:
+    folder = emit(tmp_path / "p", layer_and_loops(), measured_us=1.5)
+    text = (folder / "REPORT.md").read_text(encoding="utf-8").replace("\\", "")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+    start = next(number for number, row in enumerate(rows) if row[1] == "s (5 steps)")
+    assert [(row[1], row[5]) for row in rows[start : start + 5]] == [
+        ("s (5 steps)", "30.00"),
+        ("each of its 5 steps", "6.00"),
+        ("- s (multiply)", "1.50"),
+        ("- s (multiply_add_add_tanh), 2 times", "1.50"),
+        ("- s (copy)", "1.50"),
+    ]
+    times = [float(row[5]) for row in rows if len(row) == 7 and row[0].isdigit()]
+    assert next(row[5] for row in rows if row[1] == "**sum**") == f"{sum(times):.2f}", "each layer once"
 
 
 @pytest.mark.long
