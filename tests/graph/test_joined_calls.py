@@ -52,7 +52,7 @@ def chain(second: str, *, also: str = "") -> Program:
     )
 
 
-@pytest.mark.parametrize("second", ["Tanh (y)", "Mul (x, y)", "Mul (y, y)"])
+@pytest.mark.parametrize("second", ["Tanh (y)", "Mul (x, y)", "Mul (y, y)", "Add (y, one)"])
 def test_both_results_are_right(second: str) -> None:
     apart = chain(second)
     joined = with_joined_calls(apart)
