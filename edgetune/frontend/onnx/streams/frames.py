@@ -1,0 +1,112 @@
+"""Frames of a value along time: which of them a step has, and what a step model says of its inputs, outputs and states.
+
+The model that was trained on a window computes, of all frames since the reset, frames of every value that has a time
+axis. A step of the step model computes the next few of them, some steps after they could be known at the earliest. Such
+a value's delay is tract's `pulse` (Sonos, `PulseFact`: a frequency and a delay for each tensor).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from edgetune.frontend.onnx.reader import OnnxModel
+
+
+@dataclass(frozen=True)
+class Stream:
+    """An input that comes frame by frame: its time axis, and how many frames a step gets. A negative axis counts back.
+
+    Step k gets the frames k * hop up to (k + 1) * hop.
+    """
+
+    axis: int
+    hop: int = 1
+
+
+@dataclass(frozen=True)
+class State:
+    """A pair of input and output of a step model: the output of a step is the input of the next one.
+
+    After a reset the input is `first`, which has its shape and element type.
+    """
+
+    input: str
+    output: str
+    first: np.ndarray
+
+
+@dataclass(frozen=True)
+class OutputFrames:
+    """What an output of a step model is.
+
+    With an `axis` it has `frames` along it: of step k, those at k * frames - latency and after of what the window model
+    computes of all frames since the reset. Without, it is what the window model computes of the last window. It counts
+    from step `settled` on, the first step being 0.
+    """
+
+    axis: int | None
+    frames: int
+    latency: int
+    settled: int
+
+
+@dataclass(frozen=True)
+class StepModel:
+    """A model of one step. Its inputs and outputs are those of the window model, followed by those of its states.
+
+    `latency_frames` says after how many frames (of the first stream) all results count.
+    """
+
+    model: OnnxModel
+    states: tuple[State, ...]
+    latency_frames: int
+    by_output: dict[str, OutputFrames]
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of all states together."""
+        return sum(state.first.nbytes for state in self.states)
+
+
+@dataclass(frozen=True)
+class Frames:
+    """What is known of a value with a time axis.
+
+    `count` are the frames of a step: of step k those at k * count - latency and after, of the frames that the window
+    model computes of all frames since the reset. `extent` is how many the window has; the window is `steps` steps long.
+    The first `touched` frames of the window depend on what layers found before the window: padding, or a state.
+    `before` is a frame (extent 1 along `axis`) as those are from 0 on that come before the first step's where `latency`
+    is negative; None where they do not matter.
+    """
+
+    axis: int
+    count: int
+    extent: int
+    latency: int
+    steps: Fraction
+    touched: int = 0
+    before: np.ndarray | None = field(default=None, compare=False)
+
+    @property
+    def lag(self) -> Fraction:
+        """How many frames a step has behind the last one of a window that ends with the step; negative: they are late.
+
+        It is no integer where a window begins between two frames.
+        """
+        return self.steps * self.count - self.extent - self.latency
+
+    @property
+    def is_early(self) -> bool:
+        """Whether there are frames that count before those of the first step."""
+        return self.latency < 0 and self.before is not None
+
+    def settled(self, frames: int) -> int:
+        """The first step by which so many frames, from 0 on, were there."""
+        return max(0, -(-(frames + self.latency) // self.count) - 1)
+
+
+class MisalignedError(Exception):
+    """A window begins between two frames: the frames have to be counted from another one."""

@@ -1,0 +1,201 @@
+"""Operators that slide a kernel along axes, and padding: convolutions, pooling, Pad.
+
+Along time, a step computes a convolution without padding of the rows that it keeps and of its new ones. TensorFlow
+Lite Micro's streaming models and tract's `pulse` (Sonos) do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import onnx
+
+from edgetune.errors import UnsupportedOperator
+from edgetune.frontend.onnx.streams.rules.attributes import attributes_of, constant_input, integers
+from edgetune.frontend.onnx.streams.step import Step
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """How a kernel slides along time: it reads `reach` frames, and `left` and `right` stand around the window."""
+
+    reach: int
+    stride: int
+    left: int
+    right: int
+
+
+def _pads(node: onnx.NodeProto, kernel: Sequence[int], extents: Sequence[int]) -> list[int]:
+    """Padding at the beginnings and ends of all axes that a kernel slides along."""
+    attributes, rank = attributes_of(node), len(kernel)
+    kind = attributes.get("auto_pad", "NOTSET")
+    if kind in {"NOTSET", "VALID"}:
+        return list(attributes.get("pads", [])) if kind == "NOTSET" and "pads" in attributes else [0] * (2 * rank)
+    strides, dilations = attributes.get("strides", [1] * rank), attributes.get("dilations", [1] * rank)
+    sizes = zip(kernel, extents, strides, dilations, strict=True)
+    whole = [max(0, (-(-extent // s) - 1) * s + (k - 1) * d + 1 - extent) for k, extent, s, d in sizes]
+    less, more = [one // 2 for one in whole], [one - one // 2 for one in whole]
+    return less + more if kind == "SAME_UPPER" else more + less
+
+
+def _slides(step: Step, node: onnx.NodeProto, kernel: Sequence[int], fill: float, *, needs_fill: bool = True) -> None:
+    """Writes the step of a node that slides `kernel` along the axes from 2 on; `fill` is what padding counts as."""
+    name, output = node.input[0], node.output[0]
+    if step.timed(node) != [name]:
+        raise UnsupportedOperator("has weights that depend on a stream; make them constants")
+    if len([one for one in node.output if one]) > 1:
+        raise UnsupportedOperator("returns the places of its results in the window; leave this output out")
+    frames = step.frames[name]
+    if frames.axis == 0:
+        step.through(node, 0)
+        return
+    if frames.axis == 1:
+        step.whole(node)
+        return
+    at, rank, shape = frames.axis - 2, len(kernel), step.shape(name)
+    attributes = attributes_of(node)
+    strides, dilations = attributes.get("strides", [1] * rank), attributes.get("dilations", [1] * rank)
+    pads, extent = _pads(node, kernel, shape[2:]), step.shape(output)[frames.axis]
+    along = _Kernel((kernel[at] - 1) * dilations[at] + 1, strides[at], pads[at], pads[at + rank])
+    if along.left and not needs_fill:
+        raise UnsupportedOperator(
+            "pads before the first frame and does not count this padding; set count_include_pad, or do not pad"
+        )
+    is_single = bool(frames.count % along.stride) and extent == 1
+    if is_single:  # one result for the whole window: how far the next one would be does not matter
+        along = replace(along, stride=1)
+    if frames.count % along.stride:
+        raise UnsupportedOperator(
+            f"advances by {along.stride} frames, and {frames.count} come in a step, which {along.stride} does not "
+            "divide; choose a larger HOP"
+        )
+    is_ceiled = bool(attributes.get("ceil_mode", 0))
+    latency, source = _rows(step, name, along, fill, is_ceiled=is_ceiled)
+    changed: dict[str, Any] = {
+        "auto_pad": None,
+        "pads": [0 if place % rank == at else pad for place, pad in enumerate(pads)],
+        "strides": [along.stride if place == at else stride for place, stride in enumerate(strides)],
+    }
+    result = step.name(f"{output}_frames") if is_single else output
+    step.copy(node, {name: source}, [result], **changed)
+    step.types[result] = step.types[output]
+    reached = along.left + frames.touched
+    touched = min(extent, -(-reached // along.stride)) if reached > 0 else 0
+    step.frames[result] = replace(
+        frames, count=frames.count // along.stride, extent=extent, latency=latency, touched=touched, before=None
+    )
+    if is_single:
+        window, settled = step.window(result)
+        step.emit("Identity", [window], output)
+        step.settle([output], settled)
+
+
+def _rows(step: Step, name: str, along: _Kernel, fill: float, *, is_ceiled: bool) -> tuple[int, str]:
+    """The latency of the result, and the rows that a step reads.
+
+    The frame that a step computes first begins with the first of these rows, so their number decides about the phase.
+    """
+    frames = step.frames[name]
+    least = max(0, along.reach - along.stride)
+    if frames.latency >= 0 or frames.is_early:  # no result before the first one: it would have to be known
+        least = max(least, along.left - frames.latency)
+    rows = least + (along.left - frames.latency - least) % along.stride
+    latency = (frames.latency + rows - along.left) // along.stride
+    source = step.kept(name, rows, fill if along.left else None)
+    needed = frames.count - along.stride + along.reach
+    spare = rows + frames.count - needed
+    if spare >= along.stride or (spare and is_ceiled):
+        source = step.cut(source, frames.axis, 0, needed)
+    return latency, source
+
+
+def _convolution(weights: int, zero: int | None) -> Callable[[Step, onnx.NodeProto], None]:
+    """The rule of a convolution whose weights are at an input, as is the integer that stands for 0."""
+
+    def rule(step: Step, node: onnx.NodeProto) -> None:
+        point = None if zero is None else constant_input(step, node, zero)
+        if point is not None and point.size > 1:
+            raise UnsupportedOperator("has several zero points of what it reads; use one")
+        fill = 0.0 if point is None else float(point.ravel()[0])
+        _slides(step, node, step.shape(node.input[weights])[2:], fill)
+
+    return rule
+
+
+def _average(step: Step, node: onnx.NodeProto) -> None:
+    attributes = attributes_of(node)
+    counts = bool(attributes.get("count_include_pad", 0))
+    _slides(step, node, attributes["kernel_shape"], 0.0, needs_fill=counts)
+
+
+def _norm(step: Step, node: onnx.NodeProto) -> None:
+    _slides(step, node, attributes_of(node)["kernel_shape"], 0.0)
+
+
+def _maximum(step: Step, node: onnx.NodeProto) -> None:
+    dtype = step.dtype(node.input[0])
+    least = float(np.iinfo(dtype).min) if dtype.kind in "iu" else -np.inf
+    _slides(step, node, attributes_of(node)["kernel_shape"], least)
+
+
+def _pad(step: Step, node: onnx.NodeProto) -> None:
+    name, rank = node.input[0], len(step.shape(node.input[0]))
+    frames, kind = step.frames[name], attributes_of(node).get("mode", "constant")
+    axes = integers(step, node, 3, "axes") or list(range(rank))
+    axes = [axis % rank for axis in axes]
+    pads = integers(step, node, 1, "pads")
+    if pads is None or step.timed(node) != [name]:
+        raise UnsupportedOperator("has pads that depend on a stream; make them constants")
+    at = axes.index(frames.axis) if frames.axis in axes else None
+    left, right = (0, 0) if at is None else (pads[at], pads[at + len(axes)])
+    if (left or right) and kind != "constant":
+        raise UnsupportedOperator(
+            f"pads along time in the mode {kind!r}, which needs frames to come; pad with constants"
+        )
+    value = constant_input(step, node, 2)
+    fill = np.zeros((), step.dtype(name)) if value is None else value.reshape(()).astype(step.dtype(name))
+    is_wrong = frames.is_early and (left <= 0 or not np.all(frames.before == fill))
+    if is_wrong or (left > 0 and frames.latency > 0):
+        name = _ready(step, name, fill)
+        frames = step.frames[name]
+    rest = [0 if place % len(axes) == at else pad for place, pad in enumerate(pads)]
+    output, extent = node.output[0], step.shape(node.output[0])[frames.axis]
+    changed = {node.input[0]: name, node.input[1]: step.constant(np.array(rest, np.int64))}
+    step.copy(node if any(rest) else _identity(node), changed)
+    shape = list(step.shape(output))
+    shape[frames.axis] = 1
+    row = np.full(shape, fill, step.dtype(output))
+    before = row if left > 0 else None
+    touched = left + frames.touched
+    step.frames[output] = replace(
+        frames, extent=extent, latency=frames.latency - left, touched=min(extent, max(0, touched)), before=before
+    )
+
+
+def _identity(node: onnx.NodeProto) -> onnx.NodeProto:
+    return onnx.helper.make_node("Identity", node.input[:1], node.output, name=node.name)
+
+
+def _ready(step: Step, name: str, fill: np.ndarray) -> str:
+    """A value whose frames before the first one are `fill`: masked, or delayed until its first frame is one."""
+    frames = step.frames[name]
+    if frames.latency <= 0:
+        return step.delayed(name, -frames.latency)
+    masked = step.masked(name, fill)
+    step.types[masked] = step.types[name]
+    step.frames[masked] = frames
+    return masked
+
+
+SLIDING: Mapping[str, Callable[[Step, onnx.NodeProto], None]] = {
+    "AveragePool": _average,
+    "Conv": _convolution(1, None),
+    "ConvInteger": _convolution(1, 2),
+    "LpPool": _norm,
+    "MaxPool": _maximum,
+    "Pad": _pad,
+    "QLinearConv": _convolution(3, 2),
+}

@@ -1,0 +1,370 @@
+"""Step: writes the graph of one step node by node, and knows the frames of each value that it wrote.
+
+A layer that looks along time keeps rows that it has seen: a state that stands before the new rows. Where the values are
+integers that a DequantizeLinear widens, the state is of the integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from edgetune.errors import UnsupportedOperator
+from edgetune.frontend.onnx.fixed_point import NAMES
+from edgetune.frontend.onnx.nested_graphs import unused_prefix
+from edgetune.frontend.onnx.node_values import static_shape
+from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
+from edgetune.frontend.onnx.streams.frames import Frames, MisalignedError, State
+
+PADDED = (
+    "mixes all frames of its window, and a layer before it pads inside the window or keeps a state, so a step differs "
+    "from the window; use layers without padding along time before it, or take the last frame instead"
+)
+
+
+class Step:
+    """The graph of a step as far as it is written.
+
+    `constants` and `types` are those of the window model; `frames` has the values with a time axis, `settled` those
+    that depend on a stream without having one, and from which step on they count.
+    """
+
+    def __init__(self, proto: onnx.ModelProto, constants: dict[str, np.ndarray]) -> None:
+        self.proto = proto
+        self.constants = constants
+        graph = proto.graph
+        self.types = {value.name: value.type for value in (*graph.value_info, *graph.input, *graph.output)}
+        for tensor in graph.initializer:
+            self.types.setdefault(tensor.name, helper.make_tensor_type_proto(tensor.data_type, tensor.dims))
+        self.frames: dict[str, Frames] = {}
+        self.settled: dict[str, int] = {}
+        self.nodes: list[onnx.NodeProto] = []
+        self.states: list[State] = []
+        self.written: dict[str, np.ndarray] = {}
+        self._widened: dict[str, onnx.NodeProto] = {}
+        self._known: dict[tuple[object, ...], str] = {}
+        self._start = unused_prefix(proto, "step_")
+        self._names = {name for node in graph.node for name in (*node.input, *node.output)} | self.types.keys()
+        self._counter: tuple[str, str] | None = None
+        self._most = 0
+
+    # What is known of values
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a value in the window model; raises UnsupportedOperator where it is not known."""
+        if name in self.constants:
+            return self.constants[name].shape
+        shape = static_shape(name, self.types)
+        if shape is None:
+            raise UnsupportedOperator(f"the shape of {name!r} is not known; export the model with fixed shapes")
+        return shape
+
+    def step_shape(self, name: str) -> list[int]:
+        """The shape of a value in the step model."""
+        shape = list(self.shape(name))
+        if name in self.frames:
+            shape[self.frames[name].axis] = self.frames[name].count
+        return shape
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """The element type of a value."""
+        found: np.dtype[Any] = helper.tensor_dtype_to_np_dtype(self.types[name].tensor_type.elem_type)
+        return found
+
+    def timed(self, node: onnx.NodeProto) -> list[str]:
+        """The inputs of a node that have a time axis."""
+        return list(dict.fromkeys(name for name in node.input if name in self.frames))
+
+    # Writing
+
+    def name(self, stem: str) -> str:
+        """A name that nothing has."""
+        found, number = stem, 1
+        while found in self._names:
+            number += 1
+            found = f"{stem}_{number}"
+        self._names.add(found)
+        return found
+
+    def constant(self, value: np.ndarray) -> str:
+        """The name of an initializer."""
+        key = ("constant", value.dtype.str, value.shape, value.tobytes())
+        if key not in self._known:
+            self._known[key] = self.name(f"{self._start}constant")
+            self.written[self._known[key]] = value
+        return self._known[key]
+
+    def emit(self, operator: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
+        """Writes a node with one output, and returns its name."""
+        output = output or self.name(f"{self._start}{operator.lower()}")
+        self.nodes.append(helper.make_node(operator, inputs, [output], name=output, **attributes))
+        return output
+
+    def copy(
+        self, node: onnx.NodeProto, inputs: Mapping[str, str] | None = None, outputs: Sequence[str] = (), **changed: Any
+    ) -> onnx.NodeProto:
+        """Writes a copy of a node: with other inputs (by name), outputs and attributes; None removes an attribute."""
+        result = onnx.NodeProto()
+        result.CopyFrom(node)
+        result.input[:] = [(inputs or {}).get(name, name) for name in node.input]
+        if outputs:
+            result.output[:] = list(outputs)
+        kept = [attribute for attribute in node.attribute if attribute.name not in changed]
+        del result.attribute[:]
+        result.attribute.extend(kept)
+        result.attribute.extend(helper.make_attribute(k, v) for k, v in changed.items() if v is not None)
+        self.nodes.append(result)
+        return result
+
+    def cut(self, name: str, axis: int, start: int, end: int, output: str = "") -> str:
+        """Writes a Slice of rows along one axis."""
+        bounds = [self.constant(np.array([bound], np.int64)) for bound in (start, end, axis)]
+        return self.emit("Slice", [name, *bounds], output)
+
+    # Values of several steps
+
+    def kept(self, name: str, rows: int, fill: float | None = None) -> str:
+        """The rows of a step behind the last `rows` rows before them, which are a state.
+
+        Rows with an index below 0 are `fill`, and whatever where that is None.
+        """
+        source, wide = self._storage(name, fill)
+        return self._wide(wide, self._joined(source, rows, fill if wide is None else self._narrow(wide, fill)))
+
+    def delayed(self, name: str, rows: int) -> str:
+        """The value of a step, so many rows later; its frames are known by the name that is returned."""
+        if not rows:
+            return name
+        source, wide = self._storage(name, None)
+        frames = self.frames[name]
+        late = self.cut(self._joined(source, rows, None), frames.axis, 0, frames.count)
+        result = self._wide(wide, late)
+        self._like(result, name, replace(frames, latency=frames.latency + rows))
+        return result
+
+    def window(self, name: str, last: int = 0) -> tuple[str, int]:
+        """The frames of the window that ends with the step, and the step from which on these are all there.
+
+        These are what the window alone makes of its frames. The `last` so many are what all frames since the reset
+        make of them. Raises UnsupportedOperator where the former has touched frames, or where frames come after the
+        step, and MisalignedError.
+        """
+        frames = self.frames[name]
+        if frames.touched and not last:
+            raise UnsupportedOperator(PADDED)
+        lag, extent = lag_of(frames), last or frames.extent
+        key = ("window", name, extent, frames.latency)
+        if key not in self._known:
+            source, wide = self._storage(name, None)
+            rows = extent + lag
+            first = max(0, frames.count - rows)
+            if rows > frames.count:
+                source = self._joined(source, rows - frames.count, None)
+            if first or lag:
+                source = self.cut(source, frames.axis, first, first + extent)
+            self._known[key] = self._wide(wide, source)
+        return self._known[key], frames.settled(extent + lag)
+
+    def last_frame(self, frames: Frames) -> int:
+        """The step from which on the last frame of a step, which has to be that of the window, counts."""
+        if lag_of(frames):
+            raise UnsupportedOperator(
+                "returns its last state, and a step sees frames behind the window; read the last frame of its first "
+                "output instead"
+            )
+        return frames.settled(1)
+
+    def masked(self, name: str, fill: np.ndarray) -> str:
+        """A value whose rows with an index below 0 are `fill`."""
+        frames = self.frames[name]
+        if frames.latency <= 0:
+            return name
+        # Row r of step k has the index k * count - latency + r.
+        first = -(-(frames.latency - np.arange(frames.count)) // frames.count)
+        first = np.unique(first) if len(set(first)) == 1 else first
+        shape = [1] * len(self.shape(name))
+        shape[frames.axis] = len(first)
+        return self.emit("Where", [self.is_before(first.reshape(shape)), self.constant(fill), name])
+
+    def is_before(self, steps: np.ndarray) -> str:
+        """Whether the number of steps since the reset is less than `steps`."""
+        if self._counter is None:
+            self._counter = self._state("steps", np.zeros((), np.int32))
+        self._most = max(self._most, int(steps.max()))
+        return self.emit("Less", [self._counter[0], self.constant(steps.astype(np.int32))])
+
+    def finish(self) -> None:
+        """Writes what counts the steps, up to the last one that matters."""
+        if self._counter is not None:
+            now, after = self._counter
+            more = self.emit("Add", [now, self.constant(np.array(1, np.int32))])
+            least = self.constant(np.array(self._most, np.int32))
+            self.emit("Where", [self.emit("Less", [now, least]), more, now], after)
+
+    def state(self, name: str, first: np.ndarray) -> tuple[str, str]:
+        """Names of the input and output of a new state, which belongs to the value `name`."""
+        return self._state(name, first)
+
+    # Nodes
+
+    def through(
+        self,
+        node: onnx.NodeProto,
+        axes: int | Sequence[int],
+        inputs: Mapping[str, str] | None = None,
+        touched: Callable[[int], int] = lambda number: number,
+        **changed: Any,
+    ) -> onnx.NodeProto:
+        """Writes a node that computes each frame of that frame alone; `axes` are the time axes of its outputs.
+
+        Operands of unequal latency are aligned. `inputs` and `changed` are as in `copy`.
+        """
+        names = self.timed(node)
+        aligned = self._aligned(names, all(name in self.constants for name in node.input if name and name not in names))
+        written = self.copy(node, {**aligned, **(inputs or {})}, **changed)
+        of = [self.frames[name] for name in aligned.values()]
+        common = of[0]
+        number = max(self.frames[name].touched for name in names)
+        is_early = all(frames.is_early for frames in of)
+        before = self._before(written) if is_early else [None] * len(node.output)
+        axes = [axes] * len(node.output) if isinstance(axes, int) else axes
+        for output, axis, frame in zip(node.output, axes, before, strict=True):
+            if output:
+                row = None if frame is None else frame.take([0], axis)
+                self.frames[output] = replace(common, axis=axis, touched=touched(number), before=row)
+                self.shape(output)
+        return written
+
+    def whole(self, node: onnx.NodeProto) -> None:
+        """Writes a node that reads the frames of its window together: as it is in the window model."""
+        windows = {name: self.window(name) for name in self.timed(node)}
+        self.copy(node, {name: window for name, (window, _) in windows.items()})
+        settled = [settled for _, settled in windows.values()]
+        settled += [self.settled[name] for name in node.input if name in self.settled]
+        self.settle(node.output, max(settled))
+
+    def settle(self, names: Iterable[str], step: int) -> None:
+        """Notes values without a time axis, and from which step on they count."""
+        self.settled.update((name, step) for name in names if name)
+
+    def widens(self, node: onnx.NodeProto) -> None:
+        """Notes that a node, which is written, makes wide numbers of integers: states are kept of what it reads."""
+        self._widened[node.output[0]] = node
+
+    def _aligned(self, names: Sequence[str], evaluable: bool) -> dict[str, str]:
+        found = {name: self.frames[name] for name in names}
+        shared = {(frames.count, frames.extent, frames.steps) for frames in found.values()}
+        if len(shared) > 1:
+            raise UnsupportedOperator(
+                "reads streams of unequal frames a step; choose the hops of the inputs so that they advance alike"
+            )
+        latest = max(frames.latency for frames in found.values())
+        if latest < 0 and not evaluable and any(frames.is_early for frames in found.values()):
+            latest = 0
+        return {name: self.delayed(name, latest - frames.latency) for name, frames in found.items()}
+
+    def _before(self, node: onnx.NodeProto) -> list[np.ndarray | None]:
+        """What a node makes of the frames before the first step."""
+        feeds: dict[str, np.ndarray] = {}
+        for name in filter(None, node.input):
+            frames = self.frames.get(name)
+            if frames is None:
+                feeds[name] = self.constants[name] if name in self.constants else self.written[name]
+            elif frames.before is not None:
+                feeds[name] = np.repeat(frames.before, frames.count, frames.axis)
+        values = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+                  for n, v in feeds.items()]  # fmt: skip
+        results = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+        graph = helper.make_graph([node], "before", values, results)
+        own = [function for function in self.proto.functions if (function.domain, function.name) in NAMES]
+        model = helper.make_model(
+            graph, opset_imports=self.proto.opset_import, ir_version=self.proto.ir_version, functions=own
+        )
+        with np.errstate(all="ignore"):
+            found = iter(reference_evaluator(model).run(None, feeds))
+        return [np.asarray(next(found)) if name else None for name in node.output]
+
+    # States
+
+    def _storage(self, name: str, fill: float | None) -> tuple[str, onnx.NodeProto | None]:
+        """What a state of `name` is kept of, and the node that makes `name` of that."""
+        wide = self._widened.get(name)
+        if wide is None or (fill is not None and self._narrow(wide, fill) is None):
+            return name, None
+        return wide.input[0], wide
+
+    def _narrow(self, wide: onnx.NodeProto, fill: float | None) -> float | None:
+        """The integer that stands for `fill`; None where there is none."""
+        if fill is None:
+            return None
+        if fill == 0:
+            zero = self.constants.get(wide.input[2]) if len(wide.input) > 2 and wide.input[2] else np.zeros((), np.int8)
+            return float(zero.ravel()[0]) if zero is not None and np.unique(zero).size == 1 else None
+        return float(np.iinfo(self.dtype(wide.input[0])).min) if np.isneginf(fill) else None
+
+    def _wide(self, wide: onnx.NodeProto | None, source: str) -> str:
+        if wide is None:
+            return source
+        name = self.name(f"{self._start}wide")
+        self.copy(wide, {wide.input[0]: source}, [name])
+        return name
+
+    def _joined(self, name: str, rows: int, fill: float | None) -> str:
+        key = ("joined", name, rows, fill)
+        if key in self._known:
+            return self._known[key]
+        frames, dtype = self.frames[name], self.dtype(name)
+        value = np.array(fill or 0).astype(dtype)
+        source = self.masked(name, value) if fill is not None else name
+        if rows:
+            shape = list(self.shape(name))
+            shape[frames.axis] = rows
+            first = np.full(shape, value, dtype)
+            early = min(rows, -frames.latency) if frames.is_early else 0
+            if early > 0 and frames.before is not None:
+                place = tuple(
+                    slice(rows - early, None) if axis == frames.axis else slice(None) for axis in range(len(shape))
+                )
+                first[place] = frames.before
+            before, after = self._state(name, first)
+            source = self.emit("Concat", [before, source], axis=frames.axis)
+            self.cut(source, frames.axis, frames.count, frames.count + rows, after)
+        self._known[key] = source
+        return source
+
+    def _state(self, name: str, first: np.ndarray) -> tuple[str, str]:
+        stem = self.name(f"{name}_state")
+        state = State(stem, self.name(f"{stem}_next"), first)
+        self.states.append(state)
+        return state.input, state.output
+
+    def _like(self, name: str, model: str, frames: Frames) -> None:
+        self.types[name] = self.types[model]
+        self.frames[name] = frames
+
+
+def lag_of(frames: Frames) -> int:
+    """How many frames a step has behind the window; raises UnsupportedOperator where it lacks the window's last one."""
+    if frames.lag.denominator != 1:
+        raise MisalignedError
+    if frames.lag < 0:
+        raise UnsupportedOperator(
+            "needs the last frames of its window, and a step does not have them yet, because layers before it pad "
+            "after the last frame, or wait for a whole step; pad before the first frame alone (causal padding), or choose "
+            "another HOP"
+        )
+    return int(frames.lag)
+
+
+def state_values(states: Iterable[State]) -> tuple[list[onnx.ValueInfoProto], list[onnx.ValueInfoProto]]:
+    """The inputs and outputs of states."""
+    kinds = [(state, helper.np_dtype_to_tensor_dtype(state.first.dtype)) for state in states]
+    return (
+        [helper.make_tensor_value_info(state.input, kind, state.first.shape) for state, kind in kinds],
+        [helper.make_tensor_value_info(state.output, kind, state.first.shape) for state, kind in kinds],
+    )

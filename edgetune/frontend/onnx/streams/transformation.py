@@ -1,0 +1,252 @@
+"""From a model of a window to a model of one step: goes through the nodes in order, and applies the rules.
+
+Frames are counted from the first one since the reset. Where a result needs a window that begins between two frames of a
+layer with a stride, they are counted from the first frame at which windows begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+import onnx
+import onnx.version_converter
+from onnx import helper, inliner, numpy_helper, shape_inference
+
+from edgetune.errors import ModelError, UnsupportedOperator
+from edgetune.frontend.onnx.fixed_point import NAMES
+from edgetune.frontend.onnx.function_bodies import with_defaults
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.large_tensors import LARGE, stand_in, value_of
+from edgetune.frontend.onnx.nested_graphs import reads, reads_from_outside
+from edgetune.frontend.onnx.node_values import constant_value, real_inputs, static_shape
+from edgetune.frontend.onnx.origins import described
+from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
+from edgetune.frontend.onnx.refused_nodes import refused_where_unfit
+from edgetune.frontend.onnx.streams.frames import Frames, MisalignedError, OutputFrames, StepModel, Stream
+from edgetune.frontend.onnx.streams.rules import RULES
+from edgetune.frontend.onnx.streams.step import Step, state_values
+from edgetune.graph.module_costs import costs_of
+
+_OLDEST = 13
+"""The first opset whose axes are inputs, and whose Softmax is of one axis."""
+
+
+@dataclass(frozen=True)
+class StepCosts:
+    """Multiply-adds of a step and of the window model, and bytes of the states."""
+
+    step: int
+    window: int
+    state_bytes: int
+
+
+def step_costs(window: OnnxModel, step: StepModel) -> StepCosts:
+    """The costs of a step model and of the window model that it was made of."""
+    found = [costs_of(import_onnx(model)).macs for model in (step.model, window)]
+    return StepCosts(found[0], found[1], step.state_bytes)
+
+
+def step_model(model: OnnxModel, streams: Mapping[str, Stream]) -> StepModel:
+    """The model of one step of `model`, which is one of a window of frames, for inputs that are `streams`.
+
+    An input of shape [..., T, ...] has the shape [..., hop, ...]. Outputs with a time axis have the frames of a step;
+    outputs without are those of the last window. After a step, each state's output is its next input.
+
+    Raises ModelError where `streams` names what the model has not, or frames that it cannot count, and
+    UnsupportedOperator, which names all nodes that have no step.
+    """
+    modern = _modern(model)
+    streams = _checked(modern.proto, streams, model.name)
+    try:
+        return _Transformation(modern, streams, anchored=False).result()
+    except MisalignedError:
+        pass
+    try:
+        return _Transformation(modern, streams, anchored=True).result()
+    except MisalignedError:
+        raise ModelError(
+            f"the frames of the streams of {model.name} do not fit one another: choose a HOP by which strides divide"
+        ) from None
+
+
+def _modern(model: OnnxModel) -> OnnxModel:
+    """`model` without functions, and of an opset whose operators the rules know."""
+    proto = model.proto
+    if proto.functions:
+        proto = inliner.inline_selected_functions(with_defaults(proto), list(NAMES), exclude=True)
+    try:
+        if model.opset < _OLDEST:
+            proto = onnx.version_converter.convert_version(proto, _OLDEST)
+        proto = shape_inference.infer_shapes(proto)
+    except (onnx.version_converter.ConvertError, shape_inference.InferenceError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ModelError(
+            f"{model.name} is of opset {model.opset}, and cannot be converted to {_OLDEST} ({reason}); export it again"
+        ) from None
+    return replace(model, proto=proto, opset=max(model.opset, _OLDEST), read=None)
+
+
+def _checked(proto: onnx.ModelProto, streams: Mapping[str, Stream], name: str) -> dict[str, Stream]:
+    types = {value.name: value.type for value in real_inputs(proto.graph)}
+    found: dict[str, Stream] = {}
+    if not streams:
+        raise ModelError(f"no input of {name} is a stream; name one of {', '.join(sorted(types))}")
+    for given, stream in streams.items():
+        if given not in types:
+            raise ModelError(f"{name} has no input {given!r} to be a stream; its inputs are {', '.join(sorted(types))}")
+        shape = static_shape(given, types)
+        if shape is None:
+            raise ModelError(f"the shape of input {given!r} of {name} is not known; export it with fixed shapes")
+        if not -len(shape) <= stream.axis < len(shape):
+            raise ModelError(f"input {given!r} of {name} has the shape {list(shape)}, and no axis {stream.axis}")
+        axis = stream.axis % len(shape)
+        if not 1 <= stream.hop <= shape[axis]:
+            raise ModelError(
+                f"a step cannot have {stream.hop} frames of input {given!r} of {name}, whose window has {shape[axis]}; "
+                f"choose a HOP of 1 to {shape[axis]}"
+            )
+        found[given] = Stream(axis, stream.hop)
+    return found
+
+
+class _Transformation:
+    """One pass over a model. `anchored` frames are counted from the first one at which windows begin."""
+
+    def __init__(self, model: OnnxModel, streams: Mapping[str, Stream], *, anchored: bool) -> None:
+        self.model, self.streams, self.anchored = model, streams, anchored
+        graph = model.proto.graph
+        constants = {tensor.name: value_of(tensor, model.weights) for tensor in graph.initializer}
+        self.step = Step(
+            model.proto, {n: v for n, v in constants.items() if n not in {i.name for i in real_inputs(graph)}}
+        )
+        self._refused: list[tuple[onnx.NodeProto, str]] = []
+        self._unknown: set[str] = set()
+        for name, stream in streams.items():
+            extent = self.step.shape(name)[stream.axis]
+            first = extent % stream.hop if anchored else 0
+            steps = Fraction(extent - first, stream.hop)
+            self.step.frames[name] = Frames(stream.axis, stream.hop, extent, -first, steps)
+
+    def result(self) -> StepModel:
+        """The step model."""
+        for node in self.model.proto.graph.node:
+            self._node(node)
+        if self._refused:
+            raise UnsupportedOperator(
+                "; ".join(f"{described(node, self.model.name)} {reason}" for node, reason in self._refused)
+            )
+        self.step.finish()
+        by_output = {output.name: self._output(output.name) for output in self.model.proto.graph.output}
+        hop = next(iter(self.streams.values())).hop
+        late = [
+            Fraction(max(0, output.latency), output.frames) if output.axis is not None else Fraction(output.settled)
+            for output in by_output.values()
+        ]
+        return StepModel(self._written(), tuple(self.step.states), ceil(max(late) * hop), by_output)
+
+    def _node(self, node: onnx.NodeProto) -> None:
+        step, outside = self.step, [*reads_from_outside(node)]
+        values = constant_value(node, step.constants, step.types, step.proto)
+        depends = any(name in step.frames or name in step.settled for name in outside)
+        if values is not None:
+            self._constant(node, values, depends=depends)
+            return
+        if self._unknown.intersection(outside):
+            self._unknown.update(node.output)
+            return
+        if not depends:
+            step.nodes.append(node)
+            return
+        try:
+            with refused_where_unfit(node):
+                self._streamed(node)
+        except UnsupportedOperator as error:
+            self._refused.append((node, error.message))
+            self._unknown.update(node.output)
+
+    def _constant(self, node: onnx.NodeProto, values: Sequence[np.ndarray], *, depends: bool) -> None:
+        """A value that is known: that of the window model, such as the shape of a value with a time axis."""
+        for name, value in zip(node.output, values, strict=False):
+            if name:
+                self.step.constants[name] = value
+                kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+                self.step.types.setdefault(name, helper.make_tensor_type_proto(kind, value.shape))
+                if depends:
+                    self.step.written[name] = value
+        if not depends:
+            self.step.nodes.append(node)
+
+    def _streamed(self, node: onnx.NodeProto) -> None:
+        step = self.step
+        names = step.timed(node)
+        if any(name in step.settled for name in reads_from_outside(node)):
+            if names != [name for name in dict.fromkeys(reads_from_outside(node)) if name in step.frames]:
+                raise UnsupportedOperator("has a nested graph that reads a stream; export the model without it")
+            step.whole(node)
+        elif node.op_type not in RULES or not names:
+            raise UnsupportedOperator(
+                "has no form that computes the frames of a step; leave it out, or put it behind the last frame"
+            )
+        else:
+            RULES[node.op_type](step, node)
+
+    def _output(self, name: str) -> OutputFrames:
+        frames = self.step.frames.get(name)
+        if frames is None:
+            return OutputFrames(None, 0, 0, self.step.settled.get(name, 0))
+        if self.anchored:
+            raise ModelError(
+                f"output {name!r} of {self.model.name} has frames of each step, and another result needs a window that "
+                "begins between two of them; choose a HOP that divides the window"
+            )
+        return OutputFrames(frames.axis, frames.count, frames.latency, frames.settled(1))
+
+    def _written(self) -> OnnxModel:
+        step, model = self.step, self.model
+        proto = onnx.ModelProto()
+        proto.CopyFrom(model.proto)
+        graph = proto.graph
+        nodes, states = _needed(step, [output.name for output in graph.output])
+        step.states[:] = [state for state in step.states if state.input in states]
+        inputs, outputs = state_values(step.states)
+        for value in (*graph.input, *graph.output):
+            if value.name in step.frames:
+                frames = step.frames[value.name]
+                value.type.tensor_type.shape.dim[frames.axis].dim_value = frames.count
+        graph.input.extend(inputs)
+        graph.output.extend(outputs)
+        del graph.node[:], graph.value_info[:]
+        graph.node.extend(nodes)
+        used = {name for node in graph.node for name in reads(node)} | {value.name for value in graph.output}
+        kept = [tensor for tensor in graph.initializer if tensor.name in used]
+        large = {tensor.name: model.weights[tensor.name] for tensor in kept if tensor.name in model.weights}
+        for name, value in step.written.items():
+            if name not in used:
+                continue
+            if value.nbytes >= LARGE:
+                large[name] = value
+                kept.append(stand_in(name, value))
+            else:
+                kept.append(numpy_helper.from_array(value, name))
+        kept = [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in kept]
+        del graph.initializer[:]
+        graph.initializer.extend(kept)
+        return model_from_proto(proto, model.sha256, model.name, None, f"a step of {model.name}", large)
+
+
+def _needed(step: Step, outputs: Sequence[str]) -> tuple[list[onnx.NodeProto], set[str]]:
+    """The nodes that the outputs need, at once or by way of a state, and the inputs of the states that they need."""
+    wanted, states = set(outputs), {state.input: state.output for state in step.states}
+    while True:
+        before = len(wanted)
+        for node in reversed(step.nodes):
+            if wanted.intersection(node.output):
+                wanted.update(reads(node))
+        wanted.update(after for now, after in states.items() if now in wanted)
+        if len(wanted) == before:
+            break
+    return [node for node in step.nodes if wanted.intersection(node.output)], wanted & states.keys()
