@@ -30,12 +30,14 @@ PADDED = (
 class Step:
     """The graph of a step as far as it is written.
 
+    Where `anchored`, frames are counted from one up to a step before the reset, at which a window begins.
     `constants` and `types` are those of the window model; `frames` has the values with a time axis, `settled` those
     that depend on a stream without having one, and from which step on they count.
     """
 
-    def __init__(self, proto: onnx.ModelProto, constants: dict[str, np.ndarray]) -> None:
+    def __init__(self, proto: onnx.ModelProto, constants: dict[str, np.ndarray], *, anchored: bool) -> None:
         self.proto = proto
+        self.anchored = anchored
         self.constants = constants
         graph = proto.graph
         self.types = {value.name: value.type for value in (*graph.value_info, *graph.input, *graph.output)}
@@ -157,6 +159,10 @@ class Step:
         frames = self.frames[name]
         if frames.touched and not last:
             raise UnsupportedOperator(PADDED)
+        if frames.touched and self.anchored:
+            raise UnsupportedOperator(
+                "reads a window that begins between two frames of a step; choose a HOP that divides the window"
+            )
         lag, extent = lag_of(frames), last or frames.extent
         key = ("window", name, extent, frames.latency)
         if key not in self._known:
@@ -168,7 +174,7 @@ class Step:
             if first or lag:
                 source = self.cut(source, frames.axis, first, first + extent)
             self._known[key] = self._wide(wide, source)
-        return self._known[key], frames.settled(extent + lag)
+        return self._known[key], frames.settled(extent + lag) + self.anchored
 
     def last_frame(self, frames: Frames) -> int:
         """The step from which on the last frame of a step, which has to be that of the window, counts."""
@@ -177,7 +183,7 @@ class Step:
                 "returns its last state, and a step sees frames behind the window; read the last frame of its first "
                 "output instead"
             )
-        return frames.settled(1)
+        return frames.settled(1) + self.anchored
 
     def masked(self, name: str, fill: np.ndarray) -> str:
         """A value whose rows with an index below 0 are `fill`."""
@@ -355,8 +361,8 @@ def lag_of(frames: Frames) -> int:
     if frames.lag < 0:
         raise UnsupportedOperator(
             "needs the last frames of its window, and a step does not have them yet, because layers before it pad "
-            "after the last frame, or wait for a whole step; pad before the first frame alone (causal padding), or choose "
-            "another HOP"
+            "after the last frame, or wait for a whole step; pad before the first frame alone (causal padding), or "
+            "choose another HOP"
         )
     return int(frames.lag)
 

@@ -6,6 +6,7 @@ layer with a stride, they are counted from the first frame at which windows begi
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -20,6 +21,7 @@ from edgetune.errors import ModelError, UnsupportedOperator
 from edgetune.frontend.onnx.fixed_point import NAMES
 from edgetune.frontend.onnx.function_bodies import with_defaults
 from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.inferred_types import UnfitInputsError, inferred_types
 from edgetune.frontend.onnx.large_tensors import LARGE, stand_in, value_of
 from edgetune.frontend.onnx.nested_graphs import reads, reads_from_outside
 from edgetune.frontend.onnx.node_values import constant_value, real_inputs, static_shape
@@ -120,9 +122,9 @@ class _Transformation:
         self.model, self.streams, self.anchored = model, streams, anchored
         graph = model.proto.graph
         constants = {tensor.name: value_of(tensor, model.weights) for tensor in graph.initializer}
-        self.step = Step(
-            model.proto, {n: v for n, v in constants.items() if n not in {i.name for i in real_inputs(graph)}}
-        )
+        given = {value.name for value in real_inputs(graph)}
+        constants = {name: value for name, value in constants.items() if name not in given}
+        self.step = Step(model.proto, constants, anchored=anchored)
         self._refused: list[tuple[onnx.NodeProto, str]] = []
         self._unknown: set[str] = set()
         for name, stream in streams.items():
@@ -158,6 +160,8 @@ class _Transformation:
         if self._unknown.intersection(outside):
             self._unknown.update(node.output)
             return
+        if not all(static_shape(name, step.types) for name in node.output if name):
+            step.types.update(self._inferred(node))
         if not depends:
             step.nodes.append(node)
             return
@@ -168,13 +172,25 @@ class _Transformation:
             self._refused.append((node, error.message))
             self._unknown.update(node.output)
 
+    def _inferred(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
+        """Types that depend on constants which the model computes."""
+        proto = self.step.proto
+        try:
+            schema = onnx.defs.get_schema(node.op_type, self.model.opset, node.domain)
+        except onnx.defs.SchemaError:
+            return {}
+        with contextlib.suppress(UnfitInputsError):
+            opsets = list(proto.opset_import)
+            return inferred_types(node, schema, self.step.types, self.step.constants, opsets, proto.ir_version)
+        return {}
+
     def _constant(self, node: onnx.NodeProto, values: Sequence[np.ndarray], *, depends: bool) -> None:
         """A value that is known: that of the window model, such as the shape of a value with a time axis."""
         for name, value in zip(node.output, values, strict=False):
             if name:
                 self.step.constants[name] = value
                 kind = helper.np_dtype_to_tensor_dtype(value.dtype)
-                self.step.types.setdefault(name, helper.make_tensor_type_proto(kind, value.shape))
+                self.step.types[name] = helper.make_tensor_type_proto(kind, value.shape)
                 if depends:
                     self.step.written[name] = value
         if not depends:
