@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.frontend.onnx.double import evaluate_exactly
 from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
-from edgetune.frontend.onnx.streams import StepModel, Stream, step_model
+from edgetune.frontend.onnx.streams import OutputFrames, StepModel, Stream, step_model
 
 STEPS = 50
 Run = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
@@ -98,12 +98,7 @@ def stepped(
     """The outputs of all steps since a reset."""
     states, outputs = {state.input: state.first for state in found.states}, []
     for k in range(steps):
-        feed = {
-            name: part(value, streams[name].axis, k * streams[name].hop, (k + 1) * streams[name].hop)
-            if name in streams
-            else value
-            for name, value in frames.items()
-        }
+        feed = _part_of(frames, streams, k * hop_of(streams), (k + 1) * hop_of(streams))
         outputs.append(run({**feed, **states}))
         states = {state.input: outputs[-1][state.output] for state in found.states}
     return outputs
@@ -136,52 +131,47 @@ def equals_window(
     frames = feeds_of(model, streams, steps)
     run = opened(found.model)
     stepped(found, streams, frames, 3, run)
-    again = {name: np.roll(value, 1, streams[name].axis) if name in streams else value for name, value in frames.items()}
+    again = {
+        name: np.roll(value, 1, streams[name].axis) if name in streams else value for name, value in frames.items()
+    }
     reset = steps * 2 // 5
     for given, number in ((frames, reset), (again, steps - reset)):
         results = stepped(found, streams, given, number, run)
-        compared = [_compare(build, window, found, streams, given, results, opened, name, of_all_frames=of_all_frames)
-                    for name in found.by_output]  # fmt: skip
-        assert all(compared)
+        now = [_part_of(given, streams, 0, (k + 1) * hop_of(streams)) for k in range(number)]
+        for name, output in found.by_output.items():
+            if output.axis is not None:
+                wanted = opened(read(build(hop_of(streams) * number)))(now[-1])[name]
+                _compare_frames(output, np.concatenate([result[name] for result in results], output.axis), wanted)
+                continue
+            of_window = opened(model)
+            steps_compared = range(output.settled, number, 5 if of_all_frames else 1)
+            assert steps_compared
+            for k in steps_compared:
+                end = (k + 1) * hop_of(streams)
+                last = now[k] if of_all_frames else _part_of(given, streams, end - window, end)
+                compared = opened(read(build(end))) if of_all_frames else of_window
+                close(results[k][name], compared(last)[name])
     return found
 
 
-def _compare(
-    build: Callable[[int], onnx.ModelProto],
-    window: int,
-    found: StepModel,
-    streams: Mapping[str, Stream],
-    frames: Mapping[str, np.ndarray],
-    results: Sequence[dict[str, np.ndarray]],
-    opened: Callable[[OnnxModel], Run],
-    name: str,
-    *,
-    of_all_frames: bool,
-) -> int:
-    """How many results of the output `name` were compared."""
-    output, count = found.by_output[name], len(results)
-    hop = next(iter(streams.values())).hop
-    if output.axis is not None:
-        given = {n: part(v, streams[n].axis, 0, streams[n].hop * count) for n, v in frames.items() if n in streams}
-        wanted = opened(read(build(hop * count)))({**frames, **given})[name]
-        whole = np.concatenate([result[name] for result in results], output.axis)
-        first, end = max(0, output.latency), whole.shape[output.axis]
-        start = first - output.latency
-        close(part(whole, output.axis, first, end), part(wanted, output.axis, start, start + end - first))
-        return end - first
-    compared = 0
-    run = opened(read(build(window)))
-    for k in range(output.settled, count):
-        now = (k + 1) * hop
-        if of_all_frames:
-            if k % 5:
-                continue
-            run = opened(read(build(now)))
-        given = {
-            n: part(v, streams[n].axis, 0 if of_all_frames else now - window, now)
-            for n, v in frames.items()
-            if n in streams
-        }
-        close(results[k][name], run({**frames, **given})[name])
-        compared += 1
-    return compared
+def hop_of(streams: Mapping[str, Stream]) -> int:
+    """The hop, which is the same for all streams here."""
+    return next(iter(streams.values())).hop
+
+
+def _part_of(
+    frames: Mapping[str, np.ndarray], streams: Mapping[str, Stream], start: int, end: int
+) -> dict[str, np.ndarray]:
+    """These frames of all streams, and what is no stream."""
+    return {
+        name: part(value, streams[name].axis, start, end) if name in streams else value
+        for name, value in frames.items()
+    }
+
+
+def _compare_frames(output: OutputFrames, found: np.ndarray, wanted: np.ndarray) -> None:
+    assert output.axis is not None
+    first, end = max(0, output.latency), found.shape[output.axis]
+    start = first - output.latency
+    assert end > first
+    close(part(found, output.axis, first, end), part(wanted, output.axis, start, start + end - first))

@@ -16,7 +16,7 @@ from onnx import helper
 
 from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.fixed_point import NAMES
-from edgetune.frontend.onnx.nested_graphs import unused_prefix
+from edgetune.frontend.onnx.nested_graphs import reads, unused_prefix
 from edgetune.frontend.onnx.node_values import static_shape
 from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
 from edgetune.frontend.onnx.streams.frames import Frames, MisalignedError, State
@@ -52,6 +52,7 @@ class Step:
         self._known: dict[tuple[object, ...], str] = {}
         self._start = unused_prefix(proto, "step_")
         self._names = {name for node in graph.node for name in (*node.input, *node.output)} | self.types.keys()
+        self._read = {name for node in graph.node for name in reads(node)} | {value.name for value in graph.output}
         self._counter: tuple[str, str] | None = None
         self._most = 0
 
@@ -81,6 +82,10 @@ class Step:
     def timed(self, node: onnx.NodeProto) -> list[str]:
         """The inputs of a node that have a time axis."""
         return list(dict.fromkeys(name for name in node.input if name in self.frames))
+
+    def is_read(self, name: str) -> bool:
+        """Whether a node reads a value, or it is an output."""
+        return name in self._read
 
     # Writing
 

@@ -41,7 +41,9 @@ def _recurrent(step: Step, node: onnx.NodeProto) -> None:
     written.CopyFrom(node)
     written.input[:] = [name, *list(node.input)[1:], *[""] * (places[-1] + 1 - len(node.input))]
     written.input[_LENGTHS] = ""
-    outputs = [*node.output, *[""] * (1 + len(places) - len(node.output))]
+    outputs = [output if step.is_read(output) else "" for output in node.output]
+    outputs += [""] * (1 + len(places) - len(outputs))
+    finals = [output for output in outputs[1:] if output]
     frozen = step.is_before(np.array(frames.latency // frames.count)) if frames.latency > 0 else ""
     following: list[tuple[str, list[str], str]] = []
     for number, place in enumerate(places, 1):
@@ -60,8 +62,8 @@ def _recurrent(step: Step, node: onnx.NodeProto) -> None:
         step.emit(operator, inputs, output)
     if node.output[0]:
         step.frames[node.output[0]] = replace(frames, touched=frames.extent, before=None)
-    if any(list(node.output)[1:]):
-        step.settle(list(node.output)[1:], step.last_frame(frames))
+    if finals:
+        step.settle(finals, step.last_frame(frames))
 
 
 def _shape(step: Step, node: onnx.NodeProto, layout: int) -> tuple[int, ...]:

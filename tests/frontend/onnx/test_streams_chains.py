@@ -1,0 +1,87 @@
+"""Any chain of layers that look along time computes, step by step, what it computes of all frames at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+
+import onnx
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetune.frontend.onnx.streams import Stream
+from tests.examples import costly
+from tests.frontend.onnx.streamed import Network, equals_window
+
+CHANNELS, LEAST = 2, 2
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer that slides, pads, or does neither."""
+
+    kind: str
+    kernel: int = 1
+    dilation: int = 1
+    stride: int = 1
+    pads: tuple[int, int] = (0, 0)
+
+    def extent(self, frames: int) -> int:
+        whole = frames + sum(self.pads)
+        return (whole - (self.kernel - 1) * self.dilation - 1) // self.stride + 1
+
+
+@st.composite
+def sliding(draw: st.DrawFn) -> Layer:
+    kind = draw(st.sampled_from(["Conv", "Conv", "MaxPool", "AveragePool"]))
+    kernel, stride = draw(st.integers(1, 4)), draw(st.sampled_from([1, 1, 1, 2]))
+    dilation = draw(st.integers(1, 3)) if kind == "Conv" else 1
+    most = (kernel - 1) * dilation + 1 if kind == "Conv" else kernel - 1
+    pads = draw(st.integers(0, most)), draw(st.integers(0, most))
+    return Layer(kind, kernel, dilation, stride, pads)
+
+
+PLAIN = st.sampled_from([Layer("Tanh"), Layer("Transpose"), Layer("Residual"), Layer("Where")])
+PADDING = st.builds(Layer, st.just("Pad"), pads=st.tuples(st.integers(-1, 4), st.integers(0, 2)))
+LAYERS = st.lists(sliding() | sliding() | PADDING | PLAIN, min_size=1, max_size=5)
+
+
+def chain(frames: int, *, layers: list[Layer]) -> onnx.ModelProto:
+    net = Network()
+    x, time = net.input("x", (1, CHANNELS, frames)), 2
+    for layer in layers:
+        if time == 1 and layer.kind not in {"Tanh", "Transpose"}:
+            x, time = net.add("Transpose", x, perm=[0, 2, 1]), 2
+        pads = list(layer.pads)
+        if layer.kind == "Conv":
+            rates = {"dilations": [layer.dilation], "strides": [layer.stride]}
+            x = net.conv(x, (CHANNELS, CHANNELS), layer.kernel, pads=pads, **rates)
+        elif layer.kind in {"MaxPool", "AveragePool"}:
+            counts = {"count_include_pad": 1} if layer.kind == "AveragePool" else {}
+            x = net.add(
+                layer.kind, x, kernel_shape=[layer.kernel], strides=[layer.stride], pads=pads, outputs=1, **counts
+            )
+        elif layer.kind == "Pad":
+            x = net.add("Pad", x, net.constant([0, 0, pads[0], 0, 0, pads[1]], "int64"), net.constant(0.25))
+        elif layer.kind == "Tanh":
+            x = net.add("Tanh", net.add("Add", x, net.constant(0.125)))
+        elif layer.kind == "Transpose":
+            x, time = net.add("Transpose", x, perm=[0, 2, 1]), 3 - time
+        elif layer.kind == "Residual":
+            x = net.add("Add", x, net.conv(x, (CHANNELS, CHANNELS), 3, pads=[1, 1]))
+        elif layer.kind == "Where":
+            x = net.add("Where", net.add("Greater", x, net.constant(0.0)), x, net.conv(x, (2, 2), 2, pads=[1, 0]))
+    return net.proto(x)
+
+
+@costly(60)
+@given(LAYERS, st.integers(1, 3))
+def test_chains(layers: list[Layer], pace: int) -> None:
+    hop = pace * prod(layer.stride for layer in layers)
+    extents = window = 96
+    for layer in layers:
+        extents = layer.extent(extents)
+    if extents < LEAST:
+        return
+    equals_window(partial(chain, layers=layers), window, {"x": Stream(2, hop)}, steps=max(15, 80 // hop))

@@ -1,0 +1,112 @@
+"""Recurrent layers keep their states from step to step."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from edgetune.frontend.onnx.streams import Stream
+from tests.frontend.onnx.streamed import Network, equals_window, exactly
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+FEATURES, HIDDEN = 4, 5
+
+
+def cell(net: Network, operator: str, x: str, features: int, *more: str, **attributes: Any) -> str:
+    gates = GATES[operator]
+    weights = [
+        net.weight(1, gates * HIDDEN, features),
+        net.weight(1, gates * HIDDEN, HIDDEN),
+        net.weight(1, 2 * gates * HIDDEN),
+    ]
+    return net.add(operator, x, *weights, *more, outputs=2, hidden_size=HIDDEN, **attributes)
+
+
+def recurrent(frames: int, *, operator: str, first: bool = False) -> onnx.ModelProto:
+    net = Network()
+    x = net.input("x", (frames, 2, FEATURES))
+    more = ["", *(net.weight(1, 2, HIDDEN) for _ in range(1 + (operator == "LSTM")))] if first else []
+    y = cell(net, operator, x, FEATURES, *more, **({"linear_before_reset": 1} if operator == "GRU" else {}))
+    y = net.add("Squeeze", y, net.constant([1], "int64"))
+    return net.proto(net.add("MatMul", y, net.weight(HIDDEN, 3)))
+
+
+@pytest.mark.parametrize("hop", [1, 4])
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("operator", list(GATES))
+def test_cells(operator: str, hop: int, *, first: bool) -> None:
+    """A state begins as the model says, or with zeros."""
+    found = equals_window(partial(recurrent, operator=operator, first=first), 12, {"x": Stream(0, hop)})
+    assert len(found.states) == (2 if operator == "LSTM" else 1)
+    assert all(state.first.any() == first for state in found.states)
+
+
+def batch_first(frames: int, *, operator: str) -> onnx.ModelProto:
+    net = Network()
+    y = cell(net, operator, net.input("x", (1, frames, FEATURES)), FEATURES, layout=1)
+    return net.proto(net.add("Squeeze", y, net.constant([2], "int64")))
+
+
+@pytest.mark.parametrize("operator", list(GATES))
+def test_batch_first(operator: str) -> None:
+    """ONNX Runtime does not run this layout."""
+    equals_window(partial(batch_first, operator=operator), 6, {"x": Stream(1)}, opened=exactly, steps=20)
+
+
+def denoiser(frames: int, *, pads: tuple[int, int], operator: str = "GRU", last: str = "") -> onnx.ModelProto:
+    """Convolutions, a recurrent layer, and gains for bands."""
+    net = Network()
+    x = net.input("x", (1, FEATURES, frames))
+    x = net.add("Tanh", net.conv(x, (FEATURES, 6), 3, pads=list(pads)))
+    x = net.add("Tanh", net.conv(x, (6, 6), 3, pads=list(pads)))
+    x = net.add("Transpose", x, perm=[2, 0, 1])
+    y = cell(net, operator, x, 6)
+    if last == "state":
+        return net.proto(
+            net.add("Gemm", net.add("Squeeze", f"{y}_1", net.constant([0], "int64")), net.weight(HIDDEN, 3))
+        )
+    y = net.add("Squeeze", y, net.constant([1], "int64"))
+    if last == "frame":
+        y = net.add("Gather", y, net.constant(-1, "int64"), axis=0)
+    return net.proto(net.add("Sigmoid", net.add("MatMul", y, net.weight(HIDDEN, 3))))
+
+
+@pytest.mark.parametrize("hop", [1, 4])
+@pytest.mark.parametrize("operator", ["GRU", "LSTM"])
+@pytest.mark.parametrize("pads", [(2, 0), (1, 1), (0, 0)])
+def test_convolutions_before_a_cell(pads: tuple[int, int], operator: str, hop: int) -> None:
+    """Frames from before the reset do not change its state."""
+    found = equals_window(partial(denoiser, pads=pads, operator=operator), 16, {"x": Stream(2, hop)})
+    assert found.latency_frames == -(-2 * (2 - pads[0]) // hop) * hop
+
+
+@pytest.mark.parametrize("hop", [1, 4])
+@pytest.mark.parametrize("last", ["state", "frame"])
+def test_last_state(last: str, hop: int) -> None:
+    build = partial(denoiser, pads=(2, 0), last=last)
+    found = equals_window(build, 16, {"x": Stream(2, hop)}, of_all_frames=True)
+    assert found.latency_frames == 0
+
+
+@pytest.mark.parametrize("last", ["state", "frame"])
+def test_last_state_behind_convolutions_without_padding(last: str) -> None:
+    build = partial(denoiser, pads=(0, 0), last=last)
+    found = equals_window(build, 16, {"x": Stream(2)}, of_all_frames=True)
+    assert found.latency_frames == 4
+
+
+def padded(frames: int) -> onnx.ModelProto:
+    """Padding right before a cell, which then sees it first."""
+    net = Network()
+    x = net.input("x", (frames, 1, FEATURES))
+    x = net.add("Pad", x, net.constant([2, 0, 0, 0, 0, 0], "int64"), net.constant(0.5))
+    return net.proto(cell(net, "GRU", net.add("Neg", x), FEATURES))
+
+
+def test_padding_before_a_cell() -> None:
+    found = equals_window(padded, 8, {"x": Stream(0)})
+    assert np.unique(found.states[0].first).tolist() == [-0.5]
