@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto
 
-from edgetune.frontend.onnx.streams import StepModel, Stream, step_costs, step_model
-from tests.frontend.onnx.streamed import Network, equals_window, exactly, read
+from edgetune.frontend.onnx.reader import read_onnx
+from edgetune.frontend.onnx.reference import evaluate_model
+from edgetune.frontend.onnx.streams import StepCosts, StepModel, Stream, step_costs, step_model
+from edgetune.frontend.tflite.format import FORMAT as TFLITE
+from edgetune.frontend.tflite.format import LoadedTflite
+from tests.frontend.onnx.streamed import Network, equals_window, exactly, feeds_of, read, stepped
 
 FEATURES = 4
 
@@ -241,3 +246,88 @@ def test_names_of_states_are_new() -> None:
     net.input("x_state", (1,))
     found: StepModel = step_model(read(net.proto(x, net.add("Neg", "x_state"))), {"x": Stream(2)})
     assert [(state.input, state.output) for state in found.states] == [("x_state_2", "x_state_2_next")]
+
+
+def quantised_operators(frames: int) -> onnx.ModelProto:
+    net = Network()
+    scale, zero = net.constant(0.25), net.constant(-5, "int8")
+    x = net.input("x", (1, 2, frames), TensorProto.INT8)
+    draw = np.random.default_rng(1)
+    weights = net.constant(draw.integers(-9, 9, (3, 2, 3)), "int8")
+    x = net.add("QLinearConv", x, scale, zero, weights, scale, net.constant(0, "int8"), scale, zero, pads=[2, 0])
+    x = net.add("Transpose", x, perm=[0, 2, 1])
+    weights = net.constant(draw.integers(-9, 9, (3, 4)), "int8")
+    return net.proto(net.add("QLinearMatMul", x, scale, zero, weights, scale, zero, scale, zero))
+
+
+@pytest.mark.parametrize("hop", [1, 4])
+def test_quantised_operators(hop: int) -> None:
+    found = equals_window(quantised_operators, 16, {"x": Stream(2, hop)}, opened=exactly, steps=20)
+    assert [(state.first.dtype.name, state.first.flat[0]) for state in found.states] == [("int8", -5)]
+
+
+def late_quantised(frames: int) -> onnx.ModelProto:
+    """A branch that waits for the other one, and a product behind it that reads a window."""
+    net = Network(opset=19)
+    scale, zero = net.constant(0.0625), net.constant(3, "int8")
+
+    def quantised(value: str) -> str:
+        return net.add("DequantizeLinear", net.add("QuantizeLinear", value, scale, zero), scale, zero)
+
+    x = quantised(net.input("x", (1, 2, frames)))
+    y = quantised(net.conv(x, (2, 2), 3))
+    x = quantised(net.add("Slice", x, *(net.constant([one], "int64") for one in (1, -1, 2))))
+    both = quantised(net.add("Concat", x, y, axis=1))
+    return net.proto(net.add("Gemm", net.add("Flatten", both), net.weight(4 * (frames - 2), 3)))
+
+
+@pytest.mark.parametrize("hop", [1, 3])
+def test_late_integers(hop: int) -> None:
+    found = equals_window(late_quantised, 12, {"x": Stream(2, hop)}, steps=30)
+    assert {state.first.dtype.name for state in found.states} == {"int8"}
+
+
+def old(frames: int) -> onnx.ModelProto:
+    """Axes as attributes, and a Softmax of all axes from one on."""
+    net = Network(opset=11)
+    x = net.input("x", (1, 2, frames))
+    x = net.add("Unsqueeze", net.conv(x, (2, 4), 3, pads=[2, 0]), axes=[3])
+    x = net.add("Squeeze", net.add("Transpose", x, perm=[0, 2, 1, 3]), axes=[3])
+    return net.proto(net.add("Softmax", x, axis=2))
+
+
+def test_old_opset() -> None:
+    equals_window(old, 16, {"x": Stream(2, 2)})
+
+
+def test_large_tensors_stay_outside(tmp_path: Path) -> None:
+    net = Network()
+    x = net.conv(net.input("x", (1, 64, 9)), (64, 128), 3)
+    onnx.save(net.proto(x), tmp_path / "m.onnx", save_as_external_data=True, size_threshold=1024)
+    model = read_onnx(tmp_path / "m.onnx")
+    found = step_model(model, {"x": Stream(2)})
+    assert list(found.model.weights) == list(model.weights) == ["w0"]
+    frames = np.random.default_rng(1).standard_normal((1, 64, 3)).astype("f4")
+    feed = {"x": frames[..., 2:], found.states[0].input: frames[..., :2]}
+    wanted = evaluate_model(model, [{"x": np.pad(frames, [(0, 0), (0, 0), (0, 6)])}])[0]["conv0"]
+    result = evaluate_model(found.model, [feed])[0]
+    np.testing.assert_allclose(result["conv0"], wanted[..., :1], rtol=1e-4, atol=1e-5)
+
+
+def test_wake_word() -> None:
+    """A network of 30 frames, in integers: a step computes one frame of each layer."""
+    file = Path(__file__).parents[4] / "shared" / "models" / "mlperf_tiny" / "sww_int8.tflite"
+    loaded = TFLITE.read(file).with_shapes({})
+    assert isinstance(loaded, LoadedTflite)
+    model = loaded.onnx.model
+    (value,), (output,) = model.proto.graph.input, model.proto.graph.output
+    streams = {value.name: Stream(1)}
+    found = step_model(model, streams)
+    assert found.by_output[output.name].settled == 29
+    assert {state.first.dtype.name for state in found.states} == {"int8"}
+    assert step_costs(model, found) == StepCosts(step=46_040, window=826_368, state_bytes=3_536)
+    frames = feeds_of(model, streams, 34)
+    results = stepped(found, streams, frames, 34, exactly(found.model))
+    for k in range(29, 34):
+        wanted = exactly(model)({value.name: frames[value.name][:, k - 29 : k + 1]})[output.name]
+        np.testing.assert_array_equal(results[k][output.name], wanted)

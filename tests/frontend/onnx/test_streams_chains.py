@@ -85,3 +85,38 @@ def test_chains(layers: list[Layer], pace: int) -> None:
     if extents < LEAST:
         return
     equals_window(partial(chain, layers=layers), window, {"x": Stream(2, hop)}, steps=max(15, 80 // hop))
+
+
+UNPADDED = st.lists(
+    st.builds(
+        Layer,
+        st.sampled_from(["Conv", "MaxPool", "AveragePool"]),
+        st.integers(1, 4),
+        stride=st.sampled_from([1, 1, 2]),
+    )
+    | st.sampled_from([Layer("Tanh"), Layer("Transpose")])
+    | st.builds(Layer, st.just("Pad"), pads=st.tuples(st.integers(-2, 0), st.integers(-2, 0))),
+    min_size=1,
+    max_size=4,
+)
+
+
+def mixed(frames: int, *, layers: list[Layer], last: str) -> onnx.ModelProto:
+    """A chain, and what reads all its frames together."""
+    proto = chain(frames, layers=layers)
+    net, graph = Network(), proto.graph
+    net.nodes, net.weights, net.inputs = list(graph.node), list(graph.initializer), list(graph.input)
+    return net.proto(net.add(last, graph.output[0].name))
+
+
+@costly(40)
+@given(UNPADDED, st.integers(1, 2), st.integers(12, 40), st.sampled_from(["Flatten", "GlobalAveragePool", "ReduceMax"]))
+def test_windows(layers: list[Layer], pace: int, window: int, last: str) -> None:
+    """Layers without padding, and one that reads the window: also where it begins between two frames."""
+    hop = pace * prod(layer.stride for layer in layers)
+    extents = window
+    for layer in layers:
+        extents = layer.extent(extents)
+    if extents < LEAST or hop > window:
+        return
+    equals_window(partial(mixed, layers=layers, last=last), window, {"x": Stream(2, hop)}, steps=3 * (60 // hop + 3))

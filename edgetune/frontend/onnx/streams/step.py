@@ -18,6 +18,7 @@ from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.fixed_point import NAMES
 from edgetune.frontend.onnx.nested_graphs import reads, unused_prefix
 from edgetune.frontend.onnx.node_values import static_shape
+from edgetune.frontend.onnx.origins import keep_origin
 from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
 from edgetune.frontend.onnx.streams.frames import Frames, MisalignedError, State
 
@@ -31,7 +32,7 @@ class Step:
     """The graph of a step as far as it is written.
 
     Where `anchored`, frames are counted from one up to a step before the reset, at which a window begins.
-    `constants` and `types` are those of the window model; `frames` has the values with a time axis, `settled` those
+    `origin` is the node of that model that it is at. `constants` and `types` are those of the window model; `frames` has the values with a time axis, `settled` those
     that depend on a stream without having one, and from which step on they count.
     """
 
@@ -45,6 +46,7 @@ class Step:
             self.types.setdefault(tensor.name, helper.make_tensor_type_proto(tensor.data_type, tensor.dims))
         self.frames: dict[str, Frames] = {}
         self.settled: dict[str, int] = {}
+        self.origin = onnx.NodeProto()
         self.nodes: list[onnx.NodeProto] = []
         self.states: list[State] = []
         self.written: dict[str, np.ndarray] = {}
@@ -65,13 +67,6 @@ class Step:
         shape = static_shape(name, self.types)
         if shape is None:
             raise UnsupportedOperator(f"the shape of {name!r} is not known; export the model with fixed shapes")
-        return shape
-
-    def step_shape(self, name: str) -> list[int]:
-        """The shape of a value in the step model."""
-        shape = list(self.shape(name))
-        if name in self.frames:
-            shape[self.frames[name].axis] = self.frames[name].count
         return shape
 
     def dtype(self, name: str) -> np.dtype[Any]:
@@ -109,7 +104,10 @@ class Step:
     def emit(self, operator: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
         """Writes a node with one output, and returns its name."""
         output = output or self.name(f"{self._start}{operator.lower()}")
-        self.nodes.append(helper.make_node(operator, inputs, [output], name=output, **attributes))
+        node = helper.make_node(operator, inputs, [output], name=output, **attributes)
+        if self.origin.op_type:
+            keep_origin(node, self.origin)
+        self.nodes.append(node)
         return output
 
     def copy(
@@ -150,8 +148,11 @@ class Step:
         source, wide = self._storage(name, None)
         frames = self.frames[name]
         late = self.cut(self._joined(source, rows, None), frames.axis, 0, frames.count)
+        self._like(late, source, rows)
         result = self._wide(wide, late)
-        self._like(result, name, replace(frames, latency=frames.latency + rows))
+        if wide is not None:
+            self._like(result, name, rows)
+            self.widens(self.nodes[-1])
         return result
 
     def window(self, name: str, last: int = 0) -> tuple[str, int]:
@@ -211,6 +212,7 @@ class Step:
 
     def finish(self) -> None:
         """Writes what counts the steps, up to the last one that matters."""
+        self.origin = onnx.NodeProto()
         if self._counter is not None:
             now, after = self._counter
             more = self.emit("Add", [now, self.constant(np.array(1, np.int32))])
@@ -321,9 +323,11 @@ class Step:
     def _wide(self, wide: onnx.NodeProto | None, source: str) -> str:
         if wide is None:
             return source
-        name = self.name(f"{self._start}wide")
-        self.copy(wide, {wide.input[0]: source}, [name])
-        return name
+        output = self.name(f"{self._start}wide")
+        result = self.copy(wide, {wide.input[0]: source}, [output])
+        result.name = output
+        keep_origin(result, wide)
+        return output
 
     def _joined(self, name: str, rows: int, fill: float | None) -> str:
         key = ("joined", name, rows, fill)
@@ -354,9 +358,9 @@ class Step:
         self.states.append(state)
         return state.input, state.output
 
-    def _like(self, name: str, model: str, frames: Frames) -> None:
+    def _like(self, name: str, model: str, rows: int) -> None:
         self.types[name] = self.types[model]
-        self.frames[name] = frames
+        self.frames[name] = replace(self.frames[model], latency=self.frames[model].latency + rows)
 
 
 def lag_of(frames: Frames) -> int:

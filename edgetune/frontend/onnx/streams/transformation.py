@@ -165,6 +165,7 @@ class _Transformation:
         if not depends:
             step.nodes.append(node)
             return
+        step.origin = node
         try:
             with refused_where_unfit(node):
                 self._streamed(node)

@@ -99,16 +99,16 @@ def _rows(step: Step, name: str, along: _Kernel, fill: float, *, is_ceiled: bool
     The frame that a step computes first begins with the first of these rows, so their number decides about the phase.
     """
     frames = step.frames[name]
-    least = max(0, along.reach - along.stride)
+    least = along.reach - along.stride  # negative: the first rows of a step are skipped
     if frames.latency >= 0 or frames.is_early:  # no result before the first one: it would have to be known
         least = max(least, along.left - frames.latency)
     rows = least + (along.left - frames.latency - least) % along.stride
     latency = (frames.latency + rows - along.left) // along.stride
-    source = step.kept(name, rows, fill if along.left else None)
-    needed = frames.count - along.stride + along.reach
-    spare = rows + frames.count - needed
-    if spare >= along.stride or (spare and is_ceiled):
-        source = step.cut(source, frames.axis, 0, needed)
+    source = step.kept(name, max(0, rows), fill if along.left else None)
+    skipped, needed = max(0, -rows), frames.count - along.stride + along.reach
+    spare = frames.count + rows - needed
+    if skipped or spare >= along.stride or (spare and is_ceiled):
+        source = step.cut(source, frames.axis, skipped, skipped + needed)
     return latency, source
 
 
