@@ -110,3 +110,21 @@ def padded(frames: int) -> onnx.ModelProto:
 def test_padding_before_a_cell() -> None:
     found = equals_window(padded, 8, {"x": Stream(0)})
     assert np.unique(found.states[0].first).tolist() == [-0.5]
+
+
+def across(frames: int) -> onnx.ModelProto:
+    """A layer that goes along the bands of each frame, in both directions, with first states; then one along time."""
+    net = Network()
+    x = net.input("x", (frames, 7, FEATURES))
+    weights = [net.weight(2, 3 * HIDDEN, FEATURES), net.weight(2, 3 * HIDDEN, HIDDEN), net.weight(2, 6 * HIDDEN)]
+    first = net.constant(np.zeros((2, frames, HIDDEN)))
+    y = net.add("Transpose", x, perm=[1, 0, 2])
+    y = net.add("GRU", y, *weights, "", first, hidden_size=HIDDEN, direction="bidirectional")
+    y = net.add("Reshape", net.add("Transpose", y, perm=[2, 0, 1, 3]), net.constant([frames, 7, 2 * HIDDEN], "int64"))
+    return net.proto(cell(net, "LSTM", y, 2 * HIDDEN))
+
+
+@pytest.mark.parametrize("hop", [1, 4])
+def test_cells_across_frames(hop: int) -> None:
+    found = equals_window(across, 8, {"x": Stream(0, hop)})
+    assert [state.first.shape for state in found.states] == [(1, 7, HIDDEN)] * 2

@@ -91,7 +91,7 @@ def uneven(net: Network, x: str) -> str:
         (uncounted, "AveragePool.* count_include_pad"),
         (reflected, "Pad.* 'reflect'"),
         (placed, "Add.*reads 'w0', which is not the same for all frames"),
-        (strided, "Conv.* advances by 2 frames, and 1 come in a step.* larger HOP"),
+        (strided, "Conv.* advances by 2 frames.* the 1 that a step has here; choose a HOP 2 times as large"),
         (uneven, "Resize.*'resize0'.*; .*CumSum.*'cumsum1'"),
     ],
 )

@@ -31,9 +31,9 @@ PADDED = (
 class Step:
     """The graph of a step as far as it is written.
 
-    Where `anchored`, frames are counted from one up to a step before the reset, at which a window begins.
-    `origin` is the node of that model that it is at. `constants` and `types` are those of the window model; `frames` has the values with a time axis, `settled` those
-    that depend on a stream without having one, and from which step on they count.
+    `origin` is the node of the window model that it is at. `constants` and `types` are those of that model. `frames`
+    has the values with a time axis, `settled` those that depend on a stream without having one, and from which step on
+    they count. Where it is `anchored`, frames are counted from one before the reset, at which a window begins.
     """
 
     def __init__(self, proto: onnx.ModelProto, constants: dict[str, np.ndarray], *, anchored: bool) -> None:
@@ -238,14 +238,15 @@ class Step:
         Operands of unequal latency are aligned. `inputs` and `changed` are as in `copy`.
         """
         names = self.timed(node)
-        aligned = self._aligned(names, all(name in self.constants for name in node.input if name and name not in names))
+        others = [name for name in node.input if name and name not in names]
+        aligned = self._aligned(names, all(name in self.constants or name in self.written for name in others))
         written = self.copy(node, {**aligned, **(inputs or {})}, **changed)
         of = [self.frames[name] for name in aligned.values()]
         common = of[0]
         number = max(self.frames[name].touched for name in names)
         is_early = all(frames.is_early for frames in of)
         before = self._before(written) if is_early else [None] * len(node.output)
-        axes = [axes] * len(node.output) if isinstance(axes, int) else axes
+        axes = [axes] * len(node.output) if isinstance(axes, int) else axes[: len(node.output)]
         for output, axis, frame in zip(node.output, axes, before, strict=True):
             if output:
                 row = None if frame is None else frame.take([0], axis)

@@ -10,6 +10,7 @@ import onnx
 
 from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.streams.rules.attributes import attributes_of, integers, one_row
+from edgetune.frontend.onnx.streams.rules.sliding import identity, padded
 from edgetune.frontend.onnx.streams.step import Step
 
 
@@ -82,6 +83,9 @@ def concat(step: Step, node: onnx.NodeProto) -> None:
     names = step.timed(node)
     axis = {step.frames[name].axis for name in names}
     along = attributes_of(node)["axis"] % len(step.shape(node.output[0]))
+    if len(names) == 1 and along in axis and node.input[-1] == names[0]:
+        _behind(step, node, along)
+        return
     if len(axis) > 1 or along in axis:
         step.whole(node)
         return
@@ -89,6 +93,19 @@ def concat(step: Step, node: onnx.NodeProto) -> None:
     count = step.frames[names[0]].count
     inputs = {name: one_row(step, name, time, count) for name in node.input if name not in step.frames}
     step.through(node, time, inputs)
+
+
+def _behind(step: Step, node: onnx.NodeProto, axis: int) -> None:
+    """A stream behind constant frames, which are padding where all of them are the same."""
+    *first, name = node.input
+    if name in first or any(one not in step.constants for one in first):
+        step.whole(node)
+        return
+    rows = np.concatenate([step.constants[one] for one in first], axis)
+    if (rows != rows.take([0], axis)).any():
+        step.whole(node)
+        return
+    padded(step, identity(node, name), rows.shape[axis], rows.take([0], axis))
 
 
 def split(step: Step, node: onnx.NodeProto) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from edgetune.errors import UnsupportedOperator
-from edgetune.frontend.onnx.streams.rules.attributes import attributes_of, constant_input
+from edgetune.frontend.onnx.streams.rules.attributes import attributes_of, constant_input, one_row
 from edgetune.frontend.onnx.streams.step import Step
 
 _LENGTHS, _HIDDEN, _CELL = 4, 5, 6
@@ -22,6 +22,9 @@ def _recurrent(step: Step, node: onnx.NodeProto) -> None:
     if step.timed(node) != [name]:
         raise UnsupportedOperator("has weights or first states that depend on a stream; make them constants")
     frames = step.frames[name]
+    if frames.axis == 1 - layout:
+        _batch(step, node, layout)
+        return
     if frames.axis != layout:
         step.whole(node)
         return
@@ -64,6 +67,15 @@ def _recurrent(step: Step, node: onnx.NodeProto) -> None:
         step.frames[node.output[0]] = replace(frames, touched=frames.extent, before=None)
     if finals:
         step.settle(finals, step.last_frame(frames))
+
+
+def _batch(step: Step, node: onnx.NodeProto, layout: int) -> None:
+    """Frames are the batch, and the layer goes along another axis of each: it has no state."""
+    count, inputs = step.frames[node.input[0]].count, {}
+    for place, axis in ((_LENGTHS, 0), (_HIDDEN, 1 - layout), (_CELL, 1 - layout)):
+        if place < len(node.input) and node.input[place]:
+            inputs[node.input[place]] = one_row(step, node.input[place], axis, count)
+    step.through(node, [0, 0, 0] if layout else [2, 1, 1], inputs)
 
 
 def _shape(step: Step, node: onnx.NodeProto, layout: int) -> tuple[int, ...]:

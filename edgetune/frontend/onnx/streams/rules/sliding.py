@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,8 @@ def _slides(step: Step, node: onnx.NodeProto, kernel: Sequence[int], fill: float
         along = replace(along, stride=1)
     if frames.count % along.stride:
         raise UnsupportedOperator(
-            f"advances by {along.stride} frames, and {frames.count} come in a step, which {along.stride} does not "
-            "divide; choose a larger HOP"
+            f"advances by {along.stride} frames, which does not divide the {frames.count} that a step has here; choose "
+            f"a HOP {along.stride // gcd(along.stride, frames.count)} times as large"
         )
     is_ceiled = bool(attributes.get("ceil_mode", 0))
     latency, source = _rows(step, name, along, fill, is_ceiled=is_ceiled)
@@ -157,26 +158,39 @@ def _pad(step: Step, node: onnx.NodeProto) -> None:
         )
     value = constant_input(step, node, 2)
     fill = np.zeros((), step.dtype(name)) if value is None else value.reshape(()).astype(step.dtype(name))
-    is_wrong = frames.is_early and (left <= 0 or not np.all(frames.before == fill))
+    rest = [0 if place % len(axes) == at else pad for place, pad in enumerate(pads)]
+    other = onnx.NodeProto()
+    other.CopyFrom(node)
+    other.input[1] = step.constant(np.array(rest, np.int64))
+    padded(step, other if any(rest) else identity(node, name), left, fill)
+
+
+def padded(step: Step, node: onnx.NodeProto, left: int, fill: np.ndarray) -> None:
+    """Writes a node of which a step has its first operand's frames, and the window has `left` frames before these.
+
+    Those are `fill`, an element or a frame. Where `left` is negative, the window lacks so many of its first frames.
+    """
+    name, output = node.input[0], node.output[0]
+    frames = step.frames[name]
+    if not left:
+        step.through(node, frames.axis)
+        step.frames[output] = replace(step.frames[output], extent=step.shape(output)[frames.axis])
+        return
+    is_wrong = frames.is_early and (left < 0 or not np.all(frames.before == fill))
     if is_wrong or (left > 0 and frames.latency > 0):
         name = _ready(step, name, fill)
         frames = step.frames[name]
-    rest = [0 if place % len(axes) == at else pad for place, pad in enumerate(pads)]
-    output, extent = node.output[0], step.shape(node.output[0])[frames.axis]
-    changed = {node.input[0]: name, node.input[1]: step.constant(np.array(rest, np.int64))}
-    step.copy(node if any(rest) else _identity(node), changed)
+    step.copy(node, {node.input[0]: name})
     shape = list(step.shape(output))
-    shape[frames.axis] = 1
-    row = np.full(shape, fill, step.dtype(output))
-    before = row if left > 0 else None
-    touched = left + frames.touched
-    step.frames[output] = replace(
-        frames, extent=extent, latency=frames.latency - left, touched=min(extent, max(0, touched)), before=before
-    )
+    extent, shape[frames.axis] = shape[frames.axis], 1
+    before = np.broadcast_to(fill, shape).astype(step.dtype(output)) if left > 0 else None
+    touched = min(extent, max(0, left + frames.touched))
+    step.frames[output] = replace(frames, extent=extent, latency=frames.latency - left, touched=touched, before=before)
 
 
-def _identity(node: onnx.NodeProto) -> onnx.NodeProto:
-    return onnx.helper.make_node("Identity", node.input[:1], node.output, name=node.name)
+def identity(node: onnx.NodeProto, name: str) -> onnx.NodeProto:
+    """A node that returns `name` in place of `node`."""
+    return onnx.helper.make_node("Identity", [name], node.output, name=node.name)
 
 
 def _ready(step: Step, name: str, fill: np.ndarray) -> str:
@@ -190,10 +204,46 @@ def _ready(step: Step, name: str, fill: np.ndarray) -> str:
     return masked
 
 
+def _transposed(step: Step, node: onnx.NodeProto) -> None:
+    """ConvTranspose: each frame is added to several ones, which are whole where none of these is to come."""
+    name, output = node.input[0], node.output[0]
+    frames, attributes = step.frames[name], attributes_of(node)
+    if step.timed(node) != [name]:
+        raise UnsupportedOperator("has weights that depend on a stream; make them constants")
+    if frames.axis < 2:
+        step.whole(node) if frames.axis else step.through(node, 0)
+        return
+    kernel, rank, at = step.shape(node.input[1])[2:], len(step.shape(name)) - 2, frames.axis - 2
+    strides, dilations = attributes.get("strides", [1] * rank), attributes.get("dilations", [1] * rank)
+    pads, added = list(attributes.get("pads", [0] * (2 * rank))), list(attributes.get("output_padding", [0] * rank))
+    if attributes.get("auto_pad", "NOTSET") != "NOTSET" or "output_shape" in attributes:
+        raise UnsupportedOperator("takes its padding from the shape of its result; give it pads")
+    if frames.is_early:
+        name = step.delayed(name, -frames.latency)
+        frames = step.frames[name]
+    reach, stride = (kernel[at] - 1) * dilations[at] + 1, strides[at]
+    rows = max(0, -(-(reach - stride) // stride))
+    left, touched = pads[at], max(0, frames.touched * stride + reach - 1 - pads[at])
+    end = reach - stride
+    pads[at], pads[at + rank], added[at] = rows * stride, max(0, end), max(0, -end)
+    source = step.kept(name, rows, 0.0)
+    step.copy(node, {node.input[0]: source}, pads=pads, output_padding=added)
+    extent = step.shape(output)[frames.axis]
+    step.frames[output] = replace(
+        frames,
+        count=frames.count * stride,
+        extent=extent,
+        latency=frames.latency * stride + left,
+        touched=min(extent, touched),
+        before=None,
+    )
+
+
 SLIDING: Mapping[str, Callable[[Step, onnx.NodeProto], None]] = {
     "AveragePool": _average,
     "Conv": _convolution(1, None),
     "ConvInteger": _convolution(1, 2),
+    "ConvTranspose": _transposed,
     "LpPool": _norm,
     "MaxPool": _maximum,
     "Pad": _pad,
