@@ -84,7 +84,7 @@ def test_chains(layers: list[Layer], pace: int) -> None:
         extents = layer.extent(extents)
     if extents < LEAST:
         return
-    equals_window(partial(chain, layers=layers), window, {"x": Stream(2, hop)}, steps=max(15, 80 // hop))
+    equals_window(partial(chain, layers=layers), window, {"x": Stream(2, hop)}, steps=240 // hop + 5)
 
 
 UNPADDED = st.lists(
