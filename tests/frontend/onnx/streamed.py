@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.frontend.onnx.double import evaluate_exactly
 from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
-from edgetune.frontend.onnx.streams import OutputFrames, StepModel, Stream, step_model
+from edgetune.frontend.onnx.streaming import InputStream, OutputFrames, StepModel, step_model
 
 STEPS = 50
 Run = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
@@ -75,7 +75,7 @@ def exactly(model: OnnxModel) -> Run:
     return lambda feed: evaluate_exactly(model, [feed])[0]
 
 
-def feeds_of(model: OnnxModel, streams: Mapping[str, Stream], steps: int) -> dict[str, np.ndarray]:
+def feeds_of(model: OnnxModel, streams: Mapping[str, InputStream], steps: int) -> dict[str, np.ndarray]:
     """Random frames of all inputs that are streams, for so many steps."""
     draw, found = np.random.default_rng(5), {}
     for value in model.proto.graph.input:
@@ -93,7 +93,7 @@ def part(frames: np.ndarray, axis: int, start: int, end: int) -> np.ndarray:
 
 
 def stepped(
-    found: StepModel, streams: Mapping[str, Stream], frames: Mapping[str, np.ndarray], steps: int, run: Run
+    found: StepModel, streams: Mapping[str, InputStream], frames: Mapping[str, np.ndarray], steps: int, run: Run
 ) -> list[dict[str, np.ndarray]]:
     """The outputs of all steps since a reset."""
     states, outputs = {state.input: state.first for state in found.states}, []
@@ -104,27 +104,29 @@ def stepped(
     return outputs
 
 
-def close(found: np.ndarray, wanted: np.ndarray) -> None:
+def close(found: np.ndarray, wanted: np.ndarray, tolerance: float) -> None:
     assert found.shape == wanted.shape
     if found.dtype.kind in "iu":
         np.testing.assert_array_equal(found, wanted)
     else:
         largest = float(np.abs(wanted).max(initial=1e-3))
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6 * largest)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * largest)
 
 
 def equals_window(
     build: Callable[[int], onnx.ModelProto],
     window: int,
-    streams: Mapping[str, Stream],
+    streams: Mapping[str, InputStream],
     *,
     opened: Callable[[OnnxModel], Run] = in_runtime,
     of_all_frames: bool = False,
     steps: int = STEPS,
+    tolerance: float = 1e-6,
 ) -> StepModel:
     """Compares after a reset, and after another one. `build` makes the model of a window of so many frames.
 
-    Outputs without a time axis are compared with the window model run on the last window, or on all frames.
+    Results differ by at most `tolerance` of the largest one. Outputs without a time axis are compared with the window
+    model run on the last window, or on all frames.
     """
     model = read(build(window))
     found = step_model(model, streams)
@@ -141,7 +143,9 @@ def equals_window(
         for name, output in found.by_output.items():
             if output.axis is not None:
                 wanted = opened(read(build(hop_of(streams) * number)))(now[-1])[name]
-                _compare_frames(output, np.concatenate([result[name] for result in results], output.axis), wanted)
+                _compare_frames(
+                    output, np.concatenate([result[name] for result in results], output.axis), wanted, tolerance
+                )
                 continue
             of_window = opened(model)
             steps_compared = range(output.settled, number, 5 if of_all_frames else 1)
@@ -152,17 +156,17 @@ def equals_window(
                 last = now[k] if of_all_frames else _part_of(given, streams, end - window, end)
                 compared = opened(read(build(end))) if of_all_frames else of_window
                 wanted_all.append(compared(last)[name])
-            close(np.stack([results[k][name] for k in steps_compared]), np.stack(wanted_all))
+            close(np.stack([results[k][name] for k in steps_compared]), np.stack(wanted_all), tolerance)
     return found
 
 
-def hop_of(streams: Mapping[str, Stream]) -> int:
+def hop_of(streams: Mapping[str, InputStream]) -> int:
     """The hop, which is the same for all streams here."""
     return next(iter(streams.values())).hop
 
 
 def _part_of(
-    frames: Mapping[str, np.ndarray], streams: Mapping[str, Stream], start: int, end: int
+    frames: Mapping[str, np.ndarray], streams: Mapping[str, InputStream], start: int, end: int
 ) -> dict[str, np.ndarray]:
     """These frames of all streams, and what is no stream."""
     return {
@@ -171,9 +175,9 @@ def _part_of(
     }
 
 
-def _compare_frames(output: OutputFrames, found: np.ndarray, wanted: np.ndarray) -> None:
+def _compare_frames(output: OutputFrames, found: np.ndarray, wanted: np.ndarray, tolerance: float) -> None:
     assert output.axis is not None
     first, end = max(0, output.latency), found.shape[output.axis]
     start = first - output.latency
     assert end > first
-    close(part(found, output.axis, first, end), part(wanted, output.axis, start, start + end - first))
+    close(part(found, output.axis, first, end), part(wanted, output.axis, start, start + end - first), tolerance)

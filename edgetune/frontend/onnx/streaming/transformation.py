@@ -28,9 +28,9 @@ from edgetune.frontend.onnx.node_values import constant_value, real_inputs, stat
 from edgetune.frontend.onnx.origins import described
 from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.frontend.onnx.refused_nodes import refused_where_unfit
-from edgetune.frontend.onnx.streams.frames import Frames, MisalignedError, OutputFrames, StepModel, Stream
-from edgetune.frontend.onnx.streams.rules import RULES
-from edgetune.frontend.onnx.streams.step import Step, state_values
+from edgetune.frontend.onnx.streaming.frames import Frames, InputStream, MisalignedError, OutputFrames, StepModel
+from edgetune.frontend.onnx.streaming.rules import RULES
+from edgetune.frontend.onnx.streaming.step_graph import StepGraph, state_values
 from edgetune.graph.module_costs import costs_of
 
 _OLDEST = 13
@@ -52,7 +52,7 @@ def step_costs(window: OnnxModel, step: StepModel) -> StepCosts:
     return StepCosts(found[0], found[1], step.state_bytes)
 
 
-def step_model(model: OnnxModel, streams: Mapping[str, Stream]) -> StepModel:
+def step_model(model: OnnxModel, streams: Mapping[str, InputStream]) -> StepModel:
     """The model of one step of `model`, which is one of a window of frames, for inputs that are `streams`.
 
     An input of shape [..., T, ...] has the shape [..., hop, ...]. Outputs with a time axis have the frames of a step;
@@ -92,9 +92,9 @@ def _modern(model: OnnxModel) -> OnnxModel:
     return replace(model, proto=proto, opset=max(model.opset, _OLDEST), read=None)
 
 
-def _checked(proto: onnx.ModelProto, streams: Mapping[str, Stream], name: str) -> dict[str, Stream]:
+def _checked(proto: onnx.ModelProto, streams: Mapping[str, InputStream], name: str) -> dict[str, InputStream]:
     types = {value.name: value.type for value in real_inputs(proto.graph)}
-    found: dict[str, Stream] = {}
+    found: dict[str, InputStream] = {}
     if not streams:
         raise ModelError(f"no input of {name} is a stream; name one of {', '.join(sorted(types))}")
     for given, stream in streams.items():
@@ -111,20 +111,20 @@ def _checked(proto: onnx.ModelProto, streams: Mapping[str, Stream], name: str) -
                 f"a step cannot have {stream.hop} frames of input {given!r} of {name}, whose window has {shape[axis]}; "
                 f"choose a HOP of 1 to {shape[axis]}"
             )
-        found[given] = Stream(axis, stream.hop)
+        found[given] = InputStream(axis, stream.hop)
     return found
 
 
 class _Transformation:
     """One pass over a model. `anchored` frames are counted from the first one at which windows begin."""
 
-    def __init__(self, model: OnnxModel, streams: Mapping[str, Stream], *, anchored: bool) -> None:
+    def __init__(self, model: OnnxModel, streams: Mapping[str, InputStream], *, anchored: bool) -> None:
         self.model, self.streams, self.anchored = model, streams, anchored
         graph = model.proto.graph
         constants = {tensor.name: value_of(tensor, model.weights) for tensor in graph.initializer}
         given = {value.name for value in real_inputs(graph)}
         constants = {name: value for name, value in constants.items() if name not in given}
-        self.step = Step(model.proto, constants, anchored=anchored)
+        self.step = StepGraph(model.proto, constants, anchored=anchored)
         self._refused: list[tuple[onnx.NodeProto, str]] = []
         self._unknown: set[str] = set()
         for name, stream in streams.items():
@@ -255,7 +255,7 @@ class _Transformation:
         return model_from_proto(proto, model.sha256, model.name, None, f"a step of {model.name}", large)
 
 
-def _needed(step: Step, outputs: Sequence[str]) -> tuple[list[onnx.NodeProto], set[str]]:
+def _needed(step: StepGraph, outputs: Sequence[str]) -> tuple[list[onnx.NodeProto], set[str]]:
     """The nodes that the outputs need, at once or by way of a state, and the inputs of the states that they need."""
     wanted, states = set(outputs), {state.input: state.output for state in step.states}
     while True:

@@ -9,19 +9,19 @@ import numpy as np
 import onnx
 
 from edgetune.errors import UnsupportedOperator
-from edgetune.frontend.onnx.streams.rules.attributes import attributes_of, integers, one_row
-from edgetune.frontend.onnx.streams.rules.sliding import identity, padded
-from edgetune.frontend.onnx.streams.step import Step
+from edgetune.frontend.onnx.streaming.rules.attributes import attributes_of, integers, one_row
+from edgetune.frontend.onnx.streaming.rules.sliding import identity, padded
+from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 
 
-def transpose(step: Step, node: onnx.NodeProto) -> None:
+def transpose(step: StepGraph, node: onnx.NodeProto) -> None:
     """The time axis moves."""
     name = node.input[0]
     order = attributes_of(node).get("perm", list(range(len(step.shape(name))))[::-1])
     step.through(node, list(order).index(step.frames[name].axis))
 
 
-def reshape(step: Step, node: onnx.NodeProto) -> None:
+def reshape(step: StepGraph, node: onnx.NodeProto) -> None:
     """Reshape and Flatten: the time axis may stay whole, at another place."""
     name, output = node.input[0], node.output[0]
     if step.timed(node) != [name]:
@@ -55,7 +55,7 @@ def _moved(before: Sequence[int], after: Sequence[int], axis: int) -> int | None
     return axis if axis in places and len(after) >= len(before) else None
 
 
-def squeeze(step: Step, node: onnx.NodeProto) -> None:
+def squeeze(step: StepGraph, node: onnx.NodeProto) -> None:
     """The time axis stays, unless it is removed itself."""
     name = node.input[0]
     shape, axis = step.shape(name), step.frames[name].axis
@@ -70,7 +70,7 @@ def squeeze(step: Step, node: onnx.NodeProto) -> None:
     step.through(node, axis - sum(one < axis for one in axes))
 
 
-def unsqueeze(step: Step, node: onnx.NodeProto) -> None:
+def unsqueeze(step: StepGraph, node: onnx.NodeProto) -> None:
     """The time axis stays behind the same other axes."""
     name = node.input[0]
     rank = len(step.shape(node.output[0]))
@@ -78,7 +78,7 @@ def unsqueeze(step: Step, node: onnx.NodeProto) -> None:
     step.through(node, [at for at in range(rank) if at not in added][step.frames[name].axis])
 
 
-def concat(step: Step, node: onnx.NodeProto) -> None:
+def concat(step: StepGraph, node: onnx.NodeProto) -> None:
     """Streams and constants side by side, along another axis than time."""
     names = step.timed(node)
     axis = {step.frames[name].axis for name in names}
@@ -95,7 +95,7 @@ def concat(step: Step, node: onnx.NodeProto) -> None:
     step.through(node, time, inputs)
 
 
-def _behind(step: Step, node: onnx.NodeProto, axis: int) -> None:
+def _behind(step: StepGraph, node: onnx.NodeProto, axis: int) -> None:
     """A stream behind constant frames, which are padding where all of them are the same."""
     *first, name = node.input
     if name in first or any(one not in step.constants for one in first):
@@ -108,7 +108,7 @@ def _behind(step: Step, node: onnx.NodeProto, axis: int) -> None:
     padded(step, identity(node, name), rows.shape[axis], rows.take([0], axis))
 
 
-def split(step: Step, node: onnx.NodeProto) -> None:
+def split(step: StepGraph, node: onnx.NodeProto) -> None:
     """Parts along another axis than time."""
     name = node.input[0]
     axis = step.frames[name].axis
@@ -118,7 +118,7 @@ def split(step: Step, node: onnx.NodeProto) -> None:
     step.through(node, axis)
 
 
-def expand(step: Step, node: onnx.NodeProto) -> None:
+def expand(step: StepGraph, node: onnx.NodeProto) -> None:
     """Repeats along other axes than time."""
     name, output = node.input[0], node.output[0]
     shape = list(step.shape(output))
@@ -131,7 +131,7 @@ def expand(step: Step, node: onnx.NodeProto) -> None:
     step.through(node, axis, {node.input[1]: step.constant(np.array(shape, np.int64))})
 
 
-def tile(step: Step, node: onnx.NodeProto) -> None:
+def tile(step: StepGraph, node: onnx.NodeProto) -> None:
     """Repeats along other axes than time."""
     axis, repeats = step.frames[node.input[0]].axis, integers(step, node, 1, "repeats") or []
     if repeats[axis] != 1:
@@ -140,7 +140,7 @@ def tile(step: Step, node: onnx.NodeProto) -> None:
     step.through(node, axis)
 
 
-ARRANGING: Mapping[str, Callable[[Step, onnx.NodeProto], None]] = {
+ARRANGING: Mapping[str, Callable[[StepGraph, onnx.NodeProto], None]] = {
     "Concat": concat,
     "Expand": expand,
     "Flatten": reshape,

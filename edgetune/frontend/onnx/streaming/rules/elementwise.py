@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 import onnx
 
 from edgetune.errors import UnsupportedOperator
-from edgetune.frontend.onnx.streams.rules.attributes import attributes_of, one_row
-from edgetune.frontend.onnx.streams.step import Step
+from edgetune.frontend.onnx.streaming.rules.attributes import attributes_of, one_row
+from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 
 _SMALL = frozenset({"int8", "uint8", "int16", "uint16"})
 
 
-def elementwise(step: Step, node: onnx.NodeProto) -> None:
+def elementwise(step: StepGraph, node: onnx.NodeProto) -> None:
     """One operand or several, which are broadcast."""
     names = step.timed(node)
     places = {step.frames[name].axis - len(step.shape(name)) for name in names}
@@ -31,14 +31,14 @@ def elementwise(step: Step, node: onnx.NodeProto) -> None:
     step.through(node, len(shape) + place, inputs)
 
 
-def cast(step: Step, node: onnx.NodeProto) -> None:
+def cast(step: StepGraph, node: onnx.NodeProto) -> None:
     """A Cast; where it widens integers, states are of these."""
     written = step.through(node, step.frames[node.input[0]].axis)
     if step.dtype(node.input[0]).name in _SMALL:
         step.widens(written)
 
 
-def quantising(step: Step, node: onnx.NodeProto) -> None:
+def quantising(step: StepGraph, node: onnx.NodeProto) -> None:
     """QuantizeLinear and DequantizeLinear, whose scales are numbers or those of an axis."""
     source = node.input[0]
     if source not in step.frames or any(name in step.frames for name in node.input[1:]):
@@ -63,7 +63,7 @@ _PLAIN = (
     *("Tanh", "ThresholdedRelu", "Where", "Xor"),
 )
 
-ELEMENTWISE: Mapping[str, Callable[[Step, onnx.NodeProto], None]] = {
+ELEMENTWISE: Mapping[str, Callable[[StepGraph, onnx.NodeProto], None]] = {
     **dict.fromkeys(_PLAIN, elementwise),
     "Cast": cast,
     "DequantizeLinear": quantising,

@@ -1,4 +1,4 @@
-"""Step: writes the graph of one step node by node, and knows the frames of each value that it wrote.
+"""StepGraph: writes the graph of one step node by node, and knows the frames of each value that it wrote.
 
 A layer that looks along time keeps rows that it has seen: a state that stands before the new rows. Where the values are
 integers that a DequantizeLinear widens, the state is of the integers.
@@ -20,7 +20,7 @@ from edgetune.frontend.onnx.nested_graphs import reads, unused_prefix
 from edgetune.frontend.onnx.node_values import static_shape
 from edgetune.frontend.onnx.origins import keep_origin
 from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
-from edgetune.frontend.onnx.streams.frames import Frames, MisalignedError, State
+from edgetune.frontend.onnx.streaming.frames import Frames, MisalignedError, State
 
 PADDED = (
     "mixes all frames of its window, and a layer before it pads inside the window or keeps a state, so a step differs "
@@ -28,7 +28,7 @@ PADDED = (
 )
 
 
-class Step:
+class StepGraph:
     """The graph of a step as far as it is written.
 
     `origin` is the node of the window model that it is at. `constants` and `types` are those of that model. `frames`

@@ -12,7 +12,7 @@ from onnx import TensorProto
 
 from edgetune.frontend.onnx.reader import read_onnx
 from edgetune.frontend.onnx.reference import evaluate_model
-from edgetune.frontend.onnx.streams import StepCosts, StepModel, Stream, step_costs, step_model
+from edgetune.frontend.onnx.streaming import InputStream, StepCosts, StepModel, step_costs, step_model
 from edgetune.frontend.tflite.format import FORMAT as TFLITE
 from edgetune.frontend.tflite.format import LoadedTflite
 from tests.frontend.onnx.streamed import Network, equals_window, exactly, feeds_of, read, stepped
@@ -34,14 +34,14 @@ def dilated(frames: int, *, left: int, right: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("hop", [1, 4])
 def test_causal_dilated_convolutions(hop: int) -> None:
-    found = equals_window(partial(dilated, left=2, right=0), 128, {"x": Stream(2, hop)})
+    found = equals_window(partial(dilated, left=2, right=0), 128, {"x": InputStream(2, hop)})
     assert found.latency_frames == 0
     assert found.state_bytes == 4 * FEATURES * 2 * 63
 
 
 @pytest.mark.parametrize("hop", [1, 4])
 def test_padding_on_both_sides_delays(hop: int) -> None:
-    found = equals_window(partial(dilated, left=1, right=1), 64, {"x": Stream(2, hop)}, steps=200 // hop)
+    found = equals_window(partial(dilated, left=1, right=1), 64, {"x": InputStream(2, hop)}, steps=200 // hop)
     assert found.latency_frames == 63
 
 
@@ -59,7 +59,7 @@ def flattened(frames: int, *, stride: int = 1, kernel: int = 3) -> onnx.ModelPro
 )
 def test_convolutions_into_a_matrix_product(window: int, stride: int, hop: int) -> None:
     """Also windows that begin between two frames of the first layer, as they are counted from the reset."""
-    found = equals_window(partial(flattened, stride=stride), window, {"x": Stream(2, hop)}, steps=45)
+    found = equals_window(partial(flattened, stride=stride), window, {"x": InputStream(2, hop)}, steps=45)
     assert found.by_output["gemm5"].axis is None
 
 
@@ -73,7 +73,7 @@ def encoder(frames: int, *, pads: tuple[int, int] = (2, 0)) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("pads", [(2, 0), (1, 0), (1, 1), (0, 0), (3, 0), (5, 1)])
 def test_strides(pads: tuple[int, int]) -> None:
-    found = equals_window(partial(encoder, pads=pads), 32, {"x": Stream(2, 4)})
+    found = equals_window(partial(encoder, pads=pads), 32, {"x": InputStream(2, 4)})
     assert found.by_output["relu3"].frames == 1
 
 
@@ -95,7 +95,7 @@ def keyword(frames: int, *, pool: int = 25) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("hop", [1, 4])
 def test_separable_convolutions_with_a_mean_of_the_last_frames(hop: int) -> None:
-    found = equals_window(keyword, 49, {"x": Stream(2, hop)}, steps=80)
+    found = equals_window(keyword, 49, {"x": InputStream(2, hop)}, steps=80)
     costs = step_costs(read(keyword(49)), found)
     assert costs.step * 10 < costs.window * hop
     assert costs.state_bytes == found.state_bytes
@@ -118,7 +118,7 @@ def residual(frames: int, *, crops: bool) -> onnx.ModelProto:
 @pytest.mark.parametrize("hop", [1, 4])
 @pytest.mark.parametrize("crops", [False, True])
 def test_branches_of_unequal_latency(hop: int, *, crops: bool) -> None:
-    found = equals_window(partial(residual, crops=crops), 40, {"x": Stream(2, hop)})
+    found = equals_window(partial(residual, crops=crops), 40, {"x": InputStream(2, hop)})
     assert found.by_output["tanh5" if not crops else "tanh7"].latency == (6 if crops else 3)
 
 
@@ -135,7 +135,7 @@ def two_inputs(frames: int) -> onnx.ModelProto:
 @pytest.mark.parametrize("hop", [1, 4])
 def test_two_streams(hop: int) -> None:
     """And an input that is none."""
-    found = equals_window(two_inputs, 20, {"x": Stream(2, hop), "y": Stream(1, hop)})
+    found = equals_window(two_inputs, 20, {"x": InputStream(2, hop), "y": InputStream(1, hop)})
     assert [state.first.shape for state in found.states] == [(1, 3, 2), (1, 3, 1), (), (1, 6, 1)]
 
 
@@ -155,7 +155,7 @@ def upsampled(frames: int, *, kernel: int, pads: tuple[int, int], inner: tuple[i
 @pytest.mark.parametrize("hop", [2, 4])
 def test_transposed_convolutions(hop: int, kernel: int, pads: tuple[int, int], inner: tuple[int, int]) -> None:
     build = partial(upsampled, kernel=kernel, pads=pads, inner=inner)
-    equals_window(build, 16, {"x": Stream(2, hop)})
+    equals_window(build, 16, {"x": InputStream(2, hop)})
 
 
 def overlapping(frames: int, *, kernel: int, stride: int) -> onnx.ModelProto:
@@ -167,7 +167,7 @@ def overlapping(frames: int, *, kernel: int, stride: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize(("kernel", "stride"), [(16, 8), (8, 8), (5, 3), (2, 3), (1, 1), (3, 1)])
 def test_frames_that_overlap(kernel: int, stride: int) -> None:
-    found = equals_window(partial(overlapping, kernel=kernel, stride=stride), 8, {"x": Stream(2)})
+    found = equals_window(partial(overlapping, kernel=kernel, stride=stride), 8, {"x": InputStream(2)})
     assert found.by_output["convtranspose0"].frames == stride
 
 
@@ -189,7 +189,7 @@ def chomped(frames: int, *, kind: str) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("kind", ["cut", "put", "one by one"])
 def test_ways_to_pad(kind: str) -> None:
-    found = equals_window(partial(chomped, kind=kind), 9, {"x": Stream(2, 2)})
+    found = equals_window(partial(chomped, kind=kind), 9, {"x": InputStream(2, 2)})
     assert found.latency_frames == 0
     assert found.state_bytes == 2 * 2 * (7 if kind == "one by one" else 5) * 4
 
@@ -211,7 +211,7 @@ def last_frame(frames: int, *, gathers: bool) -> onnx.ModelProto:
 @pytest.mark.parametrize("gathers", [False, True])
 def test_last_frame(hop: int, *, gathers: bool) -> None:
     """It counts at once: frames before the reset are padding, as they are for the window."""
-    found = equals_window(partial(last_frame, gathers=gathers), 20, {"x": Stream(2, hop)}, of_all_frames=True)
+    found = equals_window(partial(last_frame, gathers=gathers), 20, {"x": InputStream(2, hop)}, of_all_frames=True)
     assert found.latency_frames == 0
 
 
@@ -227,7 +227,7 @@ def squeezed(frames: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("hop", [1, 3])
 def test_what_joins_a_window_reads_a_window(hop: int) -> None:
-    equals_window(squeezed, 12, {"x": Stream(2, hop)})
+    equals_window(squeezed, 12, {"x": InputStream(2, hop)})
 
 
 def attention(frames: int) -> onnx.ModelProto:
@@ -239,7 +239,7 @@ def attention(frames: int) -> onnx.ModelProto:
 
 
 def test_products_along_time_read_the_window() -> None:
-    found = equals_window(attention, 6, {"x": Stream(1)})
+    found = equals_window(attention, 6, {"x": InputStream(1)})
     assert len(found.states) == 3
 
 
@@ -257,7 +257,7 @@ def shaped(frames: int) -> onnx.ModelProto:
 
 
 def test_shapes_that_a_model_computes() -> None:
-    equals_window(shaped, 16, {"x": Stream(2, 2)})
+    equals_window(shaped, 16, {"x": InputStream(2, 2)})
 
 
 def padded_quantised(frames: int) -> onnx.ModelProto:
@@ -278,7 +278,7 @@ def padded_quantised(frames: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("hop", [1, 4])
 def test_states_are_integers_where_tensors_are(hop: int) -> None:
-    found = equals_window(padded_quantised, 24, {"x": Stream(2, hop)}, opened=exactly)
+    found = equals_window(padded_quantised, 24, {"x": InputStream(2, hop)}, opened=exactly)
     assert [state.first.dtype.name for state in found.states] == ["int8", "int8"]
     assert found.latency_frames == 0
 
@@ -291,7 +291,7 @@ def integers(frames: int) -> onnx.ModelProto:
 
 
 def test_integer_convolution() -> None:
-    found = equals_window(integers, 24, {"x": Stream(2)})
+    found = equals_window(integers, 24, {"x": InputStream(2)})
     assert (found.states[0].first == 11).all()
 
 
@@ -299,7 +299,7 @@ def test_names_of_states_are_new() -> None:
     net = Network()
     x = net.add("Identity", net.conv(net.input("x", (1, 2, 9)), (2, 2), 3))
     net.input("x_state", (1,))
-    found: StepModel = step_model(read(net.proto(x, net.add("Neg", "x_state"))), {"x": Stream(2)})
+    found: StepModel = step_model(read(net.proto(x, net.add("Neg", "x_state"))), {"x": InputStream(2)})
     assert [(state.input, state.output) for state in found.states] == [("x_state_2", "x_state_2_next")]
 
 
@@ -317,7 +317,7 @@ def quantised_operators(frames: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("hop", [1, 4])
 def test_quantised_operators(hop: int) -> None:
-    found = equals_window(quantised_operators, 16, {"x": Stream(2, hop)}, opened=exactly, steps=20)
+    found = equals_window(quantised_operators, 16, {"x": InputStream(2, hop)}, opened=exactly, steps=20)
     assert [(state.first.dtype.name, state.first.flat[0]) for state in found.states] == [("int8", -5)]
 
 
@@ -338,7 +338,7 @@ def late_quantised(frames: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("hop", [1, 3])
 def test_late_integers(hop: int) -> None:
-    found = equals_window(late_quantised, 12, {"x": Stream(2, hop)}, steps=30)
+    found = equals_window(late_quantised, 12, {"x": InputStream(2, hop)}, steps=30)
     assert {state.first.dtype.name for state in found.states} == {"int8"}
 
 
@@ -352,7 +352,7 @@ def old(frames: int) -> onnx.ModelProto:
 
 
 def test_old_opset() -> None:
-    equals_window(old, 16, {"x": Stream(2, 2)})
+    equals_window(old, 16, {"x": InputStream(2, 2)})
 
 
 def test_large_tensors_stay_outside(tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_large_tensors_stay_outside(tmp_path: Path) -> None:
     x = net.conv(net.input("x", (1, 64, 9)), (64, 128), 3)
     onnx.save(net.proto(x), tmp_path / "m.onnx", save_as_external_data=True, size_threshold=1024)
     model = read_onnx(tmp_path / "m.onnx")
-    found = step_model(model, {"x": Stream(2)})
+    found = step_model(model, {"x": InputStream(2)})
     assert list(found.model.weights) == list(model.weights) == ["w0"]
     frames = np.random.default_rng(1).standard_normal((1, 64, 3)).astype("f4")
     feed = {"x": frames[..., 2:], found.states[0].input: frames[..., :2]}
@@ -376,7 +376,7 @@ def test_wake_word() -> None:
     assert isinstance(loaded, LoadedTflite)
     model = loaded.onnx.model
     (value,), (output,) = model.proto.graph.input, model.proto.graph.output
-    streams = {value.name: Stream(1)}
+    streams = {value.name: InputStream(1)}
     found = step_model(model, streams)
     assert found.by_output[output.name].settled == 29
     assert {state.first.dtype.name for state in found.states} == {"int8"}

@@ -9,13 +9,13 @@ import numpy as np
 import onnx
 
 from edgetune.errors import UnsupportedOperator
-from edgetune.frontend.onnx.streams.rules.attributes import attributes_of, constant_input, one_row
-from edgetune.frontend.onnx.streams.step import Step
+from edgetune.frontend.onnx.streaming.rules.attributes import attributes_of, constant_input, one_row
+from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 
 _LENGTHS, _HIDDEN, _CELL = 4, 5, 6
 
 
-def _recurrent(step: Step, node: onnx.NodeProto) -> None:
+def _recurrent(step: StepGraph, node: onnx.NodeProto) -> None:
     """RNN, GRU and LSTM in both layouts."""
     name, attributes = node.input[0], attributes_of(node)
     direction, layout = attributes.get("direction", "forward"), attributes.get("layout", 0)
@@ -69,7 +69,7 @@ def _recurrent(step: Step, node: onnx.NodeProto) -> None:
         step.settle(finals, step.last_frame(frames))
 
 
-def _batch(step: Step, node: onnx.NodeProto, layout: int) -> None:
+def _batch(step: StepGraph, node: onnx.NodeProto, layout: int) -> None:
     """Frames are the batch, and the layer goes along another axis of each: it has no state."""
     count, inputs = step.frames[node.input[0]].count, {}
     for place, axis in ((_LENGTHS, 0), (_HIDDEN, 1 - layout), (_CELL, 1 - layout)):
@@ -78,10 +78,10 @@ def _batch(step: Step, node: onnx.NodeProto, layout: int) -> None:
     step.through(node, [0, 0, 0] if layout else [2, 1, 1], inputs)
 
 
-def _shape(step: Step, node: onnx.NodeProto, layout: int) -> tuple[int, ...]:
+def _shape(step: StepGraph, node: onnx.NodeProto, layout: int) -> tuple[int, ...]:
     """The shape of a state: directions, batch and features, or batch first."""
     batch, features = step.shape(node.input[0])[1 - layout], step.shape(node.input[2])[-1]
     return (batch, 1, features) if layout else (1, batch, features)
 
 
-RECURRENT: Mapping[str, Callable[[Step, onnx.NodeProto], None]] = dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent)
+RECURRENT: Mapping[str, Callable[[StepGraph, onnx.NodeProto], None]] = dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent)

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import onnx
 
-from edgetune.frontend.onnx.streams.rules.attributes import attributes_of
-from edgetune.frontend.onnx.streams.step import Step
+from edgetune.frontend.onnx.streaming.rules.attributes import attributes_of
+from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 
 
-def _product(right: int, numbers: Sequence[int]) -> Callable[[Step, onnx.NodeProto], None]:
+def _product(right: int, numbers: Sequence[int]) -> Callable[[StepGraph, onnx.NodeProto], None]:
     """The rule of a product whose factors are the inputs 0 and `right`; the inputs `numbers` have one element each."""
 
-    def rule(step: Step, node: onnx.NodeProto) -> None:
+    def rule(step: StepGraph, node: onnx.NodeProto) -> None:
         factors = (node.input[0], node.input[right])
         names = step.timed(node)
         given = [node.input[place] for place in numbers if place < len(node.input) and node.input[place]]
@@ -35,7 +35,7 @@ def _product(right: int, numbers: Sequence[int]) -> Callable[[Step, onnx.NodePro
     return rule
 
 
-def _place(step: Step, name: str, *, is_left: bool) -> int | None:
+def _place(step: StepGraph, name: str, *, is_left: bool) -> int | None:
     """Where the time axis of a factor is in the result, counted from its end; None where the product runs along it."""
     rank = len(step.shape(name))
     axis = step.frames[name].axis - rank
@@ -44,7 +44,7 @@ def _place(step: Step, name: str, *, is_left: bool) -> int | None:
     return None if axis == (-1 if is_left else -2) else axis
 
 
-def _general(step: Step, node: onnx.NodeProto) -> None:
+def _general(step: StepGraph, node: onnx.NodeProto) -> None:
     """Gemm."""
     left, right = node.input[:2]
     attributes, names = attributes_of(node), step.timed(node)
@@ -63,7 +63,7 @@ def _general(step: Step, node: onnx.NodeProto) -> None:
     step.through(node, place)
 
 
-PRODUCTS: Mapping[str, Callable[[Step, onnx.NodeProto], None]] = {
+PRODUCTS: Mapping[str, Callable[[StepGraph, onnx.NodeProto], None]] = {
     "Gemm": _general,
     "MatMul": _product(1, ()),
     "MatMulInteger": _product(1, (2,)),

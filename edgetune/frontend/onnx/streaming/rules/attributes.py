@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from edgetune.errors import UnsupportedOperator
-from edgetune.frontend.onnx.streams.step import Step
+from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 
 
 def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
     return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
 
-def constant_input(step: Step, node: onnx.NodeProto, place: int) -> np.ndarray | None:
+def constant_input(step: StepGraph, node: onnx.NodeProto, place: int) -> np.ndarray | None:
     """The constant at an input, None where the node has none; raises UnsupportedOperator where it is no constant."""
     if place >= len(node.input) or not node.input[place]:
         return None
@@ -28,7 +28,7 @@ def constant_input(step: Step, node: onnx.NodeProto, place: int) -> np.ndarray |
     return value
 
 
-def integers(step: Step, node: onnx.NodeProto, place: int, attribute: str) -> list[int] | None:
+def integers(step: StepGraph, node: onnx.NodeProto, place: int, attribute: str) -> list[int] | None:
     """The integers at an input, or of an attribute, as older opsets have it; None where there are neither."""
     value = constant_input(step, node, place)
     if value is not None:
@@ -37,7 +37,7 @@ def integers(step: Step, node: onnx.NodeProto, place: int, attribute: str) -> li
     return None if found is None else [int(one) for one in found]
 
 
-def one_row(step: Step, name: str, axis: int, count: int = 1) -> str:
+def one_row(step: StepGraph, name: str, axis: int, count: int = 1) -> str:
     """An operand without a time axis of its own, with `count` rows along `axis` instead of those for the window.
 
     Raises UnsupportedOperator where these rows differ.

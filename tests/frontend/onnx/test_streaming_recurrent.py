@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from edgetune.frontend.onnx.streams import Stream
+from edgetune.frontend.onnx.streaming import InputStream
 from tests.frontend.onnx.streamed import Network, equals_window, exactly
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -40,7 +40,7 @@ def recurrent(frames: int, *, operator: str, first: bool = False) -> onnx.ModelP
 @pytest.mark.parametrize("operator", list(GATES))
 def test_cells(operator: str, hop: int, *, first: bool) -> None:
     """A state begins as the model says, or with zeros."""
-    found = equals_window(partial(recurrent, operator=operator, first=first), 12, {"x": Stream(0, hop)})
+    found = equals_window(partial(recurrent, operator=operator, first=first), 12, {"x": InputStream(0, hop)})
     assert len(found.states) == (2 if operator == "LSTM" else 1)
     assert all(state.first.any() == first for state in found.states)
 
@@ -54,7 +54,7 @@ def batch_first(frames: int, *, operator: str) -> onnx.ModelProto:
 @pytest.mark.parametrize("operator", list(GATES))
 def test_batch_first(operator: str) -> None:
     """ONNX Runtime does not run this layout."""
-    equals_window(partial(batch_first, operator=operator), 6, {"x": Stream(1)}, opened=exactly, steps=20)
+    equals_window(partial(batch_first, operator=operator), 6, {"x": InputStream(1)}, opened=exactly, steps=20)
 
 
 def denoiser(frames: int, *, pads: tuple[int, int], operator: str = "GRU", last: str = "") -> onnx.ModelProto:
@@ -80,7 +80,7 @@ def denoiser(frames: int, *, pads: tuple[int, int], operator: str = "GRU", last:
 @pytest.mark.parametrize("pads", [(2, 0), (1, 1), (0, 0)])
 def test_convolutions_before_a_cell(pads: tuple[int, int], operator: str, hop: int) -> None:
     """Frames from before the reset do not change its state."""
-    found = equals_window(partial(denoiser, pads=pads, operator=operator), 16, {"x": Stream(2, hop)})
+    found = equals_window(partial(denoiser, pads=pads, operator=operator), 16, {"x": InputStream(2, hop)})
     assert found.latency_frames == -(-2 * (2 - pads[0]) // hop) * hop
 
 
@@ -88,14 +88,14 @@ def test_convolutions_before_a_cell(pads: tuple[int, int], operator: str, hop: i
 @pytest.mark.parametrize("last", ["state", "frame"])
 def test_last_state(last: str, hop: int) -> None:
     build = partial(denoiser, pads=(2, 0), last=last)
-    found = equals_window(build, 16, {"x": Stream(2, hop)}, of_all_frames=True)
+    found = equals_window(build, 16, {"x": InputStream(2, hop)}, of_all_frames=True)
     assert found.latency_frames == 0
 
 
 @pytest.mark.parametrize("last", ["state", "frame"])
 def test_last_state_behind_convolutions_without_padding(last: str) -> None:
     build = partial(denoiser, pads=(0, 0), last=last)
-    found = equals_window(build, 16, {"x": Stream(2)}, of_all_frames=True)
+    found = equals_window(build, 16, {"x": InputStream(2)}, of_all_frames=True)
     assert found.latency_frames == 4
 
 
@@ -108,7 +108,7 @@ def padded(frames: int) -> onnx.ModelProto:
 
 
 def test_padding_before_a_cell() -> None:
-    found = equals_window(padded, 8, {"x": Stream(0)})
+    found = equals_window(padded, 8, {"x": InputStream(0)})
     assert np.unique(found.states[0].first).tolist() == [-0.5]
 
 
@@ -126,5 +126,5 @@ def across(frames: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("hop", [1, 4])
 def test_cells_across_frames(hop: int) -> None:
-    found = equals_window(across, 8, {"x": Stream(0, hop)})
+    found = equals_window(across, 8, {"x": InputStream(0, hop)})
     assert [state.first.shape for state in found.states] == [(1, 7, HIDDEN)] * 2

@@ -16,7 +16,7 @@ from edgetune.frontend.onnx.reader import OnnxModel
 
 
 @dataclass(frozen=True)
-class Stream:
+class InputStream:
     """An input that comes frame by frame: its time axis, and how many frames a step gets. A negative axis counts back.
 
     Step k gets the frames k * hop up to (k + 1) * hop.

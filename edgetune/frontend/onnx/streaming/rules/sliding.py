@@ -15,8 +15,8 @@ import numpy as np
 import onnx
 
 from edgetune.errors import UnsupportedOperator
-from edgetune.frontend.onnx.streams.rules.attributes import attributes_of, constant_input, integers
-from edgetune.frontend.onnx.streams.step import Step
+from edgetune.frontend.onnx.streaming.rules.attributes import attributes_of, constant_input, integers
+from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,9 @@ def _pads(node: onnx.NodeProto, kernel: Sequence[int], extents: Sequence[int]) -
     return less + more if kind == "SAME_UPPER" else more + less
 
 
-def _slides(step: Step, node: onnx.NodeProto, kernel: Sequence[int], fill: float, *, needs_fill: bool = True) -> None:
+def _slides(
+    step: StepGraph, node: onnx.NodeProto, kernel: Sequence[int], fill: float, *, needs_fill: bool = True
+) -> None:
     """Writes the step of a node that slides `kernel` along the axes from 2 on; `fill` is what padding counts as."""
     name, output = node.input[0], node.output[0]
     if step.timed(node) != [name]:
@@ -94,7 +96,7 @@ def _slides(step: Step, node: onnx.NodeProto, kernel: Sequence[int], fill: float
         step.settle([output], settled)
 
 
-def _rows(step: Step, name: str, along: _Kernel, fill: float, *, is_ceiled: bool) -> tuple[int, str]:
+def _rows(step: StepGraph, name: str, along: _Kernel, fill: float, *, is_ceiled: bool) -> tuple[int, str]:
     """The latency of the result, and the rows that a step reads.
 
     The frame that a step computes first begins with the first of these rows, so their number decides about the phase.
@@ -113,10 +115,10 @@ def _rows(step: Step, name: str, along: _Kernel, fill: float, *, is_ceiled: bool
     return latency, source
 
 
-def _convolution(weights: int, zero: int | None) -> Callable[[Step, onnx.NodeProto], None]:
+def _convolution(weights: int, zero: int | None) -> Callable[[StepGraph, onnx.NodeProto], None]:
     """The rule of a convolution whose weights are at an input, as is the integer that stands for 0."""
 
-    def rule(step: Step, node: onnx.NodeProto) -> None:
+    def rule(step: StepGraph, node: onnx.NodeProto) -> None:
         point = None if zero is None else constant_input(step, node, zero)
         if point is not None and point.size > 1:
             raise UnsupportedOperator("has several zero points of what it reads; use one")
@@ -126,23 +128,23 @@ def _convolution(weights: int, zero: int | None) -> Callable[[Step, onnx.NodePro
     return rule
 
 
-def _average(step: Step, node: onnx.NodeProto) -> None:
+def _average(step: StepGraph, node: onnx.NodeProto) -> None:
     attributes = attributes_of(node)
     counts = bool(attributes.get("count_include_pad", 0))
     _slides(step, node, attributes["kernel_shape"], 0.0, needs_fill=counts)
 
 
-def _norm(step: Step, node: onnx.NodeProto) -> None:
+def _norm(step: StepGraph, node: onnx.NodeProto) -> None:
     _slides(step, node, attributes_of(node)["kernel_shape"], 0.0)
 
 
-def _maximum(step: Step, node: onnx.NodeProto) -> None:
+def _maximum(step: StepGraph, node: onnx.NodeProto) -> None:
     dtype = step.dtype(node.input[0])
     least = float(np.iinfo(dtype).min) if dtype.kind in "iu" else -np.inf
     _slides(step, node, attributes_of(node)["kernel_shape"], least)
 
 
-def _pad(step: Step, node: onnx.NodeProto) -> None:
+def _pad(step: StepGraph, node: onnx.NodeProto) -> None:
     name, rank = node.input[0], len(step.shape(node.input[0]))
     frames, kind = step.frames[name], attributes_of(node).get("mode", "constant")
     axes = integers(step, node, 3, "axes") or list(range(rank))
@@ -165,7 +167,7 @@ def _pad(step: Step, node: onnx.NodeProto) -> None:
     padded(step, other if any(rest) else identity(node, name), left, fill)
 
 
-def padded(step: Step, node: onnx.NodeProto, left: int, fill: np.ndarray) -> None:
+def padded(step: StepGraph, node: onnx.NodeProto, left: int, fill: np.ndarray) -> None:
     """Writes a node of which a step has its first operand's frames, and the window has `left` frames before these.
 
     Those are `fill`, an element or a frame. Where `left` is negative, the window lacks so many of its first frames.
@@ -193,7 +195,7 @@ def identity(node: onnx.NodeProto, name: str) -> onnx.NodeProto:
     return onnx.helper.make_node("Identity", [name], node.output, name=node.name)
 
 
-def _ready(step: Step, name: str, fill: np.ndarray) -> str:
+def _ready(step: StepGraph, name: str, fill: np.ndarray) -> str:
     """A value whose frames before the first one are `fill`: masked, or delayed until its first frame is one."""
     frames = step.frames[name]
     if frames.latency <= 0:
@@ -204,7 +206,7 @@ def _ready(step: Step, name: str, fill: np.ndarray) -> str:
     return masked
 
 
-def _transposed(step: Step, node: onnx.NodeProto) -> None:
+def _transposed(step: StepGraph, node: onnx.NodeProto) -> None:
     """ConvTranspose: each frame is added to several ones, which are whole where none of these is to come."""
     name, output = node.input[0], node.output[0]
     frames, attributes = step.frames[name], attributes_of(node)
@@ -239,7 +241,7 @@ def _transposed(step: Step, node: onnx.NodeProto) -> None:
     )
 
 
-SLIDING: Mapping[str, Callable[[Step, onnx.NodeProto], None]] = {
+SLIDING: Mapping[str, Callable[[StepGraph, onnx.NodeProto], None]] = {
     "AveragePool": _average,
     "Conv": _convolution(1, None),
     "ConvInteger": _convolution(1, 2),

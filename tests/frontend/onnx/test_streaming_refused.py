@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from edgetune.errors import EdgetuneError, ModelError, UnsupportedOperator
-from edgetune.frontend.onnx.streams import Stream, step_model
+from edgetune.frontend.onnx.streaming import InputStream, step_model
 from tests.frontend.onnx.streamed import Network, read
 
 FRAMES = 12
@@ -97,7 +97,7 @@ def uneven(net: Network, x: str) -> str:
 )
 def test_refused(layers: Layers, sentence: str) -> None:
     with pytest.raises(UnsupportedOperator) as refused:
-        step_model(read(built(layers)), {"x": Stream(2)})
+        step_model(read(built(layers)), {"x": InputStream(2)})
     assert re.search(sentence, refused.value.message)
     assert "\n" not in refused.value.message
 
@@ -105,15 +105,15 @@ def test_refused(layers: Layers, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("streams", "sentence"),
     [
-        ({"y": Stream(2)}, "no input 'y' to be a stream; its inputs are x"),
-        ({"x": Stream(3)}, "no axis 3"),
-        ({"x": Stream(-4)}, "no axis -4"),
-        ({"x": Stream(2, 0)}, "choose a HOP of 1 to 12"),
-        ({"x": Stream(2, 13)}, "choose a HOP of 1 to 12"),
+        ({"y": InputStream(2)}, "no input 'y' to be a stream; its inputs are x"),
+        ({"x": InputStream(3)}, "no axis 3"),
+        ({"x": InputStream(-4)}, "no axis -4"),
+        ({"x": InputStream(2, 0)}, "choose a HOP of 1 to 12"),
+        ({"x": InputStream(2, 13)}, "choose a HOP of 1 to 12"),
         ({}, "name one of x"),
     ],
 )
-def test_streams_that_a_model_has_not(streams: dict[str, Stream], sentence: str) -> None:
+def test_streams_that_a_model_has_not(streams: dict[str, InputStream], sentence: str) -> None:
     model = read(built(lambda net, x: net.add("Relu", x)))
     with pytest.raises(ModelError, match=re.escape(sentence)):
         step_model(model, streams)
@@ -124,11 +124,11 @@ def test_windows_between_frames_of_an_output() -> None:
     x = net.conv(net.input("x", (1, 4, 13)), (4, 2), 3, strides=[2])
     y = net.add("Flatten", x)
     with pytest.raises(EdgetuneError, match="choose a HOP that divides the window"):
-        step_model(read(net.proto(x, y)), {"x": Stream(2, 2)})
+        step_model(read(net.proto(x, y)), {"x": InputStream(2, 2)})
 
 
 def test_streams_of_unequal_pace() -> None:
     net = Network()
     x, y = net.input("x", (1, 4, 12)), net.input("y", (1, 4, 12))
     with pytest.raises(UnsupportedOperator, match="unequal frames"):
-        step_model(read(net.proto(net.add("Add", x, y))), {"x": Stream(2, 2), "y": Stream(2, 3)})
+        step_model(read(net.proto(net.add("Add", x, y))), {"x": InputStream(2, 2), "y": InputStream(2, 3)})

@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterable, Mapping
 
 import onnx
 
-from edgetune.frontend.onnx.streams.rules.attributes import attributes_of, integers
-from edgetune.frontend.onnx.streams.step import Step
+from edgetune.frontend.onnx.streaming.rules.attributes import attributes_of, integers
+from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 
 
-def _of_axes(axes: Callable[[Step, onnx.NodeProto, int], Iterable[int]]) -> Callable[[Step, onnx.NodeProto], None]:
+def _of_axes(
+    axes: Callable[[StepGraph, onnx.NodeProto, int], Iterable[int]],
+) -> Callable[[StepGraph, onnx.NodeProto], None]:
     """The rule of an operator that reads these axes of its first operand whole, and keeps all axes."""
 
-    def rule(step: Step, node: onnx.NodeProto) -> None:
+    def rule(step: StepGraph, node: onnx.NodeProto) -> None:
         name = node.input[0]
         axis, rank = step.frames[name].axis if name in step.frames else -1, len(step.shape(name))
         if step.timed(node) != [name] or axis in {one % rank for one in axes(step, node, rank)}:
@@ -27,11 +29,11 @@ def _of_axes(axes: Callable[[Step, onnx.NodeProto, int], Iterable[int]]) -> Call
     return rule
 
 
-def _axis(default: int) -> Callable[[Step, onnx.NodeProto], None]:
+def _axis(default: int) -> Callable[[StepGraph, onnx.NodeProto], None]:
     return _of_axes(lambda _, node, rank: [attributes_of(node).get("axis", default) % rank])
 
 
-def _reduction(step: Step, node: onnx.NodeProto) -> None:
+def _reduction(step: StepGraph, node: onnx.NodeProto) -> None:
     name = node.input[0]
     axis, rank, attributes = step.frames[name].axis, len(step.shape(name)), attributes_of(node)
     named = integers(step, node, 1, "axes")
@@ -41,14 +43,14 @@ def _reduction(step: Step, node: onnx.NodeProto) -> None:
     _reduced(step, node, axes, axis)
 
 
-def _position(step: Step, node: onnx.NodeProto) -> None:
+def _position(step: StepGraph, node: onnx.NodeProto) -> None:
     """ArgMax and ArgMin."""
     name = node.input[0]
     along = attributes_of(node).get("axis", 0) % len(step.shape(name))
     _reduced(step, node, {along}, step.frames[name].axis)
 
 
-def _reduced(step: Step, node: onnx.NodeProto, axes: set[int], axis: int) -> None:
+def _reduced(step: StepGraph, node: onnx.NodeProto, axes: set[int], axis: int) -> None:
     if axis in axes:
         step.whole(node)
         return
@@ -61,7 +63,7 @@ _REDUCTIONS = (
     *("ReduceProd", "ReduceSum", "ReduceSumSquare"),
 )
 
-NORMALISING: Mapping[str, Callable[[Step, onnx.NodeProto], None]] = {
+NORMALISING: Mapping[str, Callable[[StepGraph, onnx.NodeProto], None]] = {
     **dict.fromkeys(_REDUCTIONS, _reduction),
     **dict.fromkeys(("ArgMax", "ArgMin"), _position),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization", "TopK"), _axis(-1)),

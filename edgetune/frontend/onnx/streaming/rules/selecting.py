@@ -9,11 +9,11 @@ import numpy as np
 import onnx
 
 from edgetune.errors import UnsupportedOperator
-from edgetune.frontend.onnx.streams.rules.attributes import attributes_of, constant_input, integers
-from edgetune.frontend.onnx.streams.step import Step
+from edgetune.frontend.onnx.streaming.rules.attributes import attributes_of, constant_input, integers
+from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 
 
-def slice_(step: Step, node: onnx.NodeProto) -> None:
+def slice_(step: StepGraph, node: onnx.NodeProto) -> None:
     """Along time: the last frame, or all without some at the beginning and end."""
     name, output = node.input[0], node.output[0]
     shape, frames = step.shape(name), step.frames[name]
@@ -46,7 +46,7 @@ def slice_(step: Step, node: onnx.NodeProto) -> None:
     step.frames[output] = replace(found, extent=end - start, latency=found.latency + start)
 
 
-def gather(step: Step, node: onnx.NodeProto) -> None:
+def gather(step: StepGraph, node: onnx.NodeProto) -> None:
     """Rows of another axis, the last frame, or rows of a table by what a stream says."""
     name, indices = node.input
     along = attributes_of(node).get("axis", 0) % len(step.shape(name))
@@ -68,11 +68,11 @@ def gather(step: Step, node: onnx.NodeProto) -> None:
     step.whole(node)
 
 
-def _last(step: Step, name: str, node: onnx.NodeProto, inputs: Mapping[str, str] | None = None) -> None:
+def _last(step: StepGraph, name: str, node: onnx.NodeProto, inputs: Mapping[str, str] | None = None) -> None:
     """Writes a node that reads the last frame of `name` alone; what layers before it found before the window counts."""
     window, settled = step.window(name, last=1)
     step.copy(node, {name: window, **(inputs or {})})
     step.settle(node.output, settled)
 
 
-SELECTING: Mapping[str, Callable[[Step, onnx.NodeProto], None]] = {"Gather": gather, "Slice": slice_}
+SELECTING: Mapping[str, Callable[[StepGraph, onnx.NodeProto], None]] = {"Gather": gather, "Slice": slice_}

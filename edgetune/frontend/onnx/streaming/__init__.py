@@ -1,0 +1,10 @@
+"""Networks that were trained on a window of frames, as models of one step that gets the next frames.
+
+Enters: an ONNX model of fixed shapes, and which inputs are streams. Leaves: an ONNX model of one step, its states, and
+after how many frames its outputs count.
+"""
+
+from edgetune.frontend.onnx.streaming.frames import InputStream, OutputFrames, State, StepModel
+from edgetune.frontend.onnx.streaming.transformation import StepCosts, step_costs, step_model
+
+__all__ = ["InputStream", "OutputFrames", "State", "StepCosts", "StepModel", "step_costs", "step_model"]
