@@ -194,6 +194,33 @@ def test_ways_to_pad(kind: str) -> None:
     assert found.state_bytes == 2 * 2 * (7 if kind == "one by one" else 5) * 4
 
 
+def widened(frames: int, *, by_sizes: bool) -> onnx.ModelProto:
+    """More bands for each frame."""
+    net = Network()
+    x = net.conv(net.input("x", (1, 2, frames, 5)), (2, 3), 3, 3, pads=[2, 1, 0, 1])
+    if by_sizes:
+        return net.proto(net.add("Resize", x, "", "", net.constant([1, 3, frames, 11], "int64"), mode="linear"))
+    return net.proto(net.add("Resize", x, "", net.constant([1, 1, 1, 2]), mode="nearest"))
+
+
+@pytest.mark.parametrize("by_sizes", [False, True])
+def test_resize_across_frames(*, by_sizes: bool) -> None:
+    equals_window(partial(widened, by_sizes=by_sizes), 9, {"x": InputStream(2, 2)})
+
+
+def single(frames: int) -> onnx.ModelProto:
+    """A pool whose stride is the window, with padding of its own."""
+    net = Network()
+    x = net.conv(net.input("x", (1, 2, frames)), (2, 3), 3)
+    x = net.add("AveragePool", x, kernel_shape=[frames], strides=[frames], pads=[1, 1])
+    return net.proto(net.add("Flatten", x))
+
+
+@pytest.mark.parametrize("hop", [1, 3])
+def test_stride_of_a_window(hop: int) -> None:
+    equals_window(single, 12, {"x": InputStream(2, hop)})
+
+
 def last_frame(frames: int, *, gathers: bool) -> onnx.ModelProto:
     net = Network()
     x = net.input("x", (1, FEATURES, frames))

@@ -9,8 +9,12 @@ import numpy as np
 import onnx
 import pytest
 
-from edgetune.frontend.onnx.streaming import InputStream
-from tests.frontend.onnx.streamed import Network, equals_window, exactly
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import OnnxModel
+from edgetune.frontend.onnx.streaming import InputStream, step_model
+from edgetune.graph.partition import to_program
+from tests.frontend.onnx.streamed import Network, Run, equals_window, exactly, feeds_of, in_runtime, read, stepped
+from tests.interpreter import run_program
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 FEATURES, HIDDEN = 4, 5
@@ -128,3 +132,22 @@ def across(frames: int) -> onnx.ModelProto:
 def test_cells_across_frames(hop: int) -> None:
     found = equals_window(across, 8, {"x": InputStream(0, hop)})
     assert [state.first.shape for state in found.states] == [(1, 7, HIDDEN)] * 2
+
+
+def test_import() -> None:
+    """The kernels' own importer takes a step with a mask, a counter and states."""
+
+    def imported(model: OnnxModel) -> Run:
+        program = to_program(import_onnx(model))
+        return lambda feed: dict(run_program(program, dict(feed)))
+
+    model = read(denoiser(8, pads=(1, 1)))
+    found = step_model(model, {"x": InputStream(2)})
+    frames = feeds_of(model, {"x": InputStream(2)}, 8)
+    results = [
+        stepped(found, {"x": InputStream(2)}, frames, 8, opened(found.model)) for opened in (imported, in_runtime)
+    ]
+    for found_now, wanted in zip(*results, strict=True):
+        assert found_now.keys() == wanted.keys()
+        for name, value in wanted.items():
+            np.testing.assert_allclose(found_now[name], value, rtol=1e-4, atol=1e-5)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from edgetune.errors import EdgetuneError, ModelError, UnsupportedOperator
 from edgetune.frontend.onnx.streaming import InputStream, step_model
@@ -82,7 +83,7 @@ def uneven(net: Network, x: str) -> str:
     ("layers", "sentence"),
     [
         (bidirectional, "GRU.*'gru1'.* is bidirectional, so its first result needs the last frame"),
-        (resized, "Resize.*'resize0'.* has no form"),
+        (resized, "Resize.*'resize0'.* changes the number of frames"),
         (padded_window, "Flatten.*'flatten1'.* pads inside the window"),
         (padded_mean, "GlobalAveragePool.* pads inside the window"),
         (recurrent_mean, "ReduceMean.* keeps a state"),
@@ -132,3 +133,13 @@ def test_streams_of_unequal_pace() -> None:
     x, y = net.input("x", (1, 4, 12)), net.input("y", (1, 4, 12))
     with pytest.raises(UnsupportedOperator, match="unequal frames"):
         step_model(read(net.proto(net.add("Add", x, y))), {"x": InputStream(2, 2), "y": InputStream(2, 3)})
+
+
+def test_operators_of_other_domains() -> None:
+    """They may have the name of one that has a rule."""
+    net = Network()
+    proto = net.proto(net.add("Relu", net.input("x", (1, 4, 12)), domain="com.example"))
+    proto.opset_import.append(helper.make_opsetid("com.example", 1))
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("relu0", TensorProto.FLOAT, (1, 4, 12)))
+    with pytest.raises(UnsupportedOperator, match="com.example::Relu .* has no form"):
+        step_model(read(proto), {"x": InputStream(2)})

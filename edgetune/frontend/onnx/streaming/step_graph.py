@@ -16,7 +16,7 @@ from onnx import helper
 
 from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.fixed_point import NAMES
-from edgetune.frontend.onnx.nested_graphs import reads, unused_prefix
+from edgetune.frontend.onnx.nested_graphs import reads, reads_from_outside, unused_prefix
 from edgetune.frontend.onnx.node_values import static_shape
 from edgetune.frontend.onnx.origins import keep_origin
 from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
@@ -259,7 +259,7 @@ class StepGraph:
         windows = {name: self.window(name) for name in self.timed(node)}
         self.copy(node, {name: window for name, (window, _) in windows.items()})
         settled = [settled for _, settled in windows.values()]
-        settled += [self.settled[name] for name in node.input if name in self.settled]
+        settled += [self.settled[name] for name in reads_from_outside(node) if name in self.settled]
         self.settle(node.output, max(settled))
 
     def settle(self, names: Iterable[str], step: int) -> None:

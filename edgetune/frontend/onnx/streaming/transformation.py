@@ -18,7 +18,8 @@ import onnx.version_converter
 from onnx import helper, inliner, numpy_helper, shape_inference
 
 from edgetune.errors import ModelError, UnsupportedOperator
-from edgetune.frontend.onnx.fixed_point import NAMES
+from edgetune.frontend.onnx.domains import is_onnx
+from edgetune.frontend.onnx.fixed_point import NAMES, is_fixed_point
 from edgetune.frontend.onnx.function_bodies import with_defaults
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.inferred_types import UnfitInputsError, inferred_types
@@ -204,7 +205,7 @@ class _Transformation:
             if names != [name for name in dict.fromkeys(reads_from_outside(node)) if name in step.frames]:
                 raise UnsupportedOperator("has a nested graph that reads a stream; export the model without it")
             step.whole(node)
-        elif node.op_type not in RULES or not names:
+        elif not names or node.op_type not in RULES or not (is_onnx(node) or is_fixed_point(node)):
             raise UnsupportedOperator(
                 "has no form that computes the frames of a step; leave it out, or put it behind the last frame"
             )

@@ -4,20 +4,18 @@ Enters: a node of the window model that reads a value with a time axis. Leaves: 
 outputs. A rule raises UnsupportedOperator, with a sentence that goes on from operator and node, where there is no step.
 """
 
-from collections.abc import Callable, Mapping
-
-import onnx
+from collections.abc import Mapping
 
 from edgetune.frontend.onnx.streaming.rules.arranging import ARRANGING
+from edgetune.frontend.onnx.streaming.rules.attributes import Rule
 from edgetune.frontend.onnx.streaming.rules.elementwise import ELEMENTWISE
 from edgetune.frontend.onnx.streaming.rules.matrix_products import PRODUCTS
 from edgetune.frontend.onnx.streaming.rules.normalising import NORMALISING
 from edgetune.frontend.onnx.streaming.rules.recurrent import RECURRENT
 from edgetune.frontend.onnx.streaming.rules.selecting import SELECTING
 from edgetune.frontend.onnx.streaming.rules.sliding import SLIDING
-from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 
-RULES: Mapping[str, Callable[[StepGraph, onnx.NodeProto], None]] = {
+RULES: Mapping[str, Rule] = {
     **ARRANGING,
     **ELEMENTWISE,
     **NORMALISING,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
 import onnx
 
 from edgetune.errors import UnsupportedOperator
-from edgetune.frontend.onnx.streaming.rules.attributes import attributes_of, integers, one_row
+from edgetune.frontend.onnx.streaming.rules.attributes import Rule, attributes_of, constant_input, integers, one_row
 from edgetune.frontend.onnx.streaming.rules.sliding import identity, padded
 from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 
@@ -64,10 +64,9 @@ def squeeze(step: StepGraph, node: onnx.NodeProto) -> None:
     if axis in axes:
         step.whole(node)
         return
-    inputs = {} if named else {"": step.constant(np.array(sorted(axes), np.int64))}
-    if not named:
-        node = onnx.helper.make_node("Squeeze", [name, inputs[""]], node.output, name=node.name)
-    step.through(node, axis - sum(one < axis for one in axes))
+    removed = step.constant(np.array(sorted(axes), np.int64))
+    other = onnx.helper.make_node("Squeeze", [name, removed], node.output, name=node.name)
+    step.through(other, axis - sum(one < axis for one in axes))
 
 
 def unsqueeze(step: StepGraph, node: onnx.NodeProto) -> None:
@@ -140,11 +139,30 @@ def tile(step: StepGraph, node: onnx.NodeProto) -> None:
     step.through(node, axis)
 
 
-ARRANGING: Mapping[str, Callable[[StepGraph, onnx.NodeProto], None]] = {
+def resize(step: StepGraph, node: onnx.NodeProto) -> None:
+    """Other axes than time become longer or shorter."""
+    name, output = node.input[0], node.output[0]
+    attributes, shape, frames = attributes_of(node), list(step.shape(output)), step.frames[name]
+    mode = attributes.get("coordinate_transformation_mode", "half_pixel")
+    if shape[frames.axis] != frames.extent or mode == "tf_crop_and_resize":
+        raise UnsupportedOperator("changes the number of frames; use a ConvTranspose, or leave it out")
+    scales = np.array(shape, np.float32) / np.array(step.shape(name), np.float32)
+    given = constant_input(step, node, 2)
+    if given is not None and given.size == len(shape):
+        scales = given
+    inputs = [name, "", step.constant(scales)]
+    other = onnx.helper.make_node("Resize", inputs, [output], name=node.name)
+    kept = {"axes", "keep_aspect_ratio_policy"}
+    other.attribute.extend(attribute for attribute in node.attribute if attribute.name not in kept)
+    step.through(other, frames.axis)
+
+
+ARRANGING: Mapping[str, Rule] = {
     "Concat": concat,
     "Expand": expand,
     "Flatten": reshape,
     "Reshape": reshape,
+    "Resize": resize,
     "Split": split,
     "Squeeze": squeeze,
     "Tile": tile,

@@ -1,8 +1,9 @@
-"""Attributes and constant inputs of nodes, as the rules read them."""
+"""What a rule is, and attributes and constant inputs of nodes, as the rules read them."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -10,6 +11,9 @@ from onnx import helper
 
 from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.streaming.step_graph import StepGraph
+
+Rule: TypeAlias = Callable[[StepGraph, onnx.NodeProto], None]
+"""Writes the step of a node that reads a value with a time axis."""
 
 
 def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:

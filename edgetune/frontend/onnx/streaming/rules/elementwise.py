@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import onnx
 
 from edgetune.errors import UnsupportedOperator
-from edgetune.frontend.onnx.streaming.rules.attributes import attributes_of, one_row
+from edgetune.frontend.onnx.streaming.rules.attributes import Rule, attributes_of, one_row
 from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 
 _SMALL = frozenset({"int8", "uint8", "int16", "uint16"})
@@ -63,7 +63,7 @@ _PLAIN = (
     *("Tanh", "ThresholdedRelu", "Where", "Xor"),
 )
 
-ELEMENTWISE: Mapping[str, Callable[[StepGraph, onnx.NodeProto], None]] = {
+ELEMENTWISE: Mapping[str, Rule] = {
     **dict.fromkeys(_PLAIN, elementwise),
     "Cast": cast,
     "DequantizeLinear": quantising,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import onnx
 
-from edgetune.frontend.onnx.streaming.rules.attributes import attributes_of
+from edgetune.frontend.onnx.streaming.rules.attributes import Rule, attributes_of
 from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 
 
-def _product(right: int, numbers: Sequence[int]) -> Callable[[StepGraph, onnx.NodeProto], None]:
+def _product(right: int, numbers: Sequence[int]) -> Rule:
     """The rule of a product whose factors are the inputs 0 and `right`; the inputs `numbers` have one element each."""
 
     def rule(step: StepGraph, node: onnx.NodeProto) -> None:
@@ -63,7 +63,7 @@ def _general(step: StepGraph, node: onnx.NodeProto) -> None:
     step.through(node, place)
 
 
-PRODUCTS: Mapping[str, Callable[[StepGraph, onnx.NodeProto], None]] = {
+PRODUCTS: Mapping[str, Rule] = {
     "Gemm": _general,
     "MatMul": _product(1, ()),
     "MatMulInteger": _product(1, (2,)),

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 import onnx
 
-from edgetune.frontend.onnx.streaming.rules.attributes import attributes_of, integers
+from edgetune.frontend.onnx.streaming.rules.attributes import Rule, attributes_of, integers
 from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 
 
 def _of_axes(
     axes: Callable[[StepGraph, onnx.NodeProto, int], Iterable[int]],
-) -> Callable[[StepGraph, onnx.NodeProto], None]:
+) -> Rule:
     """The rule of an operator that reads these axes of its first operand whole, and keeps all axes."""
 
     def rule(step: StepGraph, node: onnx.NodeProto) -> None:
@@ -29,7 +29,7 @@ def _of_axes(
     return rule
 
 
-def _axis(default: int) -> Callable[[StepGraph, onnx.NodeProto], None]:
+def _axis(default: int) -> Rule:
     return _of_axes(lambda _, node, rank: [attributes_of(node).get("axis", default) % rank])
 
 
@@ -63,7 +63,7 @@ _REDUCTIONS = (
     *("ReduceProd", "ReduceSum", "ReduceSumSquare"),
 )
 
-NORMALISING: Mapping[str, Callable[[StepGraph, onnx.NodeProto], None]] = {
+NORMALISING: Mapping[str, Rule] = {
     **dict.fromkeys(_REDUCTIONS, _reduction),
     **dict.fromkeys(("ArgMax", "ArgMin"), _position),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization", "TopK"), _axis(-1)),

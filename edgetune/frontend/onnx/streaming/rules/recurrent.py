@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import onnx
 
 from edgetune.errors import UnsupportedOperator
-from edgetune.frontend.onnx.streaming.rules.attributes import attributes_of, constant_input, one_row
+from edgetune.frontend.onnx.streaming.rules.attributes import Rule, attributes_of, constant_input, one_row
 from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 
 _LENGTHS, _HIDDEN, _CELL = 4, 5, 6
@@ -84,4 +84,4 @@ def _shape(step: StepGraph, node: onnx.NodeProto, layout: int) -> tuple[int, ...
     return (batch, 1, features) if layout else (1, batch, features)
 
 
-RECURRENT: Mapping[str, Callable[[StepGraph, onnx.NodeProto], None]] = dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent)
+RECURRENT: Mapping[str, Rule] = dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent)

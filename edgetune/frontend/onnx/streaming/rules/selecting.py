@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import onnx
 
 from edgetune.errors import UnsupportedOperator
-from edgetune.frontend.onnx.streaming.rules.attributes import attributes_of, constant_input, integers
+from edgetune.frontend.onnx.streaming.rules.attributes import Rule, attributes_of, constant_input, integers
 from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 
 
@@ -75,4 +75,4 @@ def _last(step: StepGraph, name: str, node: onnx.NodeProto, inputs: Mapping[str,
     step.settle(node.output, settled)
 
 
-SELECTING: Mapping[str, Callable[[StepGraph, onnx.NodeProto], None]] = {"Gather": gather, "Slice": slice_}
+SELECTING: Mapping[str, Rule] = {"Gather": gather, "Slice": slice_}

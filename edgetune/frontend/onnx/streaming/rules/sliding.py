@@ -6,7 +6,7 @@ Lite Micro's streaming models and tract's `pulse` (Sonos) do the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 
 from edgetune.errors import UnsupportedOperator
-from edgetune.frontend.onnx.streaming.rules.attributes import attributes_of, constant_input, integers
+from edgetune.frontend.onnx.streaming.rules.attributes import Rule, attributes_of, constant_input, integers
 from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 
 
@@ -63,17 +63,19 @@ def _slides(
     strides, dilations = attributes.get("strides", [1] * rank), attributes.get("dilations", [1] * rank)
     pads, extent = _pads(node, kernel, shape[2:]), step.shape(output)[frames.axis]
     along = _Kernel((kernel[at] - 1) * dilations[at] + 1, strides[at], pads[at], pads[at + rank])
-    if along.left and not needs_fill:
-        raise UnsupportedOperator(
-            "pads before the first frame and does not count this padding; set count_include_pad, or do not pad"
-        )
-    is_single = bool(frames.count % along.stride) and extent == 1
-    if is_single:  # one result for the whole window: how far the next one would be does not matter
-        along = replace(along, stride=1)
+    if (
+        frames.count % along.stride and extent == 1
+    ):  # one result for the window: how far the next one is does not matter
+        step.whole(node)
+        return
     if frames.count % along.stride:
         raise UnsupportedOperator(
             f"advances by {along.stride} frames, which does not divide the {frames.count} that a step has here; choose "
             f"a HOP {along.stride // gcd(along.stride, frames.count)} times as large"
+        )
+    if along.left and not needs_fill:
+        raise UnsupportedOperator(
+            "pads before the first frame and does not count this padding; set count_include_pad, or do not pad"
         )
     is_ceiled = bool(attributes.get("ceil_mode", 0))
     latency, source = _rows(step, name, along, fill, is_ceiled=is_ceiled)
@@ -82,18 +84,12 @@ def _slides(
         "pads": [0 if place % rank == at else pad for place, pad in enumerate(pads)],
         "strides": [along.stride if place == at else stride for place, stride in enumerate(strides)],
     }
-    result = step.name(f"{output}_frames") if is_single else output
-    step.copy(node, {name: source}, [result], **changed)
-    step.types[result] = step.types[output]
+    step.copy(node, {name: source}, **changed)
     reached = along.left + frames.touched
     touched = min(extent, -(-reached // along.stride)) if reached > 0 else 0
-    step.frames[result] = replace(
+    step.frames[output] = replace(
         frames, count=frames.count // along.stride, extent=extent, latency=latency, touched=touched, before=None
     )
-    if is_single:
-        window, settled = step.window(result)
-        step.emit("Identity", [window], output)
-        step.settle([output], settled)
 
 
 def _rows(step: StepGraph, name: str, along: _Kernel, fill: float, *, is_ceiled: bool) -> tuple[int, str]:
@@ -115,7 +111,7 @@ def _rows(step: StepGraph, name: str, along: _Kernel, fill: float, *, is_ceiled:
     return latency, source
 
 
-def _convolution(weights: int, zero: int | None) -> Callable[[StepGraph, onnx.NodeProto], None]:
+def _convolution(weights: int, zero: int | None) -> Rule:
     """The rule of a convolution whose weights are at an input, as is the integer that stands for 0."""
 
     def rule(step: StepGraph, node: onnx.NodeProto) -> None:
@@ -241,7 +237,7 @@ def _transposed(step: StepGraph, node: onnx.NodeProto) -> None:
     )
 
 
-SLIDING: Mapping[str, Callable[[StepGraph, onnx.NodeProto], None]] = {
+SLIDING: Mapping[str, Rule] = {
     "AveragePool": _average,
     "Conv": _convolution(1, None),
     "ConvInteger": _convolution(1, 2),
