@@ -134,6 +134,25 @@ def test_cells_across_frames(hop: int) -> None:
     assert [state.first.shape for state in found.states] == [(1, 7, HIDDEN)] * 2
 
 
+def exported(frames: int) -> onnx.ModelProto:
+    """A first state whose shape the model computes, and two layers with their last states as outputs."""
+    net = Network()
+    x = net.add("Transpose", net.input("x", (1, FEATURES, frames)), perm=[2, 0, 1])
+    batch = net.add("Gather", net.add("Shape", x), net.constant([1], "int64"), axis=0)
+    shape = net.add("Concat", net.constant([1], "int64"), batch, net.constant([HIDDEN], "int64"), axis=0)
+    first = net.add("Expand", net.constant(np.zeros((1, 1, 1))), shape)
+    lower = cell(net, "GRU", x, FEATURES, "", first)
+    upper = cell(net, "GRU", net.add("Squeeze", lower, net.constant([1], "int64")), HIDDEN, "", first)
+    y = net.add("Reshape", net.add("Transpose", upper, perm=[0, 2, 1, 3]), net.constant([0, 0, -1], "int64"))
+    return net.proto(y, net.add("Concat", f"{lower}_1", f"{upper}_1", axis=0))
+
+
+@pytest.mark.parametrize("hop", [1, 4])
+def test_layers_as_exporters_write_them(hop: int) -> None:
+    found = equals_window(exported, 12, {"x": InputStream(2, hop)}, of_all_frames=True)
+    assert [output.axis for output in found.by_output.values()] == [0, None]
+
+
 def test_import() -> None:
     """The kernels' own importer takes a step with a mask, a counter and states."""
 

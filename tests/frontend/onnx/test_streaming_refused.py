@@ -141,5 +141,5 @@ def test_operators_of_other_domains() -> None:
     proto = net.proto(net.add("Relu", net.input("x", (1, 4, 12)), domain="com.example"))
     proto.opset_import.append(helper.make_opsetid("com.example", 1))
     proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("relu0", TensorProto.FLOAT, (1, 4, 12)))
-    with pytest.raises(UnsupportedOperator, match="com.example::Relu .* has no form"):
+    with pytest.raises(UnsupportedOperator, match=r"com\.example::Relu .* has no form"):
         step_model(read(proto), {"x": InputStream(2)})

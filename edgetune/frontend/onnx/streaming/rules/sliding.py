@@ -224,7 +224,7 @@ def _transposed(step: StepGraph, node: onnx.NodeProto) -> None:
     left, touched = pads[at], max(0, frames.touched * stride + reach - 1 - pads[at])
     end = reach - stride
     pads[at], pads[at + rank], added[at] = rows * stride, max(0, end), max(0, -end)
-    source = step.kept(name, rows, 0.0)
+    source = step.kept(name, rows, 0.0 if rows else None)
     step.copy(node, {node.input[0]: source}, pads=pads, output_padding=added)
     extent = step.shape(output)[frames.axis]
     step.frames[output] = replace(
