@@ -8,14 +8,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto
 
 from edgetune.frontend.onnx.reader import read_onnx
 from edgetune.frontend.onnx.reference import evaluate_model
-from edgetune.frontend.onnx.streaming import InputStream, StepCosts, StepModel, step_costs, step_model
-from edgetune.frontend.tflite.format import FORMAT as TFLITE
-from edgetune.frontend.tflite.format import LoadedTflite
-from tests.frontend.onnx.streamed import Network, equals_window, exactly, feeds_of, read, stepped
+from edgetune.frontend.onnx.streaming import InputStream, step_costs, step_model
+from tests.frontend.onnx.streamed import Network, equals_window, read
 
 FEATURES = 4
 
@@ -122,6 +119,27 @@ def test_branches_of_unequal_latency(hop: int, *, crops: bool) -> None:
     assert found.by_output["tanh5" if not crops else "tanh7"].latency == (6 if crops else 3)
 
 
+def branched(frames: int, *, mixes: bool) -> onnx.ModelProto:
+    """Layers that look back by unequal numbers of frames at one value, and one of them at what is behind them too."""
+    net = Network()
+    x = net.add("Tanh", net.input("x", (1, 2, frames)))
+    y = net.conv(x, (2, 2), 3, pads=[1, 1])
+    parts = [net.add("Add", x, y), *(net.conv(x, (2, 2), 3, dilations=[d], pads=[2 * d, 0]) for d in (1, 4, 2))]
+    parts.append(net.add("MaxPool", x, kernel_shape=[3], pads=[2, 0]))
+    if mixes:
+        parts = [net.add("Concat", net.conv(x, (2, 2), 3), net.conv(x, (2, 2), 2), axis=2), net.add("ReduceMean", x)]
+        return net.proto(*parts)
+    return net.proto(net.add("Concat", *parts, axis=1))
+
+
+@pytest.mark.parametrize("hop", [1, 4])
+@pytest.mark.parametrize("mixes", [False, True])
+def test_branches_share_a_state(hop: int, *, mixes: bool) -> None:
+    found = equals_window(partial(branched, mixes=mixes), 16, {"x": InputStream(2, hop)})
+    of_input = [state.first.shape[2] for state in found.states if state.input.startswith("tanh0")]
+    assert sorted(of_input) == ([16 - hop] if mixes else [2, 8])
+
+
 def two_inputs(frames: int) -> onnx.ModelProto:
     net = Network()
     x, y = net.input("x", (1, 3, frames)), net.input("y", (1, frames, 3))
@@ -137,88 +155,6 @@ def test_two_streams(hop: int) -> None:
     """And an input that is none."""
     found = equals_window(two_inputs, 20, {"x": InputStream(2, hop), "y": InputStream(1, hop)})
     assert [state.first.shape for state in found.states] == [(1, 3, 2), (1, 3, 1), (), (1, 6, 1)]
-
-
-def upsampled(frames: int, *, kernel: int, pads: tuple[int, int], inner: tuple[int, int]) -> onnx.ModelProto:
-    """Down and up again, and a connection that skips both."""
-    net = Network()
-    x = net.input("x", (1, 2, frames))
-    y = net.add("Tanh", net.conv(x, (2, 3), 3, strides=[2], pads=list(inner)))
-    y = net.add("ConvTranspose", y, net.weight(3, 2, kernel), net.weight(2), strides=[2], pads=list(pads))
-    return net.proto(net.add("Add", net.conv(x, (2, 2), 1), net.add("Tanh", y)))
-
-
-@pytest.mark.parametrize(
-    ("kernel", "pads", "inner"),
-    [(2, (0, 0), (2, 0)), (2, (0, 0), (1, 0)), (4, (1, 1), (1, 0)), (4, (0, 2), (2, 0)), (3, (0, 1), (1, 1))],
-)
-@pytest.mark.parametrize("hop", [2, 4])
-def test_transposed_convolutions(hop: int, kernel: int, pads: tuple[int, int], inner: tuple[int, int]) -> None:
-    build = partial(upsampled, kernel=kernel, pads=pads, inner=inner)
-    equals_window(build, 16, {"x": InputStream(2, hop)})
-
-
-def overlapping(frames: int, *, kernel: int, stride: int) -> onnx.ModelProto:
-    net = Network()
-    x = net.input("x", (1, 2, frames))
-    added = [max(0, stride - kernel)]
-    return net.proto(net.add("ConvTranspose", x, net.weight(2, 1, kernel), strides=[stride], output_padding=added))
-
-
-@pytest.mark.parametrize(("kernel", "stride"), [(16, 8), (8, 8), (5, 3), (2, 3), (1, 1), (3, 1)])
-def test_frames_that_overlap(kernel: int, stride: int) -> None:
-    found = equals_window(partial(overlapping, kernel=kernel, stride=stride), 8, {"x": InputStream(2)})
-    assert found.by_output["convtranspose0"].frames == stride
-
-
-def chomped(frames: int, *, kind: str) -> onnx.ModelProto:
-    """Causal padding as exporters write it: cut off behind, put before, or of both axes one by one."""
-    net = Network()
-    x = net.input("x", (1, 2, frames, 5))
-    if kind == "cut":
-        x = net.conv(x, (2, 3), 3, 3, pads=[2, 1, 2, 1])
-        x = net.add("Slice", x, *(net.constant([one], "int64") for one in (0, frames, 2)))
-    elif kind == "put":
-        rows = net.constant(np.full((1, 2, 2, 5), np.arange(5)))
-        x = net.conv(net.add("Neg", net.add("Concat", rows, x, axis=2)), (2, 3), 3, 3)
-    else:
-        x = net.add("Pad", x, net.constant([0, 0, 2, 0, 0, 0, 0, 0], "int64"))
-        x = net.conv(net.add("Pad", x, net.constant([0, 0, 0, 1, 0, 0, 0, 1], "int64")), (2, 3), 3, 3)
-    return net.proto(net.add("Relu", x))
-
-
-@pytest.mark.parametrize("kind", ["cut", "put", "one by one"])
-def test_ways_to_pad(kind: str) -> None:
-    found = equals_window(partial(chomped, kind=kind), 9, {"x": InputStream(2, 2)})
-    assert found.latency_frames == 0
-    assert found.state_bytes == 2 * 2 * (7 if kind == "one by one" else 5) * 4
-
-
-def widened(frames: int, *, by_sizes: bool) -> onnx.ModelProto:
-    """More bands for each frame."""
-    net = Network()
-    x = net.conv(net.input("x", (1, 2, frames, 5)), (2, 3), 3, 3, pads=[2, 1, 0, 1])
-    if by_sizes:
-        return net.proto(net.add("Resize", x, "", "", net.constant([1, 3, frames, 11], "int64"), mode="linear"))
-    return net.proto(net.add("Resize", x, "", net.constant([1, 1, 1, 2]), mode="nearest"))
-
-
-@pytest.mark.parametrize("by_sizes", [False, True])
-def test_resize_across_frames(*, by_sizes: bool) -> None:
-    equals_window(partial(widened, by_sizes=by_sizes), 9, {"x": InputStream(2, 2)})
-
-
-def single(frames: int) -> onnx.ModelProto:
-    """A pool whose stride is the window, with padding of its own."""
-    net = Network()
-    x = net.conv(net.input("x", (1, 2, frames)), (2, 3), 3)
-    x = net.add("AveragePool", x, kernel_shape=[frames], strides=[frames], pads=[1, 1])
-    return net.proto(net.add("Flatten", x))
-
-
-@pytest.mark.parametrize("hop", [1, 3])
-def test_stride_of_a_window(hop: int) -> None:
-    equals_window(single, 12, {"x": InputStream(2, hop)})
 
 
 def last_frame(frames: int, *, gathers: bool) -> onnx.ModelProto:
@@ -287,88 +223,6 @@ def test_shapes_that_a_model_computes() -> None:
     equals_window(shaped, 16, {"x": InputStream(2, 2)})
 
 
-def padded_quantised(frames: int) -> onnx.ModelProto:
-    """Integers, in pairs of operators, with zero points that are not 0; padding before and within the convolution."""
-    net = Network(opset=19)
-    scale, point = net.constant(0.0625), net.constant(-7, "int8")
-
-    def quantised(value: str) -> str:
-        return net.add("DequantizeLinear", net.add("QuantizeLinear", value, scale, point), scale, point)
-
-    x = net.input("x", (1, FEATURES, frames))
-    x = quantised(net.add("Pad", quantised(x), net.constant([0, 0, 2, 0, 0, 0], "int64"), net.constant(0.5)))
-    weights = net.constant(np.random.default_rng(1).integers(-9, 9, (3, FEATURES, 3)), "int8")
-    x = net.add("Conv", x, net.add("DequantizeLinear", weights, scale), pads=[1, 1])
-    x = net.add("MaxPool", quantised(x), kernel_shape=[3], pads=[2, 0])
-    return net.proto(quantised(x))
-
-
-@pytest.mark.parametrize("hop", [1, 4])
-def test_states_are_integers_where_tensors_are(hop: int) -> None:
-    found = equals_window(padded_quantised, 24, {"x": InputStream(2, hop)}, opened=exactly)
-    assert [state.first.dtype.name for state in found.states] == ["int8", "int8"]
-    assert found.latency_frames == 0
-
-
-def integers(frames: int) -> onnx.ModelProto:
-    net = Network()
-    x = net.input("x", (1, 2, frames), TensorProto.UINT8)
-    weights = net.constant(np.random.default_rng(1).integers(0, 9, (3, 2, 3)), "uint8")
-    return net.proto(net.add("ConvInteger", x, weights, net.constant(11, "uint8"), pads=[2, 0]))
-
-
-def test_integer_convolution() -> None:
-    found = equals_window(integers, 24, {"x": InputStream(2)})
-    assert (found.states[0].first == 11).all()
-
-
-def test_names_of_states_are_new() -> None:
-    net = Network()
-    x = net.add("Identity", net.conv(net.input("x", (1, 2, 9)), (2, 2), 3))
-    net.input("x_state", (1,))
-    found: StepModel = step_model(read(net.proto(x, net.add("Neg", "x_state"))), {"x": InputStream(2)})
-    assert [(state.input, state.output) for state in found.states] == [("x_state_2", "x_state_2_next")]
-
-
-def quantised_operators(frames: int) -> onnx.ModelProto:
-    net = Network()
-    scale, zero = net.constant(0.25), net.constant(-5, "int8")
-    x = net.input("x", (1, 2, frames), TensorProto.INT8)
-    draw = np.random.default_rng(1)
-    weights = net.constant(draw.integers(-9, 9, (3, 2, 3)), "int8")
-    x = net.add("QLinearConv", x, scale, zero, weights, scale, net.constant(0, "int8"), scale, zero, pads=[2, 0])
-    x = net.add("Transpose", x, perm=[0, 2, 1])
-    weights = net.constant(draw.integers(-9, 9, (3, 4)), "int8")
-    return net.proto(net.add("QLinearMatMul", x, scale, zero, weights, scale, zero, scale, zero))
-
-
-@pytest.mark.parametrize("hop", [1, 4])
-def test_quantised_operators(hop: int) -> None:
-    found = equals_window(quantised_operators, 16, {"x": InputStream(2, hop)}, opened=exactly, steps=20)
-    assert [(state.first.dtype.name, state.first.flat[0]) for state in found.states] == [("int8", -5)]
-
-
-def late_quantised(frames: int) -> onnx.ModelProto:
-    """A branch that waits for the other one, and a product behind it that reads a window."""
-    net = Network(opset=19)
-    scale, zero = net.constant(0.0625), net.constant(3, "int8")
-
-    def quantised(value: str) -> str:
-        return net.add("DequantizeLinear", net.add("QuantizeLinear", value, scale, zero), scale, zero)
-
-    x = quantised(net.input("x", (1, 2, frames)))
-    y = quantised(net.conv(x, (2, 2), 3))
-    x = quantised(net.add("Slice", x, *(net.constant([one], "int64") for one in (1, -1, 2))))
-    both = quantised(net.add("Concat", x, y, axis=1))
-    return net.proto(net.add("Gemm", net.add("Flatten", both), net.weight(4 * (frames - 2), 3)))
-
-
-@pytest.mark.parametrize("hop", [1, 3])
-def test_late_integers(hop: int) -> None:
-    found = equals_window(late_quantised, 12, {"x": InputStream(2, hop)}, steps=30)
-    assert {state.first.dtype.name for state in found.states} == {"int8"}
-
-
 def old(frames: int) -> onnx.ModelProto:
     """Axes as attributes, and a Softmax of all axes from one on."""
     net = Network(opset=11)
@@ -394,22 +248,3 @@ def test_large_tensors_stay_outside(tmp_path: Path) -> None:
     wanted = evaluate_model(model, [{"x": np.pad(frames, [(0, 0), (0, 0), (0, 6)])}])[0]["conv0"]
     result = evaluate_model(found.model, [feed])[0]
     np.testing.assert_allclose(result["conv0"], wanted[..., :1], rtol=1e-4, atol=1e-5)
-
-
-def test_wake_word() -> None:
-    """A network of 30 frames, in integers: a step computes one frame of each layer."""
-    file = Path(__file__).parents[4] / "shared" / "models" / "mlperf_tiny" / "sww_int8.tflite"
-    loaded = TFLITE.read(file).with_shapes({})
-    assert isinstance(loaded, LoadedTflite)
-    model = loaded.onnx.model
-    (value,), (output,) = model.proto.graph.input, model.proto.graph.output
-    streams = {value.name: InputStream(1)}
-    found = step_model(model, streams)
-    assert found.by_output[output.name].settled == 29
-    assert {state.first.dtype.name for state in found.states} == {"int8"}
-    assert step_costs(model, found) == StepCosts(step=46_040, window=826_368, state_bytes=3_536)
-    frames = feeds_of(model, streams, 34)
-    results = stepped(found, streams, frames, 34, exactly(found.model))
-    for k in range(29, 34):
-        wanted = exactly(model)({value.name: frames[value.name][:, k - 29 : k + 1]})[output.name]
-        np.testing.assert_array_equal(results[k][output.name], wanted)

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.reader import OnnxModel
 
 
@@ -110,3 +111,16 @@ class Frames:
 
 class MisalignedError(Exception):
     """A window begins between two frames: the frames have to be counted from another one."""
+
+
+def lag_of(frames: Frames) -> int:
+    """How many frames a step has behind the window; raises UnsupportedOperator where it lacks the window's last one."""
+    if frames.lag.denominator != 1:
+        raise MisalignedError
+    if frames.lag < 0:
+        raise UnsupportedOperator(
+            "needs the last frames of its window, and a step does not have them yet, because layers before it pad "
+            "after the last frame, or wait for a whole step; pad before the first frame alone (causal padding), or "
+            "choose another HOP"
+        )
+    return int(frames.lag)

@@ -20,7 +20,8 @@ from edgetune.frontend.onnx.nested_graphs import reads, reads_from_outside, unus
 from edgetune.frontend.onnx.node_values import static_shape
 from edgetune.frontend.onnx.origins import keep_origin
 from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
-from edgetune.frontend.onnx.streaming.frames import Frames, MisalignedError, State
+from edgetune.frontend.onnx.streaming.frames import Frames, State, lag_of
+from edgetune.frontend.onnx.streaming.shared_states import KeptRows, moved_forward, shared
 
 PADDED = (
     "mixes all frames of its window, and a layer before it pads inside the window or keeps a state, so a step differs "
@@ -50,6 +51,7 @@ class StepGraph:
         self.nodes: list[onnx.NodeProto] = []
         self.states: list[State] = []
         self.written: dict[str, np.ndarray] = {}
+        self._kept: list[KeptRows] = []
         self._widened: dict[str, onnx.NodeProto] = {}
         self._known: dict[tuple[object, ...], str] = {}
         self._start = unused_prefix(proto, "step_")
@@ -201,7 +203,10 @@ class StepGraph:
         first = np.unique(first) if len(set(first)) == 1 else first
         shape = [1] * len(self.shape(name))
         shape[frames.axis] = len(first)
-        return self.emit("Where", [self.is_before(first.reshape(shape)), self.constant(fill), name])
+        key = ("masked", name, fill.tobytes())
+        if key not in self._known:
+            self._known[key] = self.emit("Where", [self.is_before(first.reshape(shape)), self.constant(fill), name])
+        return self._known[key]
 
     def is_before(self, steps: np.ndarray) -> str:
         """Whether the number of steps since the reset is less than `steps`."""
@@ -211,8 +216,16 @@ class StepGraph:
         return self.emit("Less", [self._counter[0], self.constant(steps.astype(np.int32))])
 
     def finish(self) -> None:
-        """Writes what counts the steps, up to the last one that matters."""
+        """Writes what counts the steps, up to the last one that matters, and leaves out states that others hold."""
         self.origin = onnx.NodeProto()
+        for kept, holder in shared(self._kept):
+            gone = {kept.joined, kept.state.output}
+            self.nodes = [node for node in self.nodes if not gone.intersection(node.output)]
+            self.states = [state for state in self.states if state is not kept.state]
+            self.nodes = moved_forward(self.nodes, holder.joined)
+            start = holder.rows - kept.rows
+            self.cut(holder.joined, kept.axis, start, start + kept.rows + kept.count, kept.joined)
+            self.nodes = moved_forward(self.nodes, kept.joined)
         if self._counter is not None:
             now, after = self._counter
             more = self.emit("Add", [now, self.constant(np.array(1, np.int32))])
@@ -348,8 +361,10 @@ class StepGraph:
                 )
                 first[place] = frames.before
             before, after = self._state(name, first)
-            source = self.emit("Concat", [before, source], axis=frames.axis)
-            self.cut(source, frames.axis, frames.count, frames.count + rows, after)
+            joined = self.emit("Concat", [before, source], axis=frames.axis)
+            self.cut(joined, frames.axis, frames.count, frames.count + rows, after)
+            self._kept.append(KeptRows(self.states[-1], source, joined, frames.axis, frames.count))
+            source = joined
         self._known[key] = source
         return source
 
@@ -362,25 +377,3 @@ class StepGraph:
     def _like(self, name: str, model: str, rows: int) -> None:
         self.types[name] = self.types[model]
         self.frames[name] = replace(self.frames[model], latency=self.frames[model].latency + rows)
-
-
-def lag_of(frames: Frames) -> int:
-    """How many frames a step has behind the window; raises UnsupportedOperator where it lacks the window's last one."""
-    if frames.lag.denominator != 1:
-        raise MisalignedError
-    if frames.lag < 0:
-        raise UnsupportedOperator(
-            "needs the last frames of its window, and a step does not have them yet, because layers before it pad "
-            "after the last frame, or wait for a whole step; pad before the first frame alone (causal padding), or "
-            "choose another HOP"
-        )
-    return int(frames.lag)
-
-
-def state_values(states: Iterable[State]) -> tuple[list[onnx.ValueInfoProto], list[onnx.ValueInfoProto]]:
-    """The inputs and outputs of states."""
-    kinds = [(state, helper.np_dtype_to_tensor_dtype(state.first.dtype)) for state in states]
-    return (
-        [helper.make_tensor_value_info(state.input, kind, state.first.shape) for state, kind in kinds],
-        [helper.make_tensor_value_info(state.output, kind, state.first.shape) for state, kind in kinds],
-    )

@@ -7,7 +7,7 @@ layer with a stride, they are counted from the first frame at which windows begi
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
@@ -29,9 +29,9 @@ from edgetune.frontend.onnx.node_values import constant_value, real_inputs, stat
 from edgetune.frontend.onnx.origins import described
 from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.frontend.onnx.refused_nodes import refused_where_unfit
-from edgetune.frontend.onnx.streaming.frames import Frames, InputStream, MisalignedError, OutputFrames, StepModel
+from edgetune.frontend.onnx.streaming.frames import Frames, InputStream, MisalignedError, OutputFrames, State, StepModel
 from edgetune.frontend.onnx.streaming.rules import RULES
-from edgetune.frontend.onnx.streaming.step_graph import StepGraph, state_values
+from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 from edgetune.graph.module_costs import costs_of
 
 _OLDEST = 13
@@ -149,7 +149,8 @@ class _Transformation:
             Fraction(max(0, output.latency), output.frames) if output.axis is not None else Fraction(output.settled)
             for output in by_output.values()
         ]
-        return StepModel(self._written(), tuple(self.step.states), ceil(max(late) * hop), by_output)
+        model = self._written()
+        return StepModel(model, tuple(self.step.states), ceil(max(late) * hop), by_output)
 
     def _node(self, node: onnx.NodeProto) -> None:
         step, outside = self.step, [*reads_from_outside(node)]
@@ -229,8 +230,8 @@ class _Transformation:
         proto.CopyFrom(model.proto)
         graph = proto.graph
         nodes, states = _needed(step, [output.name for output in graph.output])
-        step.states[:] = [state for state in step.states if state.input in states]
-        inputs, outputs = state_values(step.states)
+        step.states = [state for state in step.states if state.input in states]
+        inputs, outputs = _state_values(step.states)
         for value in (*graph.input, *graph.output):
             if value.name in step.frames:
                 frames = step.frames[value.name]
@@ -268,3 +269,12 @@ def _needed(step: StepGraph, outputs: Sequence[str]) -> tuple[list[onnx.NodeProt
         if len(wanted) == before:
             break
     return [node for node in step.nodes if wanted.intersection(node.output)], wanted & states.keys()
+
+
+def _state_values(states: Iterable[State]) -> tuple[list[onnx.ValueInfoProto], list[onnx.ValueInfoProto]]:
+    """The inputs and outputs of states."""
+    kinds = [(state, helper.np_dtype_to_tensor_dtype(state.first.dtype)) for state in states]
+    return (
+        [helper.make_tensor_value_info(state.input, kind, state.first.shape) for state, kind in kinds],
+        [helper.make_tensor_value_info(state.output, kind, state.first.shape) for state, kind in kinds],
+    )
