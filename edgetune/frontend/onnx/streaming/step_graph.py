@@ -312,8 +312,14 @@ class StepGraph:
         model = helper.make_model(
             graph, opset_imports=self.proto.opset_import, ir_version=self.proto.ir_version, functions=own
         )
-        with np.errstate(all="ignore"):
-            found = iter(reference_evaluator(model).run(None, feeds))
+        try:
+            with np.errstate(all="ignore"):
+                found = iter(reference_evaluator(model).run(None, feeds))
+        except (NotImplementedError, RuntimeError) as error:  # for operators and types that it lacks
+            raise UnsupportedOperator(
+                f"reads padding, and its value there cannot be computed ({error}); put the padding right before the "
+                "layer that needs it"
+            ) from error
         return [np.asarray(next(found)) if name else None for name in node.output]
 
     # States
