@@ -20,8 +20,7 @@ from edgetune.frontend.onnx.nested_graphs import reads, reads_from_outside, unus
 from edgetune.frontend.onnx.node_values import static_shape
 from edgetune.frontend.onnx.origins import keep_origin
 from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
-from edgetune.frontend.onnx.streaming.frames import Frames, State, lag_of
-from edgetune.frontend.onnx.streaming.shared_states import KeptRows, moved_forward, shared
+from edgetune.frontend.onnx.streaming.frames import Frames, KeptRows, State, lag_of, moved_forward, shared
 
 PADDED = (
     "mixes all frames of its window, and a layer before it pads inside the window or keeps a state, so a step differs "
