@@ -19,11 +19,10 @@ from tvm import te, tirx
 
 from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
 from edgetune.graph.loops import times_called
-from edgetune.graph.program import Buffer, BufferPart, Call, Kernel, Loop, Movement, Param, Part, Program, byte_size
+from edgetune.graph.program import Buffer, BufferPart, Call, Kernel, Loop, Movement, Param, Part, Program
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.workload import workload_hash
 
-_VECTOR_BYTES = 16
 _LOOP = "edgetune.loop"
 """Attribute of an opaque function: the name of the loop."""
 
@@ -98,7 +97,7 @@ class _Splicing:
         result = replace(
             self.old,
             buffers=tuple(replace(buffer, id=numbers[buffer.id]) for buffer in ordered),
-            calls=tuple(_renumbered(call, index[key], numbers) for key, call in self.calls),
+            calls=tuple(replace(call.in_buffers(numbers), kernel=index[key]) for key, call in self.calls),
             constants={numbers[b]: array for b, array in self.constants.items() if b in numbers},
             loops=tuple(self.loops),
         )
@@ -111,7 +110,7 @@ class _Splicing:
         for number, (key, call) in enumerate(self.calls):
             if key == kernel.workload:
                 weight[key] += times_called(program, number)
-                unaligned |= {n for n, p in call.parts.items() if _is_unaligned(p, kernel.params[n].dtype)}
+                unaligned |= {n for n, p in call.parts.items() if p.is_unaligned(kernel.params[n].dtype)}
         return replace(kernel, weight=weight[kernel.workload], unaligned=tuple(sorted(unaligned)))
 
     def _add(self, kernel: Kernel, call: Call, places: Mapping[int, BufferPart]) -> None:
@@ -294,20 +293,3 @@ def _with_loops_from(part: Part, first: int) -> Part:
     """A part whose loops have numbers from `first` on."""
     shifted = part.with_firsts(lambda place: BufferPart(place.buffer, _with_loops_from(place.part, first)))
     return replace(shifted, movements=tuple(replace(m, loop=m.loop + first) for m in shifted.movements))
-
-
-def _renumbered(call: Call, kernel: int, numbers: Mapping[int, int]) -> Call:
-    parts = {number: _in_buffers(part, numbers) for number, part in call.parts.items()}
-    return replace(call, kernel=kernel, arguments=tuple(numbers[a] for a in call.arguments), parts=parts)
-
-
-def _in_buffers(part: Part, numbers: Mapping[int, int]) -> Part:
-    return part.with_firsts(lambda first: BufferPart(numbers[first.buffer], _in_buffers(first.part, numbers)))
-
-
-def _is_unaligned(part: Part, dtype: str) -> bool:
-    steps = [part.offset, *(movement.elements for movement in part.movements)]
-    firsts = (movement.first for movement in part.movements if movement.first is not None)
-    return any(byte_size((abs(step),), dtype) % _VECTOR_BYTES for step in steps) or any(
-        _is_unaligned(first.part, dtype) for first in firsts
-    )

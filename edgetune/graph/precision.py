@@ -20,7 +20,7 @@ from tvm.s_tir import Schedule
 
 from edgetune.graph.kernels import SCALES, kernel_of, named
 from edgetune.graph.loops import without_loops
-from edgetune.graph.program import Buffer, Call, Kernel, Program, byte_size
+from edgetune.graph.program import Buffer, Call, Kernel, Program
 from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, Node, PrimFunc, SBlock, TvmBuffer, Var
 from edgetune.graph.workload import workload_hash
@@ -34,7 +34,6 @@ ALLOWED: Mapping[Precision, float] = {"fp16": 1e-2, "bf16": 3e-2}
 
 _WIDE = "float32"
 _NUMPY = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
-_VECTOR_BYTES = 16
 
 
 def with_precision(program: Program, precision: Precision) -> Program:
@@ -89,10 +88,7 @@ def _stored(buffer: Buffer, stored: str) -> str:
 def _counted(key: str, kernel: Kernel, calls: Sequence[tuple[str, Call]]) -> Kernel:
     own = [call for other, call in calls if other == key]
     unaligned = {
-        number
-        for call in own
-        for number, part in call.parts.items()
-        if byte_size((part.offset,), kernel.params[number].dtype) % _VECTOR_BYTES
+        number for call in own for number, part in call.parts.items() if part.is_unaligned(kernel.params[number].dtype)
     }
     return replace(kernel, weight=len(own), unaligned=tuple(sorted(unaligned)))
 

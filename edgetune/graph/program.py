@@ -17,6 +17,7 @@ from edgetune.graph.tvm_types import PrimFunc
 from edgetune.target.preferences import Layout
 
 Role = Literal["input", "constant", "output"]
+_VECTOR_BYTES = 16
 BufferKind = Literal["input", "output", "intermediate", "constant", "state"]
 
 
@@ -204,6 +205,18 @@ class Part:
             movements=tuple(m if m.first is None else replace(m, first=changed(m.first)) for m in self.movements),
         )
 
+    def in_buffers(self, numbers: Mapping[int, int]) -> Part:
+        """This part with new numbers of the buffers that it is in first iterations."""
+        return self.with_firsts(lambda first: BufferPart(numbers[first.buffer], first.part.in_buffers(numbers)))
+
+    def is_unaligned(self, dtype: str) -> bool:
+        """Whether it may begin at another place than a multiple of the widest access of one thread of a GPU."""
+        steps = (self.offset, *(movement.elements for movement in self.movements))
+        firsts = (movement.first.part for movement in self.movements if movement.first is not None)
+        return any(byte_size((abs(step),), dtype) % _VECTOR_BYTES for step in steps) or any(
+            first.is_unaligned(dtype) for first in firsts
+        )
+
 
 @dataclass(frozen=True)
 class Movement:
@@ -268,6 +281,11 @@ class Call:
     def buffers(self) -> tuple[int, ...]:
         """All buffers that it reads or writes in some iteration."""
         return tuple(dict.fromkeys(place.buffer for _, place in self.places))
+
+    def in_buffers(self, numbers: Mapping[int, int]) -> Call:
+        """This call with new numbers of buffers."""
+        parts = {number: part.in_buffers(numbers) for number, part in self.parts.items()}
+        return replace(self, arguments=tuple(numbers[one] for one in self.arguments), parts=parts)
 
 
 def _places(place: BufferPart) -> Iterator[BufferPart]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
 from edgetune.graph.loops import loops_around, stage_of_each_call
-from edgetune.graph.program import Buffer, BufferPart, Call, Part, Program, StateSpec
+from edgetune.graph.program import Buffer, Call, Program, StateSpec
 from edgetune.graph.workload import workload_hash
 
 _COPY = ("copy",)
@@ -155,17 +155,8 @@ def _joined(program: Program, gone: int, kept: int) -> tuple[Program, dict[int, 
     joined = replace(
         program,
         buffers=tuple(buffers),
-        calls=tuple(_renumbered(call, numbers) for call in program.calls),
+        calls=tuple(call.in_buffers(numbers) for call in program.calls),
         constants={numbers[buffer]: array for buffer, array in program.constants.items()},
         states=tuple(replace(state, buffer=numbers[state.buffer]) for state in program.states),
     )
     return joined, numbers
-
-
-def _renumbered(call: Call, numbers: Mapping[int, int]) -> Call:
-    parts = {parameter: _in_buffers(part, numbers) for parameter, part in call.parts.items()}
-    return replace(call, arguments=tuple(numbers[one] for one in call.arguments), parts=parts)
-
-
-def _in_buffers(part: Part, numbers: Mapping[int, int]) -> Part:
-    return part.with_firsts(lambda first: BufferPart(numbers[first.buffer], _in_buffers(first.part, numbers)))

@@ -16,12 +16,10 @@ from math import prod
 
 from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
 from edgetune.graph.memory.plan import plan
-from edgetune.graph.program import Buffer, Call, Kernel, Part, Program, Rows, byte_size
+from edgetune.graph.program import Buffer, Call, Kernel, Part, Program, Rows
 from edgetune.graph.views.strided_view import StridedView, rows_of, shape_with_gaps, with_gaps
 from edgetune.graph.views.view_layout import ViewLayout
 from edgetune.graph.workload import workload_hash
-
-_VECTOR_BYTES = 16  # the widest access of one thread of a GPU
 
 
 def without_copies(program: Program) -> Program:
@@ -137,7 +135,7 @@ class _Rebuilding:
             number
             for other, call in self.calls
             for number, part in call.parts.items()
-            if other == key and byte_size((part.offset,), kernel.params[number].dtype) % _VECTOR_BYTES
+            if other == key and part.is_unaligned(kernel.params[number].dtype)
         }
         return tuple(sorted(found))
 
