@@ -70,7 +70,7 @@ def quantisations(graph: onnx.GraphProto, weights: Weights) -> Mapping[str, Tens
 
 
 def _same_values(graph: onnx.GraphProto) -> dict[str, str]:
-    """For each tensor that operators only move elements to or from: the first of those that are the same but for that.
+    """For each tensor, the first one that has the same elements, where operators only move elements between them.
 
     A node stands after those that it reads, so what it reads has its first one already.
     """

@@ -16,15 +16,13 @@ import onnx
 from onnx import helper, numpy_helper
 
 from edgetune.frontend.onnx.nested_graphs import reads_from_outside
-from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
+from edgetune.frontend.onnx.reference_evaluator import LACKS, reference_evaluator
 
 if TYPE_CHECKING:
     from edgetune.frontend.onnx.inline import Evaluator, Scope
 
 MOST_ITERATIONS = 1 << 16
 _MOST_ELEMENTS = 64
-_LACKS = (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, KeyError, ZeroDivisionError)
-"""What the evaluator raises for operators, versions and attributes that it lacks (see `constant_value`)."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ class _Evaluation:
         try:
             with np.errstate(all="ignore"):
                 results = self._run(list(self._outputs), given)
-        except _LACKS:
+        except LACKS:
             return None
         made = dict(zip(self._outputs, map(np.asarray, results), strict=True))
         return given | made if all(one.dtype.kind not in "OUS" for one in made.values()) else None

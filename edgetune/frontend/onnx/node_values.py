@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from edgetune.frontend.onnx.domains import is_onnx
-from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
+from edgetune.frontend.onnx.reference_evaluator import LACKS, reference_evaluator
 
 # Random numbers are not constant; weights of a quantised model stay integers, also where a Cast widens them; another
 # module unrolls loops; a selection has all the rows that it may have.
@@ -75,10 +75,8 @@ def constant_value(
     try:
         with np.errstate(all="ignore"):
             results = iter(reference_evaluator(single).run(None, inputs))
-    except (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, ZeroDivisionError):
-        # The evaluator raises any of these for operators, versions and attributes that it lacks, the last one
-        # for averages of nothing. The node then stays for TVM, which either supports it or rejects it by name:
-        # only a constant is lost.
+    except LACKS:
+        # The node then stays for TVM, which either supports it or rejects it by name: only a constant is lost.
         return None
     values = [next(results) if o else np.zeros(0) for o in node.output]
     usable = all(isinstance(v, np.ndarray | np.generic) and np.asarray(v).dtype.kind not in "OUS" for v in values)

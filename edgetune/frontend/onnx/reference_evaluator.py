@@ -20,6 +20,10 @@ _BY_ATTRIBUTE = 14
 """The first opset whose BatchNormalization says by an attribute whether it takes its statistics from the batch."""
 
 
+LACKS = (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError, KeyError, ZeroDivisionError)
+"""What the evaluator raises for operators, versions and attributes that it lacks, and for averages of nothing."""
+
+
 def reference_evaluator(proto: onnx.ModelProto, operators: Sequence[type[OpRun]] = ()) -> ReferenceEvaluator:
     """The evaluator of `proto`, which uses `operators` in place of its own of the same names."""
     replaced = [

@@ -95,7 +95,7 @@ class Frames:
 
     @property
     def lag(self) -> Fraction:
-        """How many frames a step has behind the last one of a window that ends with the step; negative: they are late.
+        """How many frames of a step come after the last one of a window that ends with the step; negative: too few.
 
         It is no integer where a window begins between two frames.
         """
@@ -116,7 +116,7 @@ class MisalignedError(Exception):
 
 
 def lag_of(frames: Frames) -> int:
-    """How many frames a step has behind the window; raises UnsupportedOperator where it lacks the window's last one."""
+    """How many frames of a step come after the window; raises UnsupportedOperator where it lacks the last one."""
     if frames.lag.denominator != 1:
         raise MisalignedError
     if frames.lag < 0:
@@ -130,7 +130,7 @@ def lag_of(frames: Frames) -> int:
 
 @dataclass(frozen=True)
 class KeptRows:
-    """Rows that are a state, and the value `joined`: these, and behind them the `count` rows of `source` in a step.
+    """Rows that are a state, and the value `joined`: these, followed by the `count` rows of `source` in a step.
 
     Branches of one value keep rows of it each, such as a convolution, and the connection around it, which waits for it.
     The longest is a state of all: the last rows of that one are the states of the others.
@@ -167,7 +167,7 @@ def shared(kept: Sequence[KeptRows]) -> list[tuple[KeptRows, KeptRows]]:
 
 
 def moved_forward(nodes: Sequence[onnx.NodeProto], output: str) -> list[onnx.NodeProto]:
-    """`nodes` in an order in which the one that makes `output` stands right behind those that it reads."""
+    """`nodes` in an order in which the one that makes `output` follows directly after those that it reads."""
     node = next(node for node in nodes if output in node.output)
     rest = [other for other in nodes if other is not node]
     read = set(node.input)

@@ -135,7 +135,7 @@ class StepGraph:
     # Values of several steps
 
     def kept(self, name: str, rows: int, fill: float | None = None) -> str:
-        """The rows of a step behind the last `rows` rows before them, which are a state.
+        """The last `rows` rows before a step, which are a state, followed by the rows of the step.
 
         Rows with an index below 0 are `fill`, and whatever where that is None.
         """
@@ -187,7 +187,7 @@ class StepGraph:
         """The step from which on the last frame of a step, which has to be that of the window, counts."""
         if lag_of(frames):
             raise UnsupportedOperator(
-                "returns its last state, and a step sees frames behind the window; read the last frame of its first "
+                "returns its last state, and a step has frames after the window; read the last frame of its first "
                 "output instead"
             )
         return frames.settled(1) + self.anchored

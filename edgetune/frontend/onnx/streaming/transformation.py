@@ -208,7 +208,7 @@ class _Transformation:
             step.whole(node)
         elif not names or node.op_type not in RULES or not (is_onnx(node) or is_fixed_point(node)):
             raise UnsupportedOperator(
-                "has no form that computes the frames of a step; leave it out, or put it behind the last frame"
+                "has no form that computes the frames of a step; leave it out, or put it after the last frame"
             )
         else:
             RULES[node.op_type](step, node)

@@ -70,7 +70,7 @@ def squeeze(step: StepGraph, node: onnx.NodeProto) -> None:
 
 
 def unsqueeze(step: StepGraph, node: onnx.NodeProto) -> None:
-    """The time axis stays behind the same other axes."""
+    """The axes before the time axis stay the same ones."""
     name = node.input[0]
     rank = len(step.shape(node.output[0]))
     added = {one % rank for one in integers(step, node, 1, "axes") or []}
@@ -95,7 +95,7 @@ def concat(step: StepGraph, node: onnx.NodeProto) -> None:
 
 
 def _behind(step: StepGraph, node: onnx.NodeProto, axis: int) -> None:
-    """A stream behind constant frames, which are padding where all of them are the same."""
+    """Constant frames, followed by a stream: they are padding where all of them are the same."""
     *first, name = node.input
     if name in first or any(one not in step.constants for one in first):
         step.whole(node)
