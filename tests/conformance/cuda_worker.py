@@ -19,6 +19,7 @@ import numpy as np
 
 from edgetune.errors import EdgetuneError, KernelFailed
 from edgetune.frontend.onnx.sub_byte_types import to_stored
+from edgetune.graph.loops import without_loops
 from edgetune.graph.program import Program, byte_size
 from edgetune.pipeline.backends import backend_of
 from edgetune.pipeline.link import pack_constants
@@ -46,7 +47,7 @@ def printed(name: str, prefix: str) -> Printed:
     case = load(name)
     target = gpu()
     backend = backend_of(target)
-    program = program_of(case, joins_attention=backend.joins_attention)
+    program = without_loops(program_of(case, joins_attention=backend.joins_attention))
     texts = [default_gpu_schedule(kernel.function, target)[0] for kernel in program.kernels]
     found = backend.print_kernels(program, texts, target, prefix, lambda _: None, 1).kernels
     sources = tuple(one.source for one in found)
