@@ -24,11 +24,11 @@ from edgetune.frontend.model_format import Model, StoredModel
 from edgetune.package import explain as explain_package
 from edgetune.package.explain import Explanation
 from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
-from edgetune.package.manifest import check_files, interface_of, read_manifest, states_of
+from edgetune.package.manifest import check_files, interface_of, read_manifest, states_of, stream_of
 from edgetune.package.output_folder import check_output_folder
 from edgetune.pipeline.backends import require_precision, require_search, require_threads
 from edgetune.pipeline.boards import accesses, elsewhere, load_board
-from edgetune.pipeline.declared_states import require_states
+from edgetune.pipeline.declared_states import require_states, stepped
 from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.model_formats import read_stored, require_model
 from edgetune.pipeline.on_board import Events, at_board, tell_here
@@ -211,7 +211,7 @@ def verify(
 
     interface, states = interface_of(manifest), states_of(manifest)
     tensors = (*interface, *(end for state in states for end in state.ends))
-    read = model_of(stored, interface[: len(manifest["inputs"])], states)
+    read = model_of(stored, interface[: len(manifest["inputs"])], states, stream_of(manifest))
     try:
         fresh, reference = fresh_goldens(read, interface, events, states)
     except UnsupportedOperator as error:
@@ -311,7 +311,7 @@ def explain(package: StrPath, kernel: str) -> Explanation:
 def _mind_states(settings: Settings, model: Model | None) -> None:
     """Refuse states before a model that was read already is imported, which takes seconds."""
     if model is not None:
-        require_states(settings, model)
+        require_states(settings, stepped(settings, model))
 
 
 def _mind_threads(settings: Settings, events: Events) -> None:

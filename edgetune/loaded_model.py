@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from edgetune import api
 from edgetune.api import TuneResult
 from edgetune.config.database_location import DatabaseUrl, as_location
+from edgetune.config.input_stream import InputStream
 from edgetune.config.naming import package_name
 from edgetune.config.settings import DEFAULT_DB, DEFAULT_SECONDS, Settings
 from edgetune.errors import UsageError
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
 class LoadedModel:
     """A model as read, before its open shapes are fixed.
 
-    The keywords of `tune` and `build` are the settings of the command line: `shapes` by input name, `states` as outputs
-    by the inputs that they become in the next run, `trials` or `seconds` as the budget, `out` the folder of the package
-    (by default build/NAME-BOARD), `db` the file of the records, or a URL.
+    The keywords of `tune` and `build` are the settings of the command line: `shapes` by input name, `states` as
+    outputs by the inputs that they become in the next run, `streams` by the inputs that come frame by frame,
+    `trials` or `seconds` as the budget, `out` the folder of the package (by default build/NAME-BOARD), `db` the
+    file of the records, or a URL.
     """
 
     source: ModelSource = field(repr=False)
@@ -50,6 +52,7 @@ class LoadedModel:
         precision: Precision = "fp32",
         layout: Layout = "model",
         states: Mapping[str, str] | None = None,
+        streams: Mapping[str, InputStream] | None = None,
         threads: int = 1,
         seed: int = 0,
         name: str | None = None,
@@ -64,7 +67,8 @@ class LoadedModel:
         if trials is not None and seconds is not None:
             raise UsageError("trials and seconds exclude each other: give one of them")
         budget = (trials, None if trials is not None else seconds or DEFAULT_SECONDS)
-        settings = self._settings(board, budget, shapes, precision, layout, states, threads, seed, name, db, out)
+        kept = (states, streams)
+        settings = self._settings(board, budget, shapes, precision, layout, kept, threads, seed, name, db, out)
         return api.tune(settings, events=events, model=self.stored.with_shapes(settings.shapes))
 
     def build(  # noqa: PLR0913
@@ -75,6 +79,7 @@ class LoadedModel:
         precision: Precision = "fp32",
         layout: Layout = "model",
         states: Mapping[str, str] | None = None,
+        streams: Mapping[str, InputStream] | None = None,
         threads: int = 1,
         seed: int = 0,
         name: str | None = None,
@@ -84,7 +89,8 @@ class LoadedModel:
     ) -> PackageBuild:
         """Writes the package from existing records. Raises what `edgetune.api.build` raises."""
         budget = (None, DEFAULT_SECONDS)
-        settings = self._settings(board, budget, shapes, precision, layout, states, threads, seed, name, db, out)
+        kept = (states, streams)
+        settings = self._settings(board, budget, shapes, precision, layout, kept, threads, seed, name, db, out)
         return api.build(settings, events=events, model=self.stored.with_shapes(settings.shapes))
 
     def verify(self, package: StrPath, *, board: str | None = None, events: Events = lambda _: None) -> VerifyReport:
@@ -101,7 +107,7 @@ class LoadedModel:
         shapes: Mapping[str, Sequence[int]] | None,
         precision: Precision,
         layout: Layout,
-        states: Mapping[str, str] | None,
+        kept: tuple[Mapping[str, str] | None, Mapping[str, InputStream] | None],
         threads: int,
         seed: int,
         name: str | None,
@@ -126,7 +132,8 @@ class LoadedModel:
             out=Path("build", f"{named}-{resolved.target.name}") if out is None else Path(out),
             shapes={key: tuple(value) for key, value in (shapes or {}).items()},
             layout=layout,
-            states=dict(states or {}),
+            states=dict(kept[0] or {}),
+            streams=dict(kept[1] or {}),
             precision=precision,
             origins={},
         )

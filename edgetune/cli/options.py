@@ -11,6 +11,7 @@ import click
 
 from edgetune.cli.output import Output
 from edgetune.config.database_location import DatabaseLocation, DatabaseUrl, checked_location
+from edgetune.config.input_stream import InputStream, stream_of
 from edgetune.config.naming import checked_package_name, package_version
 from edgetune.resources import targets_dir, user_dir
 from edgetune.yaml_reader.quantities import MOST_THREADS, parse_seconds
@@ -118,6 +119,21 @@ class DeclaredState(click.ParamType[tuple[str, str]]):
         if not name_in or not name_out:
             self.fail(f"must look like h0=hn, an input and the output that it becomes, not {value!r}", param, ctx)
         return name_in, name_out
+
+
+class StreamedInput(click.ParamType[tuple[str, InputStream]]):
+    """An input that comes frame by frame, such as ``features:1=2``; the value is a pair of name and stream."""
+
+    name = "input:axis[=hop]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, InputStream]:
+        """Parse ``value``."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            return stream_of(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class DatabaseOption(click.ParamType[DatabaseLocation]):
@@ -242,6 +258,15 @@ BOARD = BoardName(addresses=True)
 TARGET = BoardName(addresses=False)
 
 
+STREAMS = click.option(
+    "--stream",
+    "streams",
+    type=StreamedInput(),
+    multiple=True,
+    help="Make a package of one step that gets the next HOP frames (default: 1) of this input; may be repeated.",
+)
+
+
 def model_and_board(function: F) -> F:
     """Add the flags that ``tune`` and ``build`` have in common to a verb."""
     for decorate in reversed(
@@ -286,6 +311,7 @@ def model_and_board(function: F) -> F:
                 multiple=True,
                 help="Keep an output as this input of the next run, inside the package; may be repeated.",
             ),
+            STREAMS,
             click.option(
                 "--threads",
                 type=click.IntRange(1, MOST_THREADS),
@@ -324,12 +350,21 @@ def sizes_by_name(
     return named, sizes
 
 
+def streams_by_name(streams: tuple[tuple[str, InputStream], ...]) -> dict[str, InputStream]:
+    """The values of `--stream` by name; raises UsageError for one that is given twice."""
+    named = dict(streams)
+    if len(named) < len(streams):
+        raise click.UsageError("--stream names the same input twice")
+    return named
+
+
 def settings_of(
     model: Path | None,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
     dims: tuple[tuple[str, int], ...],
     layouts: tuple[tuple[str, Layout], ...],
     states: tuple[tuple[str, str], ...],
+    streams: tuple[tuple[str, InputStream], ...],
     **flags: Any,
 ) -> tuple[Settings, Model]:
     """Resolve the settings of a run from its flags, the environment and the files of the working folder.
@@ -350,7 +385,14 @@ def settings_of(
     if len(kept) < len(states):
         raise click.UsageError("--state names the same input twice")
     stated = CommandLineFlags(
-        model=model, shapes=named, dims=sizes, layout=layout, layouts=ordered, states=kept, **flags
+        model=model,
+        shapes=named,
+        dims=sizes,
+        layout=layout,
+        layouts=ordered,
+        states=kept,
+        streams=streams_by_name(streams),
+        **flags,
     )
     found: list[Model] = []
 

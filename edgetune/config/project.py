@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StrictInt, StrictStr, WithJsonSchema
 
 from edgetune.config.database_location import checked_location
+from edgetune.config.input_stream import StreamEntry
 from edgetune.config.naming import MAX_PREFIX, checked_package_name, package_version
 from edgetune.target.preferences import Layout, Preferences
 
@@ -75,6 +76,9 @@ class ProjectFile(Preferences):
     state: dict[Text, Text] = Field(
         default={},
         description="Inputs that the package keeps from run to run, by name, with the outputs that they become.",
+    )
+    stream: dict[Text, StreamEntry] = Field(
+        default={}, description="Inputs that come frame by frame, by name: the package computes one step."
     )
     db: Database | None = Field(
         default=None, description="Records database: a file, relative to this one, or postgresql://USER@HOST/NAME."

@@ -46,6 +46,8 @@ objective: latency     # what to minimize
 #   {first}: channels_last
 # state:               # inputs that the package keeps from run to run, with the outputs that they become
 #   {first}: "hn"
+# stream:              # inputs that come frame by frame: the package computes one step of the model
+#   {first}: {{axis: 1, hop: 1}}
 # threads: 1           # threads that the package may use on the board
 # rpc: agent           # transport to the boards: agent, tvm for a farm with a TVM tracker, or an installed one
 # min_trust: D         # refuse times with a trust grade below this one: A, B, C or D

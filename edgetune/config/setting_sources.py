@@ -39,6 +39,7 @@ FLAG_NAMES = {
     "layout": "--layout",
     "layouts": "--layout",
     "states": "--state",
+    "streams": "--stream",
     "rpc": "--rpc",
     "min_trust": "--min-trust",
     "flavours": "--flavour",
@@ -71,6 +72,7 @@ def of_flags(flags: CommandLineFlags) -> dict[str, object]:
         "layout": flags.layout,
         "layouts": dict(flags.layouts) or None,
         "states": dict(flags.states) or None,
+        "streams": dict(flags.streams) or None,
         "rpc": flags.rpc,
         "min_trust": flags.min_trust,
         "flavours": flags.flavours or None,
@@ -86,8 +88,8 @@ def of_project(project: ProjectFile, document: YamlDocument, folder: Path, model
     values = of_preferences(project)
     own = folder / Path(project.model).expanduser()
     if model is None or (Path.cwd() / model).resolve() == own.resolve():
-        # Name, version, shapes, layouts and states belong to the model that the file names, not to another one that a
-        # flag names.
+        # Name, version, shapes, layouts, states and streams belong to the model that the file names, not to another one
+        # that a flag names.
         values["model"] = own
         values |= _stated(
             {
@@ -95,6 +97,7 @@ def of_project(project: ProjectFile, document: YamlDocument, folder: Path, model
                 "dims": project.dims or None,
                 "layouts": project.layouts or None,
                 "states": project.state or None,
+                "streams": {name: entry.stream for name, entry in project.stream.items()} or None,
                 "name": project.name,
                 "package_version": project.package_version,
             }
@@ -139,6 +142,7 @@ _FILE_KEYS: dict[str, tuple[str, ...]] = {
     "winograd": ("accuracy", "winograd"),
     "board": ("boards",),
     "states": ("state",),
+    "streams": ("stream",),
 }
 
 

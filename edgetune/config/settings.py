@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from edgetune.config.boards_file import BoardAddress, ResolvedBoard, load_board
 from edgetune.config.database_location import Branch, DatabaseLocation, DatabaseUrl, as_location, database_location
 from edgetune.config.environment import VARIABLE_NAMES, read_environment
+from edgetune.config.input_stream import InputStream
 from edgetune.config.naming import package_name, package_version, require_package_name
 from edgetune.config.project import PROJECT_FILE, USER_FILE, ProjectFile, UserFile
 from edgetune.config.setting_sources import FLAG_NAMES, Layer, of_flags, of_preferences, of_project, of_user
@@ -57,6 +58,7 @@ class CommandLineFlags:
     precision: Precision | None = None
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
+    streams: Mapping[str, InputStream] = field(default_factory=dict)
     rpc: Rpc | None = None
     min_trust: Grade | None = None
     flavours: tuple[str, ...] = ()
@@ -78,11 +80,12 @@ class Settings:
     value came from, in words. ``addresses`` are the boards to measure on, none where the target needs no address;
     ``rpc`` is the transport to them, None to use each board's own setting. Times below ``min_trust`` are refused.
     ``winograd`` names the largest tiles of transformed convolutions, "off" for none. ``layout`` is the order of the
-    axes of image inputs and outputs, ``layouts`` that of single inputs and outputs by name. ``states`` maps the inputs
-    that the package keeps from run to run to the outputs that they become. ``flavours`` are the build
-    systems that the package gets files for; make is added where it is not named. ``package_version`` is major, minor
-    and patch. ``precision`` is that of weights and of tensors between layers. ``branch`` is that of the records to
-    read, None for all of them: a night states it, no source of settings does.
+    axes of image inputs and outputs, ``layouts`` that of single inputs and outputs by name. ``states`` maps the
+    inputs that the package keeps from run to run to the outputs that they become, ``streams`` the inputs that come
+    frame by frame to their time axis and the frames of a step. ``flavours`` are the build systems that the package
+    gets files for; make is added where it is not named. ``package_version`` is major, minor and patch.
+    ``precision`` is that of weights and of tensors between layers. ``branch`` is that of the records to read, None
+    for all of them: a night states it, no source of settings does.
     """
 
     model: Path
@@ -107,6 +110,7 @@ class Settings:
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
+    streams: Mapping[str, InputStream] = field(default_factory=dict)
     flavours: tuple[str, ...] = DEFAULT_FLAVOURS
     package_version: tuple[int, int, int] = (1, 0, 0)
     precision: Precision = "fp32"
@@ -141,6 +145,7 @@ _DEFAULTS: dict[str, object] = {
     "layout": "model",
     "layouts": {},
     "states": {},
+    "streams": {},
     "rpc": None,
     "min_trust": "D",
     "winograd": "f4",
@@ -262,6 +267,7 @@ def _settle(layers: list[Layer], board: ResolvedBoard, folder: Path) -> Settings
         layout=next((layout for layout in get_args(Layout) if layout == values["layout"]), "model"),
         layouts=_by_name(layers, "layouts"),
         states=_by_name(layers, "states"),
+        streams=_by_name(layers, "streams"),
         flavours=_names(values["flavours"]),
         package_version=package_version(str(values["package_version"])),
         precision=next((one for one in get_args(Precision) if one == values["precision"]), "fp32"),

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from sqlalchemy import Connection, insert, inspect, select
 
 from edgetune.config.host import host_name
+from edgetune.config.input_stream import InputStream
 from edgetune.config.naming import package_name
 from edgetune.config.settings import CommandLineFlags, Settings
 from edgetune.errors import EdgetuneError, ModelError
@@ -39,6 +40,7 @@ class CellSettings(BaseModel):
     shapes: dict[str, tuple[int, ...]] = {}
     dims: dict[str, int] = {}
     state: dict[str, str] = {}
+    stream: dict[str, InputStream] = {}
 
     @classmethod
     def stated(cls, farm: Farm, model: str) -> Self:
@@ -53,6 +55,7 @@ class CellSettings(BaseModel):
             shapes={name: tuple(map(int, sizes)) for name, sizes in entry.shapes.items()},
             dims={name: int(size) for name, size in entry.dims.items()},
             state=dict(entry.state),
+            stream={name: stated.stream for name, stated in entry.stream.items()},
         )
 
     def changes(self, now: CellSettings) -> list[str]:
@@ -63,7 +66,7 @@ class CellSettings(BaseModel):
         elif self.sha256 and self.sha256 != now.sha256:
             renamed = f": {self.file} became {now.file}" if self.file != now.file else f" in {now.file}"
             said.append(f"the model has other content{renamed}")
-        for key in ("trials", "threads", "layout", "shapes", "dims", "state"):
+        for key in ("trials", "threads", "layout", "shapes", "dims", "state", "stream"):
             was, is_now = getattr(self, key), getattr(now, key)
             if was != is_now:
                 said.append(f"{key} {was} became {is_now}")
@@ -85,6 +88,7 @@ class CellSettings(BaseModel):
             shapes=self.shapes,
             dims=self.dims,
             states=self.state,
+            streams=self.stream,
             layout=self.layout,
             threads=self.threads,
         )

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, StrictInt, StrictStr, WithJsonSchem
 
 from edgetune.config.boards_file import Tag
 from edgetune.config.database_location import database_location
+from edgetune.config.input_stream import StreamEntry
 from edgetune.config.project import Database, Dimension, Text
 from edgetune.errors import ConfigError
 from edgetune.farm.folder import NAME, owner_of, writing_in
@@ -91,6 +92,9 @@ class FarmModel(Checked):
     state: dict[Text, Text] = Field(
         default={},
         description="Inputs that the package keeps from run to run, by name, with the outputs that they become.",
+    )
+    stream: dict[Text, StreamEntry] = Field(
+        default={}, description="Inputs that come frame by frame, by name: the package computes one step."
     )
     threads: Annotated[StrictInt, Field(ge=1, le=MOST_THREADS)] = Field(
         default=1, description="Most threads that the package may use."

@@ -19,9 +19,11 @@ from edgetune.events import Event
 if TYPE_CHECKING:
     import numpy as np
 
+    from edgetune.config.input_stream import InputStream
     from edgetune.frontend.model_facts import InterfaceTensor, ModelFacts
     from edgetune.graph.accuracy import Tolerance
     from edgetune.graph.program import Program, TensorSpec
+    from edgetune.graph.stream import Stream
     from edgetune.target.preferences import Layout
 
 ModelSource: TypeAlias = Any
@@ -102,6 +104,15 @@ class ImportDeparture:
     reference: str
 
 
+@dataclass(frozen=True, eq=False)
+class ModelState:
+    """An input and the output that it becomes in the next run, and what it is in the first one, in the model's axes."""
+
+    name_in: str
+    name_out: str
+    first: np.ndarray
+
+
 class Model(Protocol):
     """A model with fixed input shapes. Feeds and outputs have the axes of the model, whatever the package has."""
 
@@ -114,6 +125,27 @@ class Model(Protocol):
 
         None, which is the default, where models of the format keep no states.
         """
+        return None
+
+    def states(self) -> Sequence[ModelState]:
+        """The states that the model itself declares; none by default."""
+        return ()
+
+    def stepped(self, streams: Mapping[str, InputStream], reference: Model | None = None, sha256: str = "") -> Model:
+        """The model of one step, for inputs that are `streams`; it declares the rows that it keeps as `states`.
+
+        `reference` is a model of the window that says what is right, and `sha256` the hash by which packages know the
+        model; by default, both are this model's own.
+        Raises ModelError where `streams` names what the model has not, and UnsupportedOperator for nodes without a
+        step. By default, models have no steps.
+        """
+        del reference, sha256
+        raise ModelError(
+            f"--stream names '{next(iter(streams))}', but models of this format have no steps: leave it out"
+        )
+
+    def stream(self) -> Stream | None:
+        """What a model that `stepped` made knows of its window, None for all others."""
         return None
 
     def channels_last(self, layout: Layout, layouts: Mapping[str, Layout]) -> frozenset[str]:
@@ -149,6 +181,33 @@ class Model(Protocol):
         An evaluator other than edgetune shows most. Where there is none, `edgetune.graph.evaluate` runs `program`, the
         one of this model with its own axes. Raises ModelError when the model cannot be evaluated.
         """
+
+    def sequence_outputs(
+        self,
+        feeds: Sequence[Feed],
+        first: Feed,
+        states: Mapping[str, str],
+        program: Callable[[], Program],
+        events: Callable[[Event], None],
+    ) -> tuple[list[dict[str, np.ndarray]], str]:
+        """Outputs of runs one after another, and the evaluator: as `reference_outputs`, with outputs fed back.
+
+        `first` are the states of the first run, `states` the inputs that outputs become, by name; `feeds` are the other
+        inputs.
+        """
+        kept, found, evaluator = dict(first), [], ""
+        said: list[Event] = []
+
+        def once(event: Event) -> None:
+            if event not in said:
+                said.append(event)
+                events(event)
+
+        for feed in feeds:
+            outputs, evaluator = self.reference_outputs([{**feed, **kept}], program, once)
+            found += outputs
+            kept = {name_in: outputs[0][name_out] for name_in, name_out in states.items()}
+        return found, evaluator
 
     def quantised_outputs(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, QuantisedOutput]:
         """The outputs that are compared in quantisation steps, by name; `outputs` are the reference's for `feeds`."""

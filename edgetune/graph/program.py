@@ -65,7 +65,8 @@ class TensorSpec:
 class StateTensor:
     """What a run leaves for the next one: the input `name_in` of the model, which the output `name_out` becomes.
 
-    At first all its elements are `zero`. The other fields are those of `TensorSpec`, the same for input and output.
+    Before the first run all its elements are `zero`, or those of `values`: their bytes in C order, with the axes in the
+    order of the interface. The other fields are those of `TensorSpec`, the same for input and output.
     """
 
     name_in: str
@@ -74,6 +75,7 @@ class StateTensor:
     dtype: str
     layout: Layout = "model"
     zero: int = 0
+    values: bytes = b""
 
     @property
     def ends(self) -> tuple[TensorSpec, TensorSpec]:
@@ -84,6 +86,8 @@ class StateTensor:
     @property
     def first(self) -> np.ndarray:
         """Its value before the first run, with the axes in the order of the interface."""
+        if self.values:
+            return np.frombuffer(self.values, self.dtype).reshape(self.shape)
         return np.full(self.shape, self.zero, self.dtype)
 
     @property

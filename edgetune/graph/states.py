@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
 
 from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
+from edgetune.graph.layout.axis_order import exchanged
 from edgetune.graph.loops import loops_around, stage_of_each_call
 from edgetune.graph.program import Buffer, Call, Program, StateSpec
 from edgetune.graph.workload import workload_hash
@@ -18,24 +22,29 @@ from edgetune.graph.workload import workload_hash
 _COPY = ("copy",)
 
 
-def with_states(program: Program, pairs: Mapping[str, str]) -> Program:
+def with_states(
+    program: Program, pairs: Mapping[str, str], first: Mapping[str, np.ndarray] = MappingProxyType({})
+) -> Program:
     """`program` that keeps the outputs `pairs` (by input) from run to run, in its divisions as well.
 
-    Input and output of a pair have equal shapes, types and layouts, and no output is in two pairs.
+    Input and output of a pair have equal shapes, types and layouts, and no output is in two pairs. `first` are the
+    values before the first run, by input, in the model's axes; without one, all elements stand for 0.
     """
     if not pairs:
         return program
     for name_in, name_out in pairs.items():
-        program = _with_state(program, name_in, name_out)
-    return replace(program, divisions=tuple(with_states(division, pairs) for division in program.divisions))
+        program = _with_state(program, name_in, name_out, first.get(name_in))
+    return replace(program, divisions=tuple(with_states(division, pairs, first) for division in program.divisions))
 
 
-def _with_state(program: Program, name_in: str, name_out: str) -> Program:
+def _with_state(program: Program, name_in: str, name_out: str, first: np.ndarray | None) -> Program:
     names = [spec.name for spec in program.inputs], [spec.name for spec in program.outputs]
     spec, old = program.inputs[names[0].index(name_in)], program.input_buffers()[names[0].index(name_in)].id
     new = program.output_buffers()[names[1].index(name_out)].id
     zero = 0 if spec.quantisation is None else spec.quantisation.zero_point
     state = StateSpec(name_in, name_out, spec.shape, spec.dtype, spec.layout, zero, buffer=old)
+    if first is not None:
+        state = _that_begins(state, exchanged({name_in: first}, {name_in: spec.layout})[name_in])
     buffers = [replace(b, kind="state") if b.id == old else b for b in program.buffers]
     buffers[new] = replace(buffers[new], kind="intermediate")
     kept = replace(
@@ -48,6 +57,16 @@ def _with_state(program: Program, name_in: str, name_out: str) -> Program:
     if max(_layers(kept, old, written=False), default=-1) < min(_layers(kept, new, written=True), default=0):
         return _joined(kept, new, old)[0]
     return _with_copy(kept, new, state)
+
+
+def _that_begins(state: StateSpec, first: np.ndarray) -> StateSpec:
+    """`state` with other values before the first run, in the axes of the interface."""
+    values = np.ascontiguousarray(first, state.dtype)
+    alike = values.size == 0 or values.tobytes() == values.ravel()[:1].tobytes() * values.size
+    zero = float(values.ravel()[0]) if alike and values.size else 0.0
+    if alike and zero.is_integer() and (zero or not np.signbit(zero)):
+        return replace(state, zero=int(zero))
+    return replace(state, values=values.tobytes())
 
 
 def _layers(program: Program, buffer: int, *, written: bool) -> list[int]:

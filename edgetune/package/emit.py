@@ -96,6 +96,7 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
         weights_bytes=weights.nbytes,
         threads=device.threads,
         states=kept_states(program),
+        stream=options.stream,
     )
     calls = call_views(program, sources, plan, weights, api, model.provenance)
     if device.threads > 1:

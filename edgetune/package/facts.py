@@ -93,6 +93,8 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
     measured = [call.provenance.cost for call in facts.calls if call.provenance.cost is not None]
     return {
         "p": api.prefix,
+        "run": api.run_function,
+        "turn": api.turn,
         "api": api,
         "program": facts.program,
         "plan": plan,
@@ -238,6 +240,7 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
         "inputs": [_tensor(t) for t in facts.api.inputs],
         "outputs": [_tensor(t) | {"tolerance": t.tolerance.to_json()} for t in facts.api.outputs],
         **({"states": [one.to_json() for one in facts.api.states]} if facts.api.states else {}),
+        **({"stream": facts.api.stream.to_json()} if facts.api.stream else {}),
         "goldens": {"cases": facts.goldens, "reference": facts.reference},
         "layers": [
             {

@@ -11,6 +11,7 @@ import numpy as np
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Program
+from edgetune.graph.stream import Stream
 from edgetune.package.constants import Placement
 from edgetune.package.content import C_CONTENT, PackageContent
 from edgetune.package.flavour import Flavour
@@ -65,7 +66,7 @@ class PackageOptions:
 
     `flavours` add their files; one of them has the Makefile that `verify` needs. `model_file` is a name without a
     folder. With `weights` None, the size decides between text and binary. `measure` compiles once for code size and
-    stack. `version` is major, minor and patch of the package.
+    stack. `version` is major, minor and patch of the package. `stream` is there where a run is a step of a window.
     """
 
     flavours: Sequence[Flavour]
@@ -74,3 +75,4 @@ class PackageOptions:
     weights: Placement | None = None
     measure: bool = True
     version: tuple[int, int, int] = (1, 0, 0)
+    stream: Stream | None = None

@@ -14,6 +14,7 @@ from edgetune.codegen.kernel_source import KernelSource
 from edgetune.graph.layout.axis_order import axis_names, from_model, reordered, to_model
 from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT
 from edgetune.graph.program import Buffer, LinearQuantisation, Program, TensorSpec
+from edgetune.graph.stream import SteppedTensor, Stream, StreamedTensor
 from edgetune.package.ctext import c_type, element_type, real
 from edgetune.package.golden import OutputTolerance
 from edgetune.package.ident import unique_identifiers
@@ -128,6 +129,30 @@ class Interface:
     weights_bytes: int
     threads: int = 1
     states: tuple[KeptState, ...] = ()
+    stream: Stream | None = None
+
+    @property
+    def run_function(self) -> str:
+        """The function that computes all outputs: a step of a stream, or a run."""
+        return f"{self.prefix}_{self.turn}"
+
+    @property
+    def turn(self) -> str:
+        """What a call of `run_function` is called."""
+        return "run" if self.stream is None else "step"
+
+    @property
+    def streamed(self) -> list[tuple[PublicTensor, StreamedTensor]]:
+        """The inputs that come frame by frame."""
+        return (
+            [(t, one) for one in self.stream.inputs for t in self.inputs if t.name == one.name] if self.stream else []
+        )
+
+    @property
+    def stepped(self) -> list[tuple[PublicTensor, SteppedTensor]]:
+        """The outputs of a step."""
+        found = self.stream.outputs if self.stream else ()
+        return [(t, one) for one in found for t in self.outputs if t.name == one.name]
 
     @property
     def pool_bytes(self) -> int:
@@ -182,6 +207,8 @@ class Interface:
             facts["threads"] = [self.threads, self.pool_bytes]
         if self.states:
             facts["states"] = layout_word(self.states)
+        if self.stream is not None:
+            facts["stream"] = self.stream.latency_frames
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from edgetune.errors import PackageInvalid
 from edgetune.graph.program import LinearQuantisation, TensorSpec
+from edgetune.graph.stream import Stream
 from edgetune.package.manifest_model import complaint
 from edgetune.package.states import KeptState
 
@@ -115,6 +116,17 @@ def interface_of(manifest: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
 def states_of(manifest: Mapping[str, Any]) -> tuple[KeptState, ...]:
     """Return what instances of a package keep from run to run."""
     return tuple(KeptState.from_json(one) for one in manifest.get("states", ()))
+
+
+def stream_of(manifest: Mapping[str, Any]) -> Stream | None:
+    """Return what a package of one step says of its window; None for all others."""
+    stated = manifest.get("stream")
+    return None if stated is None else Stream.from_json(stated)
+
+
+def run_function(manifest: Mapping[str, Any]) -> str:
+    """Return the name of the function that computes all outputs."""
+    return f"{manifest['prefix']}_{'run' if manifest.get('stream') is None else 'step'}"
 
 
 def _quantisation(tensor: dict[str, Any]) -> LinearQuantisation | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import base64
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from edgetune.target.isa import Isa
 from edgetune.target.preferences import Layout
@@ -108,10 +109,48 @@ class _State(_Part):
     shape: list[int]
     dtype: str
     zero: int
+    first: str = ""
     copied: bool
     offset: int = Field(ge=0)
     nbytes: int = Field(alias="bytes", ge=0)
     layout: Layout = "model"
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.first and len(base64.b64decode(self.first, validate=True)) != self.nbytes:
+            raise ValueError("must have as many first bytes as the state")
+        return self
+
+
+class _StreamedTensor(_Part):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    name: str
+    axis: _Count
+    hop: Annotated[int, Field(ge=1)]
+    window: Annotated[int, Field(ge=1)]
+
+
+class _SteppedTensor(_Part):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    name: str
+    settled: _Count
+    axis: Annotated[int, Field(ge=-1)]
+    frames: _Count
+    latency: int
+
+
+class _Stream(_Part):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    inputs: Annotated[list[_StreamedTensor], Field(min_length=1)]
+    outputs: Annotated[list[_SteppedTensor], Field(min_length=1)]
+    latency_frames: _Count
+    step_macs: _Count
+    window_macs: _Count
+    step_ram: _Count
+    window_ram: _Count
 
 
 class _LoopCall(_Part):
@@ -184,6 +223,7 @@ class Manifest(_Part):
     inputs: list[_Tensor]
     outputs: list[_Output]
     states: list[_State] = []
+    stream: _Stream | None = None
     goldens: _Goldens
     layers: list[ManifestLayer]
     kernels: list[ManifestKernel]

@@ -152,7 +152,8 @@ def deepest_call(
         else:
             whole[of[1]] = whole.get(of[1], 0) + function.stack_bytes
     checking = frames.get(f"{prefix}_init", 0) + sum(function.stack_bytes for function in runtime)
-    running = frames.get(f"{prefix}_run", 0) + max(ours, profiling + max(whole.values(), default=0) + helpers)
+    run = max(frames.get(f"{prefix}_{verb}", 0) for verb in ("run", "step"))  # a package has one of them
+    running = run + max(ours, profiling + max(whole.values(), default=0) + helpers)
     return max(checking, running)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,11 @@ class KeptState(StateTensor):
     buffer: int = 0
 
     @property
+    def first_macro(self) -> str:
+        """The name of the constant that holds what it is before the first run, without the prefix of the package."""
+        return f"FIRST_{self.buffer}"
+
+    @property
     def macro(self) -> str:
         """The offset's name, without the prefix of the package."""
         return f"KEPT_{self.buffer}"
@@ -44,8 +50,10 @@ class KeptState(StateTensor):
     def to_json(self) -> dict[str, object]:
         """Plain JSON values for MANIFEST.json."""
         layout = {} if self.layout == "model" else {"layout": self.layout}
+        first = {"first": base64.b64encode(self.values).decode("ascii")} if self.values else {}
         return {
             **layout,
+            **first,
             "input": self.name_in,
             "output": self.name_out,
             "shape": list(self.shape),
@@ -66,6 +74,7 @@ class KeptState(StateTensor):
             stated["dtype"],
             stated.get("layout", "model"),
             stated["zero"],
+            base64.b64decode(stated.get("first", "")),
             stated["offset"],
             stated["copied"],
         )
@@ -78,7 +87,7 @@ def kept_states(program: Program) -> tuple[KeptState, ...]:
     kept = []
     offset = WORD_BYTES
     for one in program.states:
-        facts = (one.name_in, one.name_out, one.shape, one.dtype, one.layout, one.zero)
+        facts = (one.name_in, one.name_out, one.shape, one.dtype, one.layout, one.zero, one.values)
         kept.append(KeptState(*facts, offset, copy_into(program, one.buffer) is not None, one.buffer))
         offset += -(-one.nbytes // WORD_BYTES) * WORD_BYTES
     return tuple(kept)

@@ -14,23 +14,31 @@ from edgetune.graph.loops import times_called, without_loops
 from edgetune.graph.precision import ALLOWED, with_precision
 from edgetune.graph.program import Program
 from edgetune.graph.states import with_states
+from edgetune.graph.stream import Stream
 from edgetune.package.emit import Check, PackageSummary
 from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
 from edgetune.package.inputs import Device, PackageOptions
 from edgetune.pipeline import link
 from edgetune.pipeline.backends import backend_of
-from edgetune.pipeline.declared_states import require_equal_ends, require_states, undeclared, with_equal_layouts
+from edgetune.pipeline.declared_states import (
+    require_equal_ends,
+    require_states,
+    states_of,
+    stepped,
+    undeclared,
+    with_equal_layouts,
+)
 from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.link import Choice
 from edgetune.pipeline.model_formats import read_model
-from edgetune.pipeline.sequences import golden_cases
+from edgetune.pipeline.sequences import golden_cases, stream_lengths
 from edgetune.pipeline.tolerances import tolerances_of
 from edgetune.target.board_kind import BoardKind
 
 Events = Callable[[Event], None]
 
 GOLDEN_CASES = 3
-STATE_CASES = 5
+STATE_CASES = (3, 2)
 """Of a model with states: two sequences."""
 _MOST_CALLS = 8192  # of a package that has every iteration
 
@@ -44,7 +52,7 @@ _NO_IMAGE = (
 class CompileInput:
     """Input of a package build: the program, golden cases computed by `reference`, and the tolerances of the outputs.
 
-    `model` evaluates the cases in double if the reference is inaccurate.
+    `model` evaluates the cases in double if the reference is inaccurate. `stream` is there where it is one step.
     """
 
     program: Program
@@ -53,6 +61,7 @@ class CompileInput:
     tolerances: Mapping[str, OutputTolerance]
     file: str
     model: Model
+    stream: Stream | None = None
 
 
 def load(settings: Settings, events: Events = lambda _: None, model: Model | None = None) -> CompileInput:
@@ -61,21 +70,24 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
     `model` is the content of `settings.model` if the caller has read it already. The reference evaluates the unchanged
     model; afterwards the goldens are converted to the layouts of the interface.
     """
-    model = model or read_model(settings.model, settings.shapes, sizes=settings.dims)
+    model = stepped(settings, model or read_model(settings.model, settings.shapes, sizes=settings.dims))
     require_states(settings, model)
+    states = states_of(settings, model)
     if said := undeclared(settings, model):
         events(Event("warning", {"message": said}))
-    exchanged = with_equal_layouts(model.channels_last(settings.layout, settings.layouts), settings.states)
+    exchanged = with_equal_layouts(model.channels_last(settings.layout, settings.layouts), states)
     if settings.layout == "channels_last" and not exchanged:
         events(Event("warning", {"message": _NO_IMAGE}))
     whole = program_for(model, settings.target, exchanged)
     require_equal_ends(settings, whole)
-    program = with_states(whole, settings.states)
+    program = with_states(whole, states, {one.name_in: one.first for one in model.states()})
+    stream = model.stream()
     goldens, reference = golden_cases(
         model,
         [tensor.of_model() for tensor in program.inputs],
         program.states,
-        (GOLDEN_CASES if not program.states else STATE_CASES, settings.seed),
+        _lengths(stream, kept=bool(program.states)),
+        settings.seed,
         model.program if exchanged else lambda: whole,
         events,
     )
@@ -96,7 +108,15 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
         tolerances,
         settings.model.name,
         model,
+        stream,
     )
+
+
+def _lengths(stream: Stream | None, *, kept: bool) -> tuple[int, ...]:
+    """How many golden cases there are in each sequence."""
+    if stream is not None:
+        return stream_lengths(stream)
+    return STATE_CASES if kept else (GOLDEN_CASES,)
 
 
 def program_for(model: Model, target: BoardKind, exchanged: frozenset[str] = frozenset()) -> Program:
@@ -128,7 +148,13 @@ def assembled(
         choices,
         GoldenCases(subject.goldens, subject.reference, subject.tolerances),
         device_of(settings),
-        PackageOptions(flavours_of(settings), settings.name, subject.file, version=settings.package_version),
+        PackageOptions(
+            flavours_of(settings),
+            settings.name,
+            subject.file,
+            version=settings.package_version,
+            stream=subject.stream,
+        ),
         out,
         events,
         check,

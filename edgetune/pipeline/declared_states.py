@@ -13,27 +13,41 @@ from edgetune.graph.program import Program
 from edgetune.pipeline.backends import backend_of
 
 
+def stepped(settings: Settings, model: Model) -> Model:
+    """The model of a step where `settings` have streams, else `model` itself. Raises what `Model.stepped` raises."""
+    return model.stepped(settings.streams) if settings.streams else model
+
+
+def states_of(settings: Settings, model: Model) -> dict[str, str]:
+    """The states that `model` itself declares, and those of `settings`: outputs by the inputs that they become."""
+    return {one.name_in: one.name_out for one in model.states()} | {**settings.states}
+
+
 def require_states(settings: Settings, model: Model) -> None:
     """Raise ModelError where `model` cannot keep the states of `settings`, and UsageError where the board cannot.
 
     UsageError as well for an output in two pairs.
     """
-    states = settings.states
-    if not states:
+    states = states_of(settings, model)
+    if not states and not settings.streams:
         return
     backend = backend_of(settings.target)
     if not backend.keeps_states:
+        what = _flags(settings.states) if settings.states else _streams(settings) if settings.streams else "the model"
         raise UsageError(
-            f"{_flags(states)} asks for a state, which packages in C keep, and those for board "
+            f"{what} asks for a state, which packages in C keep, and those for board "
             f"'{settings.target.name}' are in {backend.dialect.name}: leave it out, or build for a board with a CPU"
         )
-    twice = [name for name, count in Counter(states.values()).items() if count > 1]
+    if not settings.states:
+        return
+    twice = [name for name, count in Counter(settings.states.values()).items() if count > 1]
     if twice:
         raise UsageError(f"--state names the output '{twice[0]}' twice: an output becomes one input")
     interface = model.interface()
     if interface is None:
         raise ModelError(
-            f"--state names '{next(iter(states))}', but packages of models of this format keep no states: leave it out"
+            f"--state names '{next(iter(settings.states))}', but packages of models of this format keep no states: "
+            "leave it out"
         )
     _require_pairs(settings, interface)
 
@@ -73,7 +87,8 @@ def undeclared(settings: Settings, model: Model) -> str:
     interface = model.interface()
     if interface is None or not backend_of(settings.target).keeps_states:
         return ""
-    declared = set(settings.states), set(settings.states.values())
+    known = states_of(settings, model)
+    declared = set(known), set(known.values())
     free = (
         tuple(one for one in side if one.name not in known) for side, known in zip(interface, declared, strict=True)
     )
@@ -90,6 +105,10 @@ def undeclared(settings: Settings, model: Model) -> str:
 
 def _flags(states: Mapping[str, str]) -> str:
     return " ".join(f"--state {name_in}={name_out}" for name_in, name_out in states.items())
+
+
+def _streams(settings: Settings) -> str:
+    return " ".join(f"--stream {name}:{one.axis}={one.hop}" for name, one in settings.streams.items())
 
 
 def _shown(tensor: InterfaceTensor) -> str:

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from edgetune.config.input_stream import InputStream
 from edgetune.frontend.model_format import Model, StoredModel
 from edgetune.graph.program import StateTensor, TensorSpec
+from edgetune.graph.stream import Stream
 from edgetune.package.golden import Golden
 from edgetune.pipeline.on_board import Events
-from edgetune.pipeline.sequences import golden_cases
+from edgetune.pipeline.sequences import golden_cases, stream_lengths
 
 FRESH_CASES = 2
-FRESH_STATE_CASES = 4
+FRESH_STATE_CASES = (2, 2)
 """Of a model with states: two sequences."""
 _FRESH_SEED = 1_000_003
 
 
-def model_of(stored: StoredModel, inputs: Sequence[TensorSpec], states: Sequence[StateTensor] = ()) -> Model:
-    """Return `stored` with the shapes of a package's `inputs` and `states`. Raises ModelError and DynamicShape."""
-    tensors = (*inputs, *(state.ends[0] for state in states))
-    return stored.with_shapes({tensor.name: tensor.of_model().shape for tensor in tensors})
+def model_of(
+    stored: StoredModel,
+    inputs: Sequence[TensorSpec],
+    states: Sequence[StateTensor] = (),
+    stream: Stream | None = None,
+) -> Model:
+    """Return `stored` with the shapes of a package's `inputs` and `states`, or its step for a `stream`.
+
+    Raises ModelError and DynamicShape.
+    """
+    shapes = {tensor.name: tensor.of_model().shape for tensor in inputs}
+    if stream is None:
+        return stored.with_shapes(shapes | {state.name_in: state.ends[0].of_model().shape for state in states})
+    for one in stream.inputs:
+        shape = shapes[one.name]
+        shapes[one.name] = (*shape[: one.axis], one.window, *shape[one.axis + 1 :])
+    return stored.with_shapes(shapes).stepped({one.name: InputStream(one.axis, one.hop) for one in stream.inputs})
 
 
 def fresh_goldens(
@@ -31,7 +46,8 @@ def fresh_goldens(
     """
     kept = {state.name_in for state in states}
     inputs = [tensor for tensor in model.inputs if tensor.name not in kept]
-    drawn = (FRESH_STATE_CASES if states else FRESH_CASES, _FRESH_SEED)
-    cases, reference = golden_cases(model, inputs, states, drawn, model.program, events)
+    stream = model.stream()
+    lengths = stream_lengths(stream) if stream else FRESH_STATE_CASES if states else (FRESH_CASES,)
+    cases, reference = golden_cases(model, inputs, states, lengths, _FRESH_SEED, model.program, events)
     layouts = {tensor.name: tensor.layout for tensor in (*tensors, *(end for state in states for end in state.ends))}
     return [case.exchanged(layouts) for case in cases], reference

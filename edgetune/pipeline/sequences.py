@@ -10,37 +10,55 @@ from edgetune.events import Event
 from edgetune.frontend.model_format import Model
 from edgetune.graph.layout.axis_order import given_back
 from edgetune.graph.program import Program, StateTensor, TensorSpec
+from edgetune.graph.stream import Stream
 from edgetune.package.golden import Golden
 
 Events = Callable[[Event], None]
+
+STREAM_STEPS = 50
+"""Of a stream, with a reset in the middle."""
+_BEYOND = 5
+"""Steps after the first whole window, where only whole windows have results."""
+
+
+def stream_lengths(stream: Stream) -> tuple[int, int]:
+    """How many steps two sequences of a stream have: the first one is longer than the window where it must be."""
+    half = STREAM_STEPS // 2
+    of_window = all(output.axis < 0 for output in stream.outputs)
+    return max(half, stream.window_steps + _BEYOND) if of_window else half, half
 
 
 def golden_cases(
     model: Model,
     inputs: Sequence[TensorSpec],
     states: Sequence[StateTensor],
-    drawn: tuple[int, int],
+    lengths: Sequence[int],
+    seed: int,
     program: Callable[[], Program],
     events: Events,
 ) -> tuple[tuple[Golden, ...], str]:
-    """Cases in the axes of `model`, and the name of the reference that computed them; `drawn` is number and seed.
+    """Cases in the axes of `model`, and the name of the reference that computed them.
 
-    `inputs` are those that are no states. With states, the model runs step by step: its outputs are fed back, and the
-    second half of the cases begins anew. Raises ModelError.
+    `inputs` are those that are no states. With states, there are sequences of so many cases as `lengths` says: the
+    model runs step by step, and its outputs are fed back. Raises ModelError.
     """
-    count, seed = drawn
-    feeds = model.sample_inputs(inputs, count, seed)
+    feeds = model.sample_inputs(inputs, sum(lengths), seed)
     if not states:
         outputs, reference = model.reference_outputs(feeds, program, events)
         return tuple(Golden(i, o) for i, o in zip(feeds, outputs, strict=True)), reference
+    pairs = {one.name_in: one.name_out for one in states}
     cases: list[Golden] = []
     reference = ""
-    for number, feed in enumerate(feeds):
-        goes_on = number not in {0, (count + 1) // 2}
-        kept = {one.name_in: cases[-1].outputs[one.name_out] for one in states} if goes_on else _first(states)
-        whole = {**feed, **kept}
-        found, reference = model.reference_outputs([whole], program, events if number == 0 else lambda _: None)
-        cases.append(Golden(whole, found[0], goes_on))
+    for length in lengths:
+        sequence = feeds[len(cases) : len(cases) + length]
+        outputs, evaluator = model.sequence_outputs(
+            sequence, _first(states), pairs, program, events if not cases else lambda _: None
+        )
+        reference = reference or evaluator
+        kept = _first(states)
+        for number, (feed, found) in enumerate(zip(sequence, outputs, strict=True)):
+            cases.append(Golden({**feed, **kept}, found, goes_on=number > 0))
+            kept = {name_in: found[name_out] for name_in, name_out in pairs.items()}
     return tuple(cases), reference
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from edgetune.errors import SelfTestFailed, WrongResult
 from edgetune.package.golden import Golden
+from edgetune.package.manifest import run_function
 from edgetune.package.rendering import render
 from edgetune.verify.place import ExecutionPlace
 from edgetune.verify.toolchain import PackageToolchain
@@ -63,6 +64,7 @@ def run_driver(
     source = render(
         "core/driver.c.j2",
         p=p,
+        run=run_function(manifest),
         inputs=inputs,
         outputs=outputs,
         external=external,

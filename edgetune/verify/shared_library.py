@@ -9,6 +9,7 @@ from typing import Any
 
 from edgetune.errors import CompileFailed
 from edgetune.package.diagnostics import first_diagnostic
+from edgetune.package.manifest import run_function
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import make, run, work_copy
 
@@ -25,7 +26,7 @@ static void *const input_places[] = {{{input_places}0}};
 static void *const output_places[] = {{{output_places}0}};
 void *shim_input(unsigned index) {{ return input_places[index]; }}
 void *shim_output(unsigned index) {{ return output_places[index]; }}
-int shim_run(void) {{ return (int){p}_run(&ctx, &inputs, &outputs); }}
+int shim_run(void) {{ return (int){run}(&ctx, &inputs, &outputs); }}
 int shim_start(void)
 {{
     int status = (int){p}_init(&ctx, workspace, sizeof workspace);
@@ -113,6 +114,7 @@ def shim(manifest: Mapping[str, Any]) -> str:
     return _SHIM.format(
         p=prefix,
         P=prefix.upper(),
+        run=run_function(manifest),
         buffers="\n".join(buffers),
         weights=f"extern const unsigned char {weights}[];" if external else "",
         input_places="".join(f"inputs_{t['field']}, " for t in inputs),

@@ -31,6 +31,7 @@ from edgetune.frontend.model_format import (
 if TYPE_CHECKING:
     import numpy as np
 
+    from edgetune.config.input_stream import InputStream
     from edgetune.frontend.model_facts import ModelFacts
     from edgetune.frontend.onnx.reader import OnnxFile, OnnxModel
     from edgetune.graph.accuracy import Tolerance
@@ -84,11 +85,11 @@ class StoredOnnx(StoredModel):
         """The hash of the file, or of all files (`ExternalData.sha256`)."""
         return self.content.sha256
 
-    def with_shapes(self, shapes: Shapes) -> Model:
+    def with_shapes(self, shapes: Shapes) -> LoadedOnnx:
         """The model, checked, with all its shapes inferred."""
         return self.with_axes(shapes, {})
 
-    def with_axes(self, shapes: Shapes, sizes: AxisSizes) -> Model:
+    def with_axes(self, shapes: Shapes, sizes: AxisSizes) -> LoadedOnnx:
         """The model, checked, with all its shapes inferred; an axis that is the batch becomes 1 (`fix_shapes`)."""
         from edgetune.frontend.onnx.reader import with_shapes
 
@@ -119,6 +120,12 @@ class LoadedOnnx(Model):
         from edgetune.frontend.onnx.facts import interface_of
 
         return interface_of(self.model)
+
+    def stepped(self, streams: Mapping[str, InputStream], reference: Model | None = None, sha256: str = "") -> Model:
+        """The model of a step (`edgetune.frontend.onnx.streaming`)."""
+        from edgetune.frontend.onnx.streaming.stepped_model import SteppedModel
+
+        return SteppedModel(reference or self, self.model, streams, sha256 or self.model.sha256)
 
     def channels_last(self, layout: Layout, layouts: Mapping[str, Layout]) -> frozenset[str]:
         """The images among inputs and outputs, as the operators of the model show them, and those that are named."""

@@ -37,6 +37,7 @@ from edgetune.registry import Registry
 if TYPE_CHECKING:
     import numpy as np
 
+    from edgetune.config.input_stream import InputStream
     from edgetune.frontend.pytorch.exporter_process import ExporterProcess
     from edgetune.graph.accuracy import Tolerance
     from edgetune.graph.program import Program, TensorSpec
@@ -178,6 +179,10 @@ class LoadedPyTorch(Model):
     def interface(self) -> Interface | None:
         """Those of the model in ONNX."""
         return self.onnx.interface()
+
+    def stepped(self, streams: Mapping[str, InputStream], reference: Model | None = None, sha256: str = "") -> Model:
+        """The step of the model in ONNX, known by the hash of what was given."""
+        return self.onnx.stepped(streams, reference or self, sha256 or self.exported.sha256)
 
     def channels_last(self, layout: Layout, layouts: Mapping[str, Layout]) -> frozenset[str]:
         """The images among inputs and outputs, and those that are named."""

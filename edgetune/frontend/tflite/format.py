@@ -32,11 +32,12 @@ from edgetune.frontend.model_format import (
 if TYPE_CHECKING:
     import numpy as np
 
+    from edgetune.config.input_stream import InputStream
     from edgetune.frontend.model_facts import ModelFacts
     from edgetune.frontend.onnx.format import LoadedOnnx
     from edgetune.frontend.tflite.content import Tensor, TfliteContent
     from edgetune.graph.accuracy import Tolerance
-    from edgetune.graph.program import Program, TensorSpec
+    from edgetune.graph.program import LinearQuantisation, Program, TensorSpec
     from edgetune.target.preferences import Layout
 
 _IDENTIFIER = b"TFL3"
@@ -183,22 +184,33 @@ class LoadedTflite(Model):
         """Those of the model in ONNX."""
         return self.onnx.interface()
 
+    def stepped(self, streams: Mapping[str, InputStream], reference: Model | None = None, sha256: str = "") -> Model:
+        """The translated model's step, with the quantisation of the file."""
+        from edgetune.frontend.onnx.streaming.stepped_model import SteppedModel
+
+        window = self.onnx.model
+        return SteppedModel(reference or self, window, streams, sha256 or self.content.sha256, self._known_quantisation)
+
     def channels_last(self, layout: Layout, layouts: Mapping[str, Layout]) -> frozenset[str]:
         """None: images are channels last already."""
         return self.onnx.channels_last(layout, layouts) if layouts else frozenset()
 
     def program(self, channels_last: frozenset[str] = frozenset(), *, joins_attention: bool = True) -> Program:
         """As for an ONNX model, with the quantisation that the file gives to inputs and outputs."""
+        program = self.onnx.program(channels_last, joins_attention=joins_attention)
+        return program.with_quantisation(self._known_quantisation)
+
+    @property
+    def _known_quantisation(self) -> Mapping[str, LinearQuantisation]:
+        """The quantisation of inputs and outputs by name."""
         from edgetune.graph.program import LinearQuantisation
 
-        program = self.onnx.program(channels_last, joins_attention=joins_attention)
         inputs = ((tensor.name, tensor) for tensor in self._tensors(self.content.inputs))
-        known = {
+        return {
             name: LinearQuantisation(float(found.scale[0]), int(found.zero_point[0]))
             for name, tensor in (*inputs, *zip(self._outputs, self._tensors(self.content.outputs), strict=True))
             if (found := tensor.quantisation) is not None and found.scale.size == 1
         }
-        return program.with_quantisation(known)
 
     def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:
         """Feeds in which integers that index a table stay within it."""

@@ -4,7 +4,8 @@ Enters: an ONNX model of fixed shapes, and which inputs are streams. Leaves: an 
 after how many frames its outputs count.
 """
 
-from edgetune.frontend.onnx.streaming.frames import InputStream, OutputFrames, State, StepModel
+from edgetune.config.input_stream import InputStream
+from edgetune.frontend.onnx.streaming.frames import OutputFrames, State, StepModel
 from edgetune.frontend.onnx.streaming.transformation import StepCosts, step_costs, step_model
 
 __all__ = ["InputStream", "OutputFrames", "State", "StepCosts", "StepModel", "step_costs", "step_model"]

@@ -19,17 +19,6 @@ from edgetune.frontend.onnx.reader import OnnxModel
 
 
 @dataclass(frozen=True)
-class InputStream:
-    """An input that comes frame by frame: its time axis, and how many frames a step gets. A negative axis counts back.
-
-    Step k gets the frames k * hop up to (k + 1) * hop.
-    """
-
-    axis: int
-    hop: int = 1
-
-
-@dataclass(frozen=True)
 class State:
     """A pair of input and output of a step model: the output of a step is the input of the next one.
 
@@ -46,14 +35,17 @@ class OutputFrames:
     """What an output of a step model is.
 
     With an `axis` it has `frames` along it: of step k, those at k * frames - latency and after of what the window model
-    computes of all frames since the reset. Without, it is what the window model computes of the last window. It counts
-    from step `settled` on, the first step being 0.
+    computes of all frames since the reset; where a window begins later than that, so do its first `touched` frames
+    differ. Without, it is what the window model computes of the last window, or of all frames since the reset where it
+    is `endless`. It counts from step `settled` on, the first step being 0.
     """
 
     axis: int | None
     frames: int
     latency: int
     settled: int
+    touched: int = 0
+    endless: bool = False
 
 
 @dataclass(frozen=True)

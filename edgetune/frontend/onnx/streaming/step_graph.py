@@ -31,9 +31,10 @@ PADDED = (
 class StepGraph:
     """The graph of a step as far as it is written.
 
-    `origin` is the node of the window model that it is at. `constants` and `types` are those of that model. `frames`
-    has the values with a time axis, `settled` those that depend on a stream without having one, and from which step on
-    they count. Where it is `anchored`, frames are counted from one before the reset, at which a window begins.
+    `origin` is the node of the window model that it is at. `constants` and `types` are those of that model.
+    `frames` has the values with a time axis, `settled` those that depend on a stream without having one, and from
+    which step on they count; those of `endless` depend on all frames since the reset, not on the last window alone.
+    Where it is `anchored`, frames are counted from one before the reset, at which a window begins.
     """
 
     def __init__(self, proto: onnx.ModelProto, constants: dict[str, np.ndarray], *, anchored: bool) -> None:
@@ -46,6 +47,7 @@ class StepGraph:
             self.types.setdefault(tensor.name, helper.make_tensor_type_proto(tensor.data_type, tensor.dims))
         self.frames: dict[str, Frames] = {}
         self.settled: dict[str, int] = {}
+        self.endless: set[str] = set()
         self.origin = onnx.NodeProto()
         self.nodes: list[onnx.NodeProto] = []
         self.states: list[State] = []
@@ -272,11 +274,15 @@ class StepGraph:
         self.copy(node, {name: window for name, (window, _) in windows.items()})
         settled = [settled for _, settled in windows.values()]
         settled += [self.settled[name] for name in reads_from_outside(node) if name in self.settled]
-        self.settle(node.output, max(settled))
+        endless = not self.endless.isdisjoint(reads_from_outside(node))
+        self.settle(node.output, max(settled), endless=endless)
 
-    def settle(self, names: Iterable[str], step: int) -> None:
-        """Notes values without a time axis, and from which step on they count."""
-        self.settled.update((name, step) for name in names if name)
+    def settle(self, names: Iterable[str], step: int, *, endless: bool) -> None:
+        """Notes values without a time axis, from which step on they count, and whether they are of all frames."""
+        known = [name for name in names if name]
+        self.settled.update(dict.fromkeys(known, step))
+        if endless:
+            self.endless.update(known)
 
     def widens(self, node: onnx.NodeProto) -> None:
         """Notes that a node, which is written, makes wide numbers of integers: states are kept of what it reads."""

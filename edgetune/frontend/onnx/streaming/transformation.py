@@ -17,6 +17,7 @@ import onnx
 import onnx.version_converter
 from onnx import helper, inliner, numpy_helper, shape_inference
 
+from edgetune.config.input_stream import InputStream
 from edgetune.errors import ModelError, UnsupportedOperator
 from edgetune.frontend.onnx.domains import is_onnx
 from edgetune.frontend.onnx.fixed_point import NAMES, is_fixed_point
@@ -29,7 +30,7 @@ from edgetune.frontend.onnx.node_values import constant_value, real_inputs, stat
 from edgetune.frontend.onnx.origins import described
 from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.frontend.onnx.refused_nodes import refused_where_unfit
-from edgetune.frontend.onnx.streaming.frames import Frames, InputStream, MisalignedError, OutputFrames, State, StepModel
+from edgetune.frontend.onnx.streaming.frames import Frames, MisalignedError, OutputFrames, State, StepModel
 from edgetune.frontend.onnx.streaming.rules import RULES
 from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 from edgetune.graph.module_costs import costs_of
@@ -216,13 +217,13 @@ class _Transformation:
     def _output(self, name: str) -> OutputFrames:
         frames = self.step.frames.get(name)
         if frames is None:
-            return OutputFrames(None, 0, 0, self.step.settled.get(name, 0))
+            return OutputFrames(None, 0, 0, self.step.settled.get(name, 0), endless=name in self.step.endless)
         if self.anchored:
             raise ModelError(
                 f"output {name!r} of {self.model.name} has frames of each step, and another result needs a window that "
                 "begins between two of them; choose a HOP that divides the window"
             )
-        return OutputFrames(frames.axis, frames.count, frames.latency, frames.settled(1))
+        return OutputFrames(frames.axis, frames.count, frames.latency, frames.settled(1), frames.touched)
 
     def _written(self) -> OnnxModel:
         step, model = self.step, self.model

@@ -66,7 +66,7 @@ def _recurrent(step: StepGraph, node: onnx.NodeProto) -> None:
     if node.output[0]:
         step.frames[node.output[0]] = replace(frames, touched=frames.extent, before=None)
     if finals:
-        step.settle(finals, step.last_frame(frames))
+        step.settle(finals, step.last_frame(frames), endless=True)
 
 
 def _batch(step: StepGraph, node: onnx.NodeProto, layout: int) -> None:

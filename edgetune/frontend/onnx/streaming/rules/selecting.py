@@ -72,7 +72,8 @@ def _last(step: StepGraph, name: str, node: onnx.NodeProto, inputs: Mapping[str,
     """Writes a node that reads the last frame of `name` alone; what layers before it found before the window counts."""
     window, settled = step.window(name, last=1)
     step.copy(node, {name: window, **(inputs or {})})
-    step.settle(node.output, settled)
+    frames = step.frames[name]
+    step.settle(node.output, settled, endless=frames.touched >= frames.extent)
 
 
 SELECTING: Mapping[str, Rule] = {"Gather": gather, "Slice": slice_}

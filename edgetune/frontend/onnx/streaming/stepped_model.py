@@ -1,0 +1,224 @@
+"""A model of one step, as the protocol of models has it: its reference is the model of the window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from edgetune.config.input_stream import InputStream
+from edgetune.errors import ModelError
+from edgetune.events import Event
+from edgetune.frontend.model_format import (
+    Feed,
+    ImportDeparture,
+    Interface,
+    Model,
+    ModelState,
+    QuantisedOutput,
+    Rounding,
+)
+from edgetune.frontend.onnx.format import LoadedOnnx
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.reader import OnnxModel
+from edgetune.frontend.onnx.streaming.frames import OutputFrames, StepModel
+from edgetune.frontend.onnx.streaming.transformation import step_model
+from edgetune.graph.accuracy import Tolerance, compare
+from edgetune.graph.module_costs import costs_of
+from edgetune.graph.program import LinearQuantisation, Program, TensorSpec
+from edgetune.graph.stream import SteppedTensor, Stream, StreamedTensor
+from edgetune.target.preferences import Layout
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class SteppedModel(Model):
+    """One step of `window`, which computes a window of frames, and which `onnx` is in ONNX.
+
+    Its inputs are those of the window, streams with the frames of a step, and its states. `sha256` is the hash by which
+    packages know the model, `quantisation` that of inputs and outputs, where a file states it.
+    """
+
+    window: Model
+    onnx: OnnxModel
+    streams: Mapping[str, InputStream]
+    sha256: str
+    quantisation: Mapping[str, LinearQuantisation] = field(default_factory=dict)
+
+    @cached_property
+    def found(self) -> StepModel:
+        """The step. Raises ModelError and UnsupportedOperator as `step_model` does."""
+        return step_model(self.onnx, self.streams)
+
+    @cached_property
+    def step(self) -> LoadedOnnx:
+        """The model of the step."""
+        return LoadedOnnx(self.found.model)
+
+    @property
+    def inputs(self) -> Sequence[TensorSpec]:
+        """The inputs of a step, states included."""
+        return self.step.inputs
+
+    def interface(self) -> Interface | None:
+        """The inputs and outputs of a step, states included."""
+        return self.step.interface()
+
+    def channels_last(self, layout: Layout, layouts: Mapping[str, Layout]) -> frozenset[str]:
+        """As for any ONNX model."""
+        return self.step.channels_last(layout, layouts)
+
+    def states(self) -> Sequence[ModelState]:
+        """The rows that a step keeps, and states of recurrent layers."""
+        return tuple(ModelState(one.input, one.output, one.first) for one in self.found.states)
+
+    def stream(self) -> Stream:
+        """What the package is to say of the stream."""
+        found, shapes = self.found, {spec.name: spec.shape for spec in self.window.inputs}
+        step, window = (costs_of(import_onnx(model)) for model in (found.model, self.onnx))
+        return Stream(
+            tuple(
+                StreamedTensor(name, stream.axis % len(shapes[name]), stream.hop, shapes[name][stream.axis])
+                for name, stream in self.streams.items()
+            ),
+            tuple(
+                SteppedTensor(name, one.settled, *((one.axis, one.frames, one.latency) if one.axis is not None else ()))
+                for name, one in found.by_output.items()
+            ),
+            found.latency_frames,
+            step.macs,
+            window.macs,
+            step.live_bytes,
+            window.live_bytes,
+        )
+
+    def program(self, channels_last: frozenset[str] = frozenset(), *, joins_attention: bool = True) -> Program:
+        """The program of a step."""
+        program = self.step.program(channels_last, joins_attention=joins_attention)
+        return replace(program.with_quantisation({**self.quantisation}), model_sha256=self.sha256)
+
+    def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[Arrays]:
+        """Feeds in which inputs that are no streams stay what they are in the first one."""
+        feeds = self.step.sample_inputs(inputs, count, seed)
+        constant = {name: value for name, value in feeds[0].items() if name not in self.streams} if feeds else {}
+        return [{**feed, **constant} for feed in feeds]
+
+    def reference_outputs(
+        self, feeds: Sequence[Feed], program: Callable[[], Program], events: Callable[[Event], None]
+    ) -> tuple[list[Arrays], str]:
+        """Outputs of single steps."""
+        return self.step.reference_outputs(feeds, program, events)
+
+    def sequence_outputs(
+        self,
+        feeds: Sequence[Feed],
+        first: Feed,
+        states: Mapping[str, str],
+        program: Callable[[], Program],
+        events: Callable[[Event], None],
+    ) -> tuple[list[Arrays], str]:
+        """Outputs of steps, one after another; those that the window computes as well are the window's.
+
+        Raises ModelError where a step computes another result than the window.
+        """
+        outputs, own = self.step.sequence_outputs(feeds, first, states, program, events)
+        places = [
+            (number, name, place)
+            for number in range(len(feeds))
+            for name, one in self.found.by_output.items()
+            if (place := self._place(one, number)) is not None
+        ]
+        starts = sorted({place.start for _, _, place in places})
+        if not starts:
+            return outputs, own
+        windows = [self._window(feeds, start) for start in starts]
+        found, reference = self.window.reference_outputs(windows, self.window.program, events)
+        of_window = dict(zip(starts, found, strict=True))
+        for number, name, place in places:
+            wanted = place.of(of_window[place.start][name])
+            if wanted is not None:
+                self._require_equal(name, number, outputs[number][name], wanted)
+                outputs[number] = {**outputs[number], name: wanted}
+        return outputs, f"{reference}, window by window"
+
+    @cached_property
+    def _steps(self) -> Fraction:
+        """How many steps a window is long."""
+        name, stream = next(iter(self.streams.items()))
+        window = next(spec.shape for spec in self.window.inputs if spec.name == name)
+        return Fraction(window[stream.axis], stream.hop)
+
+    def _place(self, output: OutputFrames, step: int) -> _Place | None:
+        """Where a window computes what an output is in a step; None where none does, or it does not count yet."""
+        last = step + 1 - self._steps
+        if output.axis is None:
+            known = step >= output.settled and (last == 0 if output.endless else last >= 0)
+            return _Place(last) if known else None
+        first = step * output.frames - output.latency
+        start = max(last, Fraction(0))
+        local = first - start * output.frames
+        if first < 0 or local.denominator != 1 or (start > 0 and local < output.touched):
+            return None
+        return _Place(start, output.axis, int(local), output.frames)
+
+    def _window(self, feeds: Sequence[Feed], start: Fraction) -> Arrays:
+        """The frames of a window that begins `start` steps after the reset; those that are still to come are 0."""
+        found = dict(feeds[0])
+        for name, stream in self.streams.items():
+            axis = stream.axis % feeds[0][name].ndim
+            whole = np.concatenate([feed[name] for feed in feeds], axis)
+            begin, extent = int(start * stream.hop), int(self._steps * stream.hop)
+            part = whole.take(range(begin, min(begin + extent, whole.shape[axis])), axis)
+            missing = [(0, extent - part.shape[axis] if number == axis else 0) for number in range(part.ndim)]
+            found[name] = np.pad(part, missing)
+        return found
+
+    def _require_equal(self, name: str, step: int, found: np.ndarray, wanted: np.ndarray) -> None:
+        tolerance = Tolerance.default(str(wanted.dtype))
+        error = compare(found, wanted, tolerance)
+        if not error.allowed:
+            raise ModelError(
+                f"{self.found.model.name} computes {name!r} of step {step} otherwise than its window, by "
+                f"{error.absolute:.3g}: build it without --stream, and report this"
+            )
+
+    def quantised_outputs(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, QuantisedOutput]:
+        """As for the model of a step in ONNX."""
+        return self.step.quantised_outputs(feeds, outputs)
+
+    def rounding(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, Rounding]:
+        """As for the model of a step in ONNX."""
+        return self.step.rounding(feeds, outputs)
+
+    def output_limits(self) -> Mapping[str, float]:
+        """As for the model of a step in ONNX."""
+        return self.step.output_limits()
+
+    def outputs_in_double(self, feeds: Sequence[Feed]) -> list[Arrays] | None:
+        """Outputs of single steps."""
+        return self.step.outputs_in_double(feeds)
+
+    def import_departure(self, feed: Feed, allowed: Callable[[np.ndarray], Tolerance]) -> ImportDeparture | None:
+        """Of a single step."""
+        return self.step.import_departure(feed, allowed)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a window that begins `start` steps after the reset has what an output is: all, or rows along an axis."""
+
+    start: Fraction
+    axis: int | None = None
+    first: int = 0
+    rows: int = 0
+
+    def of(self, array: np.ndarray) -> np.ndarray | None:
+        """That part of a result of the window; None where the window ends before."""
+        if self.axis is None:
+            return array
+        end = self.first + self.rows
+        return array.take(range(self.first, end), self.axis) if end <= array.shape[self.axis] else None
