@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tests import package_sample
 
@@ -34,6 +34,7 @@ def prepare(folder: Path) -> None:
     _model(folder / "open.onnx", "batch", 3, None, None)
     _model(folder / "words.onnx", "batch", "words")
     _stream(folder / "stream.onnx")
+    _window(folder / "window.onnx")
     (folder / "empty.onnx").touch()
     (folder / "cut.onnx").write_bytes((folder / "good.onnx").read_bytes()[:40])
     with zipfile.ZipFile(folder / "model.pt2", "w") as archive:
@@ -77,6 +78,19 @@ def _stream(path: Path) -> None:
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
     nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Tanh", ["h0"], ["hn"])]
     graph = helper.make_graph(nodes, "g", ends[:2], ends[2:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def _window(path: Path) -> None:
+    """Eight frames of four features: a strided convolution, and a mean of frames that it pads."""
+    shapes = {"x": (1, 4, 8), "y": (1, 4, 4), "m": (1, 4)}
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    weights = numpy_helper.from_array(np.ones((4, 4, 3), np.float32), "w")
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["y"], name="conv", pads=[2, 0], strides=[2]),
+        helper.make_node("ReduceMean", ["y"], ["m"], name="mean", axes=[2], keepdims=0),
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weights])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 

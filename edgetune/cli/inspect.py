@@ -9,8 +9,10 @@ import click
 
 from edgetune.cli.options import TARGET, AxisSize, InputShape, sizes_by_name
 from edgetune.cli.output import Output, output_options
+from edgetune.cli.stream_options import STREAMS, streams_by_name
 
 if TYPE_CHECKING:
+    from edgetune.config.input_stream import InputStream
     from edgetune.pipeline.inspection import BoardFit, InspectedTensor, Inspection, MemoryFit
 
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--board", type=TARGET, help="Say whether its flash and RAM suffice, and estimate the time of a run.")
 @click.option("--shape", "shapes", type=InputShape(), multiple=True, help="Set the shape of an input; may be repeated.")
 @click.option("--dim", "dims", type=AxisSize(), multiple=True, help="Set the size of a named axis; may be repeated.")
+@STREAMS
 @output_options
 def command(
     output: Output,
@@ -27,6 +30,7 @@ def command(
     board: str | None,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
     dims: tuple[tuple[str, int], ...],
+    streams: tuple[tuple[str, InputStream], ...],
 ) -> None:
     """Show what MODEL is: inputs, outputs, operators, what is unsupported, multiply-adds, weights and least RAM.
 
@@ -44,7 +48,7 @@ def command(
     check_stack()
     from edgetune.pipeline.inspection import inspect_model
 
-    found = inspect_model(path, named, sizes, target)
+    found = inspect_model(path, named, sizes, target, streams_by_name(streams))
     if output.as_json:
         output.result(found.model_dump(mode="json"))
         return
@@ -79,6 +83,16 @@ def _lines(found: Inspection, name: str) -> list[str]:
         inner, interface = format_bytes(ram.workspace_bytes), format_bytes(ram.interface_bytes)
         found_by = f"by the {ram.found_by}{apart}"
         lines.append(f"least RAM: {inner} for tensors between layers ({found_by}), {interface} for inputs and outputs")
+    if found.step is not None:
+        step = found.step
+        lines += [
+            (
+                f"a step: {step.multiply_adds:,} multiply-adds (the window: {step.window_multiply_adds:,}), "
+                f"{step.state_bytes:,} bytes kept in between, at most {step.live_bytes:,} bytes of tensors "
+                f"alive at once (the window: {step.window_live_bytes:,})"
+            ),
+            f"latency: {step.latency_frames:,} frames",
+        ]
     lines += [f"note: {remark}" for remark in found.remarks]
     return lines if found.board is None else [*lines, *_on_board(found.board)]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from edgetune.cli.output import Output
+from edgetune.cli.stream_options import STREAMS, streams_by_name
 from edgetune.config.database_location import DatabaseLocation, DatabaseUrl, checked_location
-from edgetune.config.input_stream import InputStream, stream_of
 from edgetune.config.naming import checked_package_name, package_version
 from edgetune.resources import targets_dir, user_dir
 from edgetune.yaml_reader.quantities import MOST_THREADS, parse_seconds
@@ -19,6 +19,7 @@ from edgetune.yaml_reader.quantities import MOST_THREADS, parse_seconds
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from edgetune.config.input_stream import InputStream
     from edgetune.config.settings import Settings, StatedSizes
     from edgetune.frontend.model_format import Model
     from edgetune.target.preferences import Layout
@@ -119,21 +120,6 @@ class DeclaredState(click.ParamType[tuple[str, str]]):
         if not name_in or not name_out:
             self.fail(f"must look like h0=hn, an input and the output that it becomes, not {value!r}", param, ctx)
         return name_in, name_out
-
-
-class StreamedInput(click.ParamType[tuple[str, InputStream]]):
-    """An input that comes frame by frame, such as ``features:1=2``; the value is a pair of name and stream."""
-
-    name = "input:axis[=hop]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, InputStream]:
-        """Parse ``value``."""
-        if isinstance(value, tuple):
-            return value
-        try:
-            return stream_of(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 class DatabaseOption(click.ParamType[DatabaseLocation]):
@@ -258,15 +244,6 @@ BOARD = BoardName(addresses=True)
 TARGET = BoardName(addresses=False)
 
 
-STREAMS = click.option(
-    "--stream",
-    "streams",
-    type=StreamedInput(),
-    multiple=True,
-    help="Make a package of one step that gets the next HOP frames (default: 1) of this input; may be repeated.",
-)
-
-
 def model_and_board(function: F) -> F:
     """Add the flags that ``tune`` and ``build`` have in common to a verb."""
     for decorate in reversed(
@@ -348,14 +325,6 @@ def sizes_by_name(
     if len(sizes) < len(dims):
         raise click.UsageError("--dim names the same axis twice")
     return named, sizes
-
-
-def streams_by_name(streams: tuple[tuple[str, InputStream], ...]) -> dict[str, InputStream]:
-    """The values of `--stream` by name; raises UsageError for one that is given twice."""
-    named = dict(streams)
-    if len(named) < len(streams):
-        raise click.UsageError("--stream names the same input twice")
-    return named
 
 
 def settings_of(

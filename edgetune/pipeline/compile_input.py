@@ -92,7 +92,7 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
         events,
     )
     layouts = {tensor.name: tensor.layout for tensor in whole.tensors}
-    tolerances = tolerances_of(model, goldens, events)
+    tolerances = tolerances_of(model, goldens, events, states.values())
     if settings.precision in ALLOWED:
         usual = OutputTolerance(relative=ALLOWED[settings.precision])
         stored = {t.name: tolerances.get(t.name, usual) for t in program.outputs if t.dtype == "float32"}

@@ -9,13 +9,34 @@ from edgetune.config.settings import Settings
 from edgetune.errors import ModelError, UsageError
 from edgetune.frontend.model_facts import InterfaceTensor, state_pairs
 from edgetune.frontend.model_format import Interface, Model
+from edgetune.frontend.streamed_inputs import checked_streams
 from edgetune.graph.program import Program
 from edgetune.pipeline.backends import backend_of
 
 
 def stepped(settings: Settings, model: Model) -> Model:
-    """The model of a step where `settings` have streams, else `model` itself. Raises what `Model.stepped` raises."""
-    return model.stepped(settings.streams) if settings.streams else model
+    """The model of a step where `settings` have streams, else `model` itself.
+
+    Raises what `Model.stepped` raises, ModelError where streams do not fit the inputs, and UsageError where the board
+    cannot keep what a step needs.
+    """
+    if not settings.streams:
+        return model
+    _require_keeping(settings, _streams(settings))
+    interface = model.interface()
+    if interface is not None:
+        checked_streams(interface[0], settings.streams, str(settings.model))
+    return model.stepped(settings.streams)
+
+
+def _require_keeping(settings: Settings, what: str) -> None:
+    """Raise UsageError where packages for the board keep no states, which `what` asks for."""
+    backend = backend_of(settings.target)
+    if not backend.keeps_states:
+        raise UsageError(
+            f"{what} asks for a state, which packages in C keep, and those for board '{settings.target.name}' are in "
+            f"{backend.dialect.name}: leave it out, or build for a board with a CPU"
+        )
 
 
 def states_of(settings: Settings, model: Model) -> dict[str, str]:
@@ -28,16 +49,8 @@ def require_states(settings: Settings, model: Model) -> None:
 
     UsageError as well for an output in two pairs.
     """
-    states = states_of(settings, model)
-    if not states and not settings.streams:
-        return
-    backend = backend_of(settings.target)
-    if not backend.keeps_states:
-        what = _flags(settings.states) if settings.states else _streams(settings) if settings.streams else "the model"
-        raise UsageError(
-            f"{what} asks for a state, which packages in C keep, and those for board "
-            f"'{settings.target.name}' are in {backend.dialect.name}: leave it out, or build for a board with a CPU"
-        )
+    if settings.states or model.states():
+        _require_keeping(settings, _flags(settings.states) or "the model")
     if not settings.states:
         return
     twice = [name for name, count in Counter(settings.states.values()).items() if count > 1]

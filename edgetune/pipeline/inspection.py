@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from math import prod
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from edgetune.config.input_stream import InputStream
 from edgetune.frontend.model_facts import InterfaceTensor, ModelFacts, RamSource, UnsupportedNode
-from edgetune.frontend.model_format import AxisSizes, ModelSource, Shapes
+from edgetune.frontend.model_format import AxisSizes, Model, ModelSource, Shapes
 from edgetune.pipeline.model_formats import name_of_format, read_stored, require_model
 from edgetune.target.board_kind import BoardKind
 
@@ -57,6 +59,17 @@ class StatePair(_Part):
 
     input: str
     output: str
+
+
+class InspectedStep(_Part):
+    """One step of a model whose inputs are streams, beside a run of its window."""
+
+    multiply_adds: int
+    state_bytes: int = Field(description="Rows and states that a step keeps for the next one.")
+    live_bytes: int = Field(description="Tensors of a step that are alive at once, at most.")
+    window_multiply_adds: int
+    window_live_bytes: int
+    latency_frames: int = Field(description="Frames of the first stream that go in before all results count.")
 
 
 class LeastRam(_Part):
@@ -114,17 +127,22 @@ class Inspection(_Part):
     weight_bytes: dict[str, int] = Field(description="Bytes of stored tensors, by type.")
     least_ram: LeastRam | None = Field(description="Without unsupported nodes; null where sizes are open.")
     remarks: tuple[str, ...] = Field(description="What was assumed, and what is to be stated.")
+    step: InspectedStep | None = Field(default=None, description="Where inputs are said to be streams.")
     board: BoardFit | None = None
 
 
 def inspect_model(
-    source: ModelSource, shapes: Shapes, sizes: AxisSizes, target: BoardKind | None = None, origin: str = ""
+    source: ModelSource,
+    shapes: Shapes,
+    sizes: AxisSizes,
+    target: BoardKind | None = None,
+    streams: Mapping[str, InputStream] = MappingProxyType({}),
 ) -> Inspection:
     """What `source` is, with these shapes of inputs and sizes of axes, and how it fits `target`.
 
-    `origin` says where it was given. Raises ModelError, and what `StoredModel.facts` raises.
+    With `streams`, it has what a step costs. Raises ModelError, and what `StoredModel.facts` and `Model.stepped` raise.
     """
-    require_model(source, origin)
+    require_model(source, "")
     stored = read_stored(source)
     facts = stored.facts(shapes, sizes)
     interface = sum(map(_bytes, (*facts.inputs, *facts.outputs)))
@@ -146,7 +164,24 @@ def inspect_model(
         weight_bytes=dict(facts.weights),
         least_ram=ram,
         remarks=facts.remarks,
+        step=_step(stored.with_axes(shapes, sizes).stepped(streams)) if streams else None,
         board=None if target is None else _on_board(facts, ram, target),
+    )
+
+
+def _step(model: Model) -> InspectedStep | None:
+    stream = model.stream()
+    return (
+        None
+        if stream is None
+        else InspectedStep(
+            multiply_adds=stream.step_macs,
+            state_bytes=sum(state.first.nbytes for state in model.states()),
+            live_bytes=stream.step_ram,
+            window_multiply_adds=stream.window_macs,
+            window_live_bytes=stream.window_ram,
+            latency_frames=stream.latency_frames,
+        )
     )
 
 

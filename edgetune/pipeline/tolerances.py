@@ -7,7 +7,7 @@ off by four times what rounding each inner tensor once more does to it, and neve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,8 +21,13 @@ from edgetune.package.reference_error import note
 Events = Callable[[Event], None]
 
 
-def tolerances_of(model: Model, cases: Sequence[Golden], events: Events) -> dict[str, OutputTolerance]:
-    """The tolerance of each output of `cases`, in the layouts of `model`; events report those that are not usual."""
+def tolerances_of(
+    model: Model, cases: Sequence[Golden], events: Events, inner: Collection[str] = ()
+) -> dict[str, OutputTolerance]:
+    """The tolerance of each output of `cases`, in the layouts of `model`; events report those that are not usual.
+
+    Nothing is reported of outputs that are `inner`, which a package does not have.
+    """
     feeds, outputs = [case.inputs for case in cases], [case.outputs for case in cases]
     chosen: dict[str, OutputTolerance] = {}
     for name, one in model.quantised_outputs(feeds, outputs).items():
@@ -39,7 +44,7 @@ def tolerances_of(model: Model, cases: Sequence[Golden], events: Events) -> dict
         chosen[name] = tolerance.with_floor(dtype, limits.get(name, 0.0), smallest)
         if tolerance.behind and tolerance.relative and tolerance.absolute > MOST_ALLOWED * smallest > 0.0:
             chosen[name] = replace(tolerance, absolute=MOST_ALLOWED * smallest)
-        if said := note(name, chosen[name]):
+        if name not in inner and (said := note(name, chosen[name])):
             events(Event("warning", {"message": said}))
     return chosen
 

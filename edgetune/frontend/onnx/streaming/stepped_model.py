@@ -22,12 +22,10 @@ from edgetune.frontend.model_format import (
     Rounding,
 )
 from edgetune.frontend.onnx.format import LoadedOnnx
-from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import OnnxModel
 from edgetune.frontend.onnx.streaming.frames import OutputFrames, StepModel
 from edgetune.frontend.onnx.streaming.transformation import step_model
 from edgetune.graph.accuracy import Tolerance, compare
-from edgetune.graph.module_costs import costs_of
 from edgetune.graph.program import LinearQuantisation, Program, TensorSpec
 from edgetune.graph.stream import SteppedTensor, Stream, StreamedTensor
 from edgetune.target.preferences import Layout
@@ -78,6 +76,9 @@ class SteppedModel(Model):
 
     def stream(self) -> Stream:
         """What the package is to say of the stream."""
+        from edgetune.frontend.onnx.importer import import_onnx  # imports TVM
+        from edgetune.graph.module_costs import costs_of
+
         found, shapes = self.found, {spec.name: spec.shape for spec in self.window.inputs}
         step, window = (costs_of(import_onnx(model)) for model in (found.model, self.onnx))
         return Stream(

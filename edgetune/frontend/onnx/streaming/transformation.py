@@ -20,9 +20,9 @@ from onnx import helper, inliner, numpy_helper, shape_inference
 from edgetune.config.input_stream import InputStream
 from edgetune.errors import ModelError, UnsupportedOperator
 from edgetune.frontend.onnx.domains import is_onnx
+from edgetune.frontend.onnx.facts import interface_of
 from edgetune.frontend.onnx.fixed_point import NAMES, is_fixed_point
 from edgetune.frontend.onnx.function_bodies import with_defaults
-from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.inferred_types import UnfitInputsError, inferred_types
 from edgetune.frontend.onnx.large_tensors import LARGE, stand_in, value_of
 from edgetune.frontend.onnx.nested_graphs import reads, reads_from_outside
@@ -33,7 +33,7 @@ from edgetune.frontend.onnx.refused_nodes import refused_where_unfit
 from edgetune.frontend.onnx.streaming.frames import Frames, MisalignedError, OutputFrames, State, StepModel
 from edgetune.frontend.onnx.streaming.rules import RULES
 from edgetune.frontend.onnx.streaming.step_graph import StepGraph
-from edgetune.graph.module_costs import costs_of
+from edgetune.frontend.streamed_inputs import checked_streams
 
 _OLDEST = 13
 """The first opset whose axes are inputs, and whose Softmax is of one axis."""
@@ -50,6 +50,9 @@ class StepCosts:
 
 def step_costs(window: OnnxModel, step: StepModel) -> StepCosts:
     """The costs of a step model and of the window model that it was made of."""
+    from edgetune.frontend.onnx.importer import import_onnx  # imports TVM
+    from edgetune.graph.module_costs import costs_of
+
     found = [costs_of(import_onnx(model)).macs for model in (step.model, window)]
     return StepCosts(found[0], found[1], step.state_bytes)
 
@@ -64,7 +67,7 @@ def step_model(model: OnnxModel, streams: Mapping[str, InputStream]) -> StepMode
     UnsupportedOperator, which names all nodes that have no step.
     """
     modern = _modern(model)
-    streams = _checked(modern.proto, streams, model.name)
+    streams = checked_streams(interface_of(modern)[0], streams, model.name)
     try:
         return _Transformation(modern, streams, anchored=False).result()
     except MisalignedError:
@@ -92,29 +95,6 @@ def _modern(model: OnnxModel) -> OnnxModel:
             f"{model.name} is of opset {model.opset}, and cannot be converted to {_OLDEST} ({reason}); export it again"
         ) from None
     return replace(model, proto=proto, opset=max(model.opset, _OLDEST), read=None)
-
-
-def _checked(proto: onnx.ModelProto, streams: Mapping[str, InputStream], name: str) -> dict[str, InputStream]:
-    types = {value.name: value.type for value in real_inputs(proto.graph)}
-    found: dict[str, InputStream] = {}
-    if not streams:
-        raise ModelError(f"no input of {name} is a stream; name one of {', '.join(sorted(types))}")
-    for given, stream in streams.items():
-        if given not in types:
-            raise ModelError(f"{name} has no input {given!r} to be a stream; its inputs are {', '.join(sorted(types))}")
-        shape = static_shape(given, types)
-        if shape is None:
-            raise ModelError(f"the shape of input {given!r} of {name} is not known; export it with fixed shapes")
-        if not -len(shape) <= stream.axis < len(shape):
-            raise ModelError(f"input {given!r} of {name} has the shape {list(shape)}, and no axis {stream.axis}")
-        axis = stream.axis % len(shape)
-        if not 1 <= stream.hop <= shape[axis]:
-            raise ModelError(
-                f"a step cannot have {stream.hop} frames of input {given!r} of {name}, whose window has {shape[axis]}; "
-                f"choose a HOP of 1 to {shape[axis]}"
-            )
-        found[given] = InputStream(axis, stream.hop)
-    return found
 
 
 class _Transformation:
