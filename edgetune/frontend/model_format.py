@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgetune.frontend.model_facts import InterfaceTensor, ModelFacts
     from edgetune.graph.accuracy import Tolerance
     from edgetune.graph.program import Program, TensorSpec
-    from edgetune.graph.stream import Stream
+    from edgetune.graph.stream import WindowStream
     from edgetune.target.preferences import Layout
 
 ModelSource: TypeAlias = Any
@@ -144,7 +144,7 @@ class Model(Protocol):
             f"--stream names '{next(iter(streams))}', but models of this format have no steps: leave it out"
         )
 
-    def stream(self) -> Stream | None:
+    def stream(self) -> WindowStream | None:
         """What a model that `stepped` made knows of its window, None for all others."""
         return None
 

@@ -33,7 +33,7 @@ class SteppedTensor:
 
 
 @dataclass(frozen=True)
-class Stream:
+class WindowStream:
     """Streamed inputs and all outputs, and what a step costs beside a run of the window.
 
     After `latency_frames` frames of the first input, all outputs count. `step_macs` and `window_macs` are
@@ -68,7 +68,7 @@ class Stream:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, stated: Mapping[str, Any]) -> Stream:
+    def from_json(cls, stated: Mapping[str, Any]) -> WindowStream:
         """What `to_json` has written."""
         inputs = tuple(StreamedTensor(**one) for one in stated["inputs"])
         return cls(**{**stated, "inputs": inputs, "outputs": tuple(SteppedTensor(**one) for one in stated["outputs"])})

@@ -11,7 +11,7 @@ import numpy as np
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Program
-from edgetune.graph.stream import Stream
+from edgetune.graph.stream import WindowStream
 from edgetune.package.constants import Placement
 from edgetune.package.content import C_CONTENT, PackageContent
 from edgetune.package.flavour import Flavour
@@ -75,4 +75,4 @@ class PackageOptions:
     weights: Placement | None = None
     measure: bool = True
     version: tuple[int, int, int] = (1, 0, 0)
-    stream: Stream | None = None
+    stream: WindowStream | None = None

@@ -14,7 +14,7 @@ from edgetune.codegen.kernel_source import KernelSource
 from edgetune.graph.layout.axis_order import axis_names, from_model, reordered, to_model
 from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT
 from edgetune.graph.program import Buffer, LinearQuantisation, Program, TensorSpec
-from edgetune.graph.stream import SteppedTensor, Stream, StreamedTensor
+from edgetune.graph.stream import SteppedTensor, StreamedTensor, WindowStream
 from edgetune.package.ctext import c_type, element_type, real
 from edgetune.package.golden import OutputTolerance
 from edgetune.package.ident import unique_identifiers
@@ -129,7 +129,7 @@ class Interface:
     weights_bytes: int
     threads: int = 1
     states: tuple[KeptState, ...] = ()
-    stream: Stream | None = None
+    stream: WindowStream | None = None
 
     @property
     def run_function(self) -> str:

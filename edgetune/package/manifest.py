@@ -10,7 +10,7 @@ from typing import Any
 
 from edgetune.errors import PackageInvalid
 from edgetune.graph.program import LinearQuantisation, TensorSpec
-from edgetune.graph.stream import Stream
+from edgetune.graph.stream import WindowStream
 from edgetune.package.manifest_model import complaint
 from edgetune.package.states import KeptState
 
@@ -118,10 +118,10 @@ def states_of(manifest: Mapping[str, Any]) -> tuple[KeptState, ...]:
     return tuple(KeptState.from_json(one) for one in manifest.get("states", ()))
 
 
-def stream_of(manifest: Mapping[str, Any]) -> Stream | None:
+def stream_of(manifest: Mapping[str, Any]) -> WindowStream | None:
     """Return what a package of one step says of its window; None for all others."""
     stated = manifest.get("stream")
-    return None if stated is None else Stream.from_json(stated)
+    return None if stated is None else WindowStream.from_json(stated)
 
 
 def run_function(manifest: Mapping[str, Any]) -> str:

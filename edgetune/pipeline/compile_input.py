@@ -14,7 +14,7 @@ from edgetune.graph.loops import times_called, without_loops
 from edgetune.graph.precision import ALLOWED, with_precision
 from edgetune.graph.program import Program
 from edgetune.graph.states import with_states
-from edgetune.graph.stream import Stream
+from edgetune.graph.stream import WindowStream
 from edgetune.package.emit import Check, PackageSummary
 from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
 from edgetune.package.inputs import Device, PackageOptions
@@ -61,7 +61,7 @@ class CompileInput:
     tolerances: Mapping[str, OutputTolerance]
     file: str
     model: Model
-    stream: Stream | None = None
+    stream: WindowStream | None = None
 
 
 def load(settings: Settings, events: Events = lambda _: None, model: Model | None = None) -> CompileInput:
@@ -112,7 +112,7 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
     )
 
 
-def _lengths(stream: Stream | None, *, kept: bool) -> tuple[int, ...]:
+def _lengths(stream: WindowStream | None, *, kept: bool) -> tuple[int, ...]:
     """How many golden cases there are in each sequence."""
     if stream is not None:
         return stream_lengths(stream)

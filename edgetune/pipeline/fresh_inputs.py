@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from edgetune.config.input_stream import InputStream
 from edgetune.frontend.model_format import Model, StoredModel
 from edgetune.graph.program import StateTensor, TensorSpec
-from edgetune.graph.stream import Stream
+from edgetune.graph.stream import WindowStream
 from edgetune.package.golden import Golden
 from edgetune.pipeline.on_board import Events
 from edgetune.pipeline.sequences import golden_cases, stream_lengths
@@ -22,7 +22,7 @@ def model_of(
     stored: StoredModel,
     inputs: Sequence[TensorSpec],
     states: Sequence[StateTensor] = (),
-    stream: Stream | None = None,
+    stream: WindowStream | None = None,
 ) -> Model:
     """Return `stored` with the shapes of a package's `inputs` and `states`, or its step for a `stream`.
 

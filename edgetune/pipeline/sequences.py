@@ -10,7 +10,7 @@ from edgetune.events import Event
 from edgetune.frontend.model_format import Model
 from edgetune.graph.layout.axis_order import given_back
 from edgetune.graph.program import Program, StateTensor, TensorSpec
-from edgetune.graph.stream import Stream
+from edgetune.graph.stream import WindowStream
 from edgetune.package.golden import Golden
 
 Events = Callable[[Event], None]
@@ -21,7 +21,7 @@ _BEYOND = 5
 """Steps after the first whole window, where only whole windows have results."""
 
 
-def stream_lengths(stream: Stream) -> tuple[int, int]:
+def stream_lengths(stream: WindowStream) -> tuple[int, int]:
     """How many steps two sequences of a stream have: the first one is longer than the window where it must be."""
     half = STREAM_STEPS // 2
     of_window = all(output.axis < 0 for output in stream.outputs)

@@ -103,6 +103,19 @@ class Frames:
         return max(0, -(-(frames + self.latency) // self.count) - 1)
 
 
+@dataclass(frozen=True)
+class Band:
+    """What is known of scores of attention: those of each frame against the `last` frames that end with it.
+
+    A step has them against these and the other frames of the step. `latency` is that of the keys. Scores of frames that
+    are too far back, or before the reset, are excluded once they are `masked`.
+    """
+
+    last: int
+    latency: int
+    masked: bool = False
+
+
 class MisalignedError(Exception):
     """A window begins between two frames: the frames have to be counted from another one."""
 

@@ -20,7 +20,7 @@ from edgetune.frontend.onnx.nested_graphs import reads, reads_from_outside, unus
 from edgetune.frontend.onnx.node_values import static_shape
 from edgetune.frontend.onnx.origins import keep_origin
 from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
-from edgetune.frontend.onnx.streaming.frames import Frames, KeptRows, State, lag_of, moved_forward, shared
+from edgetune.frontend.onnx.streaming.frames import Band, Frames, KeptRows, State, lag_of, moved_forward, shared
 
 PADDED = (
     "mixes all frames of its window, and a layer before it pads inside the window or keeps a state, so a step differs "
@@ -48,6 +48,7 @@ class StepGraph:
         self.frames: dict[str, Frames] = {}
         self.settled: dict[str, int] = {}
         self.endless: set[str] = set()
+        self.bands: dict[str, Band] = {}
         self.origin = onnx.NodeProto()
         self.nodes: list[onnx.NodeProto] = []
         self.states: list[State] = []
@@ -267,6 +268,15 @@ class StepGraph:
                 self.frames[output] = replace(common, axis=axis, touched=touched(number), before=row)
                 self.shape(output)
         return written
+
+    def follows(self, name: str, source: str, axis: int, touched: int) -> None:
+        """Notes that a value has the frames of another one, along another axis."""
+        self.frames[name] = replace(self.frames[source], axis=axis, touched=touched, before=None)
+
+    def attends(self, name: str, source: str, touched: int, band: Band) -> None:
+        """Notes scores of attention, whose rows are the frames of `source`."""
+        self.follows(name, source, len(self.shape(name)) - 2, touched)
+        self.bands[name] = band
 
     def whole(self, node: onnx.NodeProto) -> None:
         """Writes a node that reads the frames of its window together: as it is in the window model."""

@@ -27,7 +27,7 @@ from edgetune.frontend.onnx.streaming.frames import OutputFrames, StepModel
 from edgetune.frontend.onnx.streaming.transformation import step_model
 from edgetune.graph.accuracy import Tolerance, compare
 from edgetune.graph.program import LinearQuantisation, Program, TensorSpec
-from edgetune.graph.stream import SteppedTensor, Stream, StreamedTensor
+from edgetune.graph.stream import SteppedTensor, StreamedTensor, WindowStream
 from edgetune.target.preferences import Layout
 
 Arrays = dict[str, np.ndarray]
@@ -74,14 +74,14 @@ class SteppedModel(Model):
         """The rows that a step keeps, and states of recurrent layers."""
         return tuple(ModelState(one.input, one.output, one.first) for one in self.found.states)
 
-    def stream(self) -> Stream:
+    def stream(self) -> WindowStream:
         """What the package is to say of the stream."""
         from edgetune.frontend.onnx.importer import import_onnx  # imports TVM
         from edgetune.graph.module_costs import costs_of
 
         found, shapes = self.found, {spec.name: spec.shape for spec in self.window.inputs}
         step, window = (costs_of(import_onnx(model)) for model in (found.model, self.onnx))
-        return Stream(
+        return WindowStream(
             tuple(
                 StreamedTensor(name, stream.axis % len(shapes[name]), stream.hop, shapes[name][stream.axis])
                 for name, stream in self.streams.items()

@@ -32,6 +32,7 @@ from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.frontend.onnx.refused_nodes import refused_where_unfit
 from edgetune.frontend.onnx.streaming.frames import Frames, MisalignedError, OutputFrames, State, StepModel
 from edgetune.frontend.onnx.streaming.rules import RULES
+from edgetune.frontend.onnx.streaming.rules.attention import banded
 from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 from edgetune.frontend.streamed_inputs import checked_streams
 
@@ -117,7 +118,10 @@ class _Transformation:
 
     def result(self) -> StepModel:
         """The step model."""
-        for node in self.model.proto.graph.node:
+        nodes = self.model.proto.graph.node
+        for node in nodes:  # a rule may ask what a value is that comes after its node, such as the mask of attention
+            self._note_constants(node)
+        for node in nodes:
             self._node(node)
         if self._refused:
             raise UnsupportedOperator(
@@ -133,9 +137,21 @@ class _Transformation:
         model = self._written()
         return StepModel(model, tuple(self.step.states), ceil(max(late) * hop), by_output)
 
+    def _note_constants(self, node: onnx.NodeProto) -> None:
+        """Notes the results of a node that are the same in all runs."""
+        step = self.step
+        values = constant_value(node, step.constants, step.types, step.proto)
+        if values is None and not all(static_shape(name, step.types) for name in node.output if name):
+            step.types.update(self._inferred(node))
+        for name, value in zip(node.output, values or (), strict=False):
+            if name:
+                step.constants[name] = value
+                kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+                step.types[name] = helper.make_tensor_type_proto(kind, value.shape)
+
     def _node(self, node: onnx.NodeProto) -> None:
         step, outside = self.step, [*reads_from_outside(node)]
-        values = constant_value(node, step.constants, step.types, step.proto)
+        values = [step.constants[name] for name in node.output if name] if self._is_constant(node) else None
         depends = any(name in step.frames or name in step.settled for name in outside)
         if values is not None:
             self._constant(node, values, depends=depends)
@@ -143,8 +159,6 @@ class _Transformation:
         if self._unknown.intersection(outside):
             self._unknown.update(node.output)
             return
-        if not all(static_shape(name, step.types) for name in node.output if name):
-            step.types.update(self._inferred(node))
         if not depends:
             step.nodes.append(node)
             return
@@ -168,16 +182,14 @@ class _Transformation:
             return inferred_types(node, schema, self.step.types, self.step.constants, opsets, proto.ir_version)
         return {}
 
+    def _is_constant(self, node: onnx.NodeProto) -> bool:
+        return bool(node.output) and all(name in self.step.constants for name in node.output if name)
+
     def _constant(self, node: onnx.NodeProto, values: Sequence[np.ndarray], *, depends: bool) -> None:
         """A value that is known: that of the window model, such as the shape of a value with a time axis."""
-        for name, value in zip(node.output, values, strict=False):
-            if name:
-                self.step.constants[name] = value
-                kind = helper.np_dtype_to_tensor_dtype(value.dtype)
-                self.step.types[name] = helper.make_tensor_type_proto(kind, value.shape)
-                if depends:
-                    self.step.written[name] = value
-        if not depends:
+        if depends:
+            self.step.written.update(zip(filter(None, node.output), values, strict=True))
+        else:
             self.step.nodes.append(node)
 
     def _streamed(self, node: onnx.NodeProto) -> None:
@@ -191,6 +203,8 @@ class _Transformation:
             raise UnsupportedOperator(
                 "has no form that computes the frames of a step; leave it out, or put it after the last frame"
             )
+        elif any(name in step.bands for name in names):
+            banded(step, node)
         else:
             RULES[node.op_type](step, node)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
+from edgetune.frontend.onnx.streaming.rules.attention import scores
 from edgetune.frontend.onnx.streaming.rules.attributes import Rule, attributes_of
 from edgetune.frontend.onnx.streaming.step_graph import StepGraph
 
@@ -63,9 +64,18 @@ def _general(step: StepGraph, node: onnx.NodeProto) -> None:
     step.through(node, place)
 
 
+_PLAIN = _product(1, ())
+
+
+def _matrices(step: StepGraph, node: onnx.NodeProto) -> None:
+    """MatMul: scores of attention, or any other product."""
+    if not scores(step, node):
+        _PLAIN(step, node)
+
+
 PRODUCTS: Mapping[str, Rule] = {
     "Gemm": _general,
-    "MatMul": _product(1, ()),
+    "MatMul": _matrices,
     "MatMulInteger": _product(1, (2,)),
     "QLinearMatMul": _product(3, (1, 2, 6, 7)),
 }
