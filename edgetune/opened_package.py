@@ -39,7 +39,8 @@ class Package:
         tensors, inputs = interface_of(manifest), len(manifest["inputs"])
         self.inputs: tuple[TensorSpec, ...] = tensors[:inputs]
         self.outputs: tuple[TensorSpec, ...] = tensors[inputs:]
-        self.states: tuple[StateTensor, ...] = states_of(manifest)
+        self._kept = states_of(manifest)
+        self.states: tuple[StateTensor, ...] = self._kept
         self.fields: dict[str, str] = {tensor["name"]: tensor["field"] for tensor in manifest["inputs"]}
         self._process: LibraryProcess | None = None
 
@@ -68,6 +69,17 @@ class Package:
         """Make the next `run` begin a new sequence, with the first value of all `states`."""
         if self._process is not None:
             self._process.reset()
+
+    @property
+    def kept(self) -> dict[str, np.ndarray]:
+        """What the next `run` goes on from: each of `states` by the name of its input, at first its first value."""
+        copy = self._process.kept if self._process is not None else b""
+        return {
+            each.name_in: np.frombuffer(copy, each.dtype, each.elements, each.offset).reshape(each.shape).copy()
+            if copy
+            else each.first
+            for each in self._kept
+        }
 
     def verify(
         self, board: str | None = None, model: StrPath | None = None, *, events: Events = lambda _: None

@@ -67,6 +67,7 @@ def _lines(found: Inspection, name: str) -> list[str]:
         f"state: input '{pair.input}' and output '{pair.output}' look like the state of a recurrent model"
         for pair in found.states
     ]
+    lines += [f"state {_tensor(tensor)}, which the model itself keeps from run to run" for tensor in found.kept]
     operators = ", ".join(f"{count} {operator}" for operator, count in found.operators.items())
     lines.append(f"operators: {operators or 'none'}")
     lines.append(f"unsupported: {_nodes(len(found.unsupported))}")
@@ -82,7 +83,10 @@ def _lines(found: Inspection, name: str) -> list[str]:
         ram = found.least_ram
         inner, interface = format_bytes(ram.workspace_bytes), format_bytes(ram.interface_bytes)
         found_by = f"by the {ram.found_by}{apart}"
-        lines.append(f"least RAM: {inner} for tensors between layers ({found_by}), {interface} for inputs and outputs")
+        states = f", {format_bytes(ram.state_bytes)} for states" if ram.state_bytes else ""
+        lines.append(
+            f"least RAM: {inner} for tensors between layers ({found_by}), {interface} for inputs and outputs{states}"
+        )
     if found.step is not None:
         step = found.step
         lines += [

@@ -286,7 +286,7 @@ def model_and_board(function: F) -> F:
                 "states",
                 type=DeclaredState(),
                 multiple=True,
-                help="Keep an output as this input of the next run, inside the package; may be repeated.",
+                help="Keep an output as this input of the next run; OUT:FIRST.npy begins it. May be repeated.",
             ),
             STREAMS,
             click.option(

@@ -75,7 +75,10 @@ class ProjectFile(Preferences):
     )
     state: dict[Text, Text] = Field(
         default={},
-        description="Inputs that the package keeps from run to run, by name, with the outputs that they become.",
+        description=(
+            "Inputs that the package keeps from run to run, by name, with the outputs that they become; OUT:FIRST.npy "
+            "gives the value in the first run, a file relative to this one."
+        ),
     )
     stream: dict[Text, StreamEntry] = Field(
         default={}, description="Inputs that come frame by frame, by name: the package computes one step."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from edgetune.config.database_location import DatabaseLocation, database_location
 from edgetune.config.project import ProjectFile, UserFile
+from edgetune.config.state_setting import with_files_in
 from edgetune.errors import UsageError
 from edgetune.target.preferences import Preferences
 from edgetune.yaml_reader.source import YamlDocument
@@ -71,7 +72,7 @@ def of_flags(flags: CommandLineFlags) -> dict[str, object]:
         "dims": dict(flags.dims) or None,
         "layout": flags.layout,
         "layouts": dict(flags.layouts) or None,
-        "states": dict(flags.states) or None,
+        "states": with_files_in(here, flags.states) or None,
         "streams": dict(flags.streams) or None,
         "rpc": flags.rpc,
         "min_trust": flags.min_trust,
@@ -96,7 +97,7 @@ def of_project(project: ProjectFile, document: YamlDocument, folder: Path, model
                 "shapes": project.shapes or None,
                 "dims": project.dims or None,
                 "layouts": project.layouts or None,
-                "states": project.state or None,
+                "states": with_files_in(folder, project.state) or None,
                 "streams": {name: entry.stream for name, entry in project.stream.items()} or None,
                 "name": project.name,
                 "package_version": project.package_version,

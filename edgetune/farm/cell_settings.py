@@ -15,6 +15,7 @@ from edgetune.config.host import host_name
 from edgetune.config.input_stream import InputStream
 from edgetune.config.naming import package_name
 from edgetune.config.settings import CommandLineFlags, Settings
+from edgetune.config.state_setting import with_files_in
 from edgetune.errors import EdgetuneError, ModelError
 from edgetune.farm.farm_file import Farm
 from edgetune.farm.night_tables import cell_settings
@@ -54,7 +55,7 @@ class CellSettings(BaseModel):
             layout=entry.layout,
             shapes={name: tuple(map(int, sizes)) for name, sizes in entry.shapes.items()},
             dims={name: int(size) for name, size in entry.dims.items()},
-            state=dict(entry.state),
+            state=with_files_in(farm.path.parent, entry.state),
             stream={name: stated.stream for name, stated in entry.stream.items()},
         )
 

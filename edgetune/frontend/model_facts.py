@@ -60,10 +60,11 @@ class ModelFacts:
     """What a model is. `version` is that of its format, `producer` the program that wrote it, as far as known.
 
     `operators` are those of the file, with counts. `states` are pairs of an input and an output that look like the
-    state of a recurrent model. `macs` are multiply-adds of a run, `ram_bytes` the least memory of its inner tensors, as
-    `ram_source` finds it; both are None where sizes are open, or where what surrounds unsupported nodes is unknown, and
-    are those of the other nodes where some are unsupported. `weights` are bytes by type, as the file stores them.
-    `remarks` are sentences: what was assumed, and what is to be stated.
+    state of a recurrent model, `kept` the states that the model has by itself. `macs` are multiply-adds of a run,
+    `ram_bytes` the least memory of its inner tensors, as `ram_source` finds it; both are None where sizes are open, or
+    where what surrounds unsupported nodes is unknown, and are those of the other nodes where some are unsupported.
+    `weights` are bytes by type, as the file stores them. `remarks` are sentences: what was assumed, and what is to be
+    stated.
     """
 
     format: str
@@ -78,6 +79,7 @@ class ModelFacts:
     ram_bytes: int | None = None
     ram_source: RamSource = "largest live set"
     remarks: tuple[str, ...] = field(default=())
+    kept: tuple[InterfaceTensor, ...] = ()
 
     def with_costs(
         self,

@@ -20,6 +20,8 @@ from edgetune.graph.program import Buffer, Call, Program, StateSpec
 from edgetune.graph.workload import workload_hash
 
 _COPY = ("copy",)
+_MOST_FILLED = 1 << 24
+"""The largest number that fills a state: it is an int in C on every board, and a float32 has it exactly."""
 
 
 def with_states(
@@ -64,7 +66,7 @@ def _that_begins(state: StateSpec, first: np.ndarray) -> StateSpec:
     values = np.ascontiguousarray(first, state.dtype)
     alike = values.size == 0 or values.tobytes() == values.ravel()[:1].tobytes() * values.size
     zero = float(values.ravel()[0]) if alike and values.size else 0.0
-    if alike and zero.is_integer() and (zero or not np.signbit(zero)):
+    if alike and zero.is_integer() and abs(zero) <= _MOST_FILLED and (zero or not np.signbit(zero)):
         return replace(state, zero=int(zero))
     return replace(state, values=values.tobytes())
 

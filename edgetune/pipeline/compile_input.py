@@ -21,6 +21,7 @@ from edgetune.package.inputs import Device, PackageOptions
 from edgetune.pipeline import link
 from edgetune.pipeline.backends import backend_of
 from edgetune.pipeline.declared_states import (
+    first_values,
     require_equal_ends,
     require_states,
     states_of,
@@ -79,8 +80,8 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
     if settings.layout == "channels_last" and not exchanged:
         events(Event("warning", {"message": _NO_IMAGE}))
     whole = program_for(model, settings.target, exchanged)
-    require_equal_ends(settings, whole)
-    program = with_states(whole, states, {one.name_in: one.first for one in model.states()})
+    require_equal_ends(settings, model, whole)
+    program = with_states(whole, states, first_values(settings, model))
     stream = model.stream()
     goldens, reference = golden_cases(
         model,

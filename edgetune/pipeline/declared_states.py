@@ -1,17 +1,27 @@
-"""Declared states: whether they fit the model and the board, and what looks like a state and is not declared."""
+"""States of a package, those that the model has and those that are declared: whether they fit the model and the board.
+
+And what looks like a state and is not declared.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
 
 from edgetune.config.settings import Settings
+from edgetune.config.state_setting import output_and_file
 from edgetune.errors import ModelError, UsageError
 from edgetune.frontend.model_facts import InterfaceTensor, state_pairs
 from edgetune.frontend.model_format import Interface, Model
 from edgetune.frontend.streamed_inputs import checked_streams
 from edgetune.graph.program import Program
 from edgetune.pipeline.backends import backend_of
+
+_MOST_BYTES = 2 * 1024 * 1024
+"""Of all first values of a package that are not zero, which it has as C text."""
 
 
 def stepped(settings: Settings, model: Model) -> Model:
@@ -29,31 +39,80 @@ def stepped(settings: Settings, model: Model) -> Model:
     return model.stepped(settings.streams)
 
 
-def _require_keeping(settings: Settings, what: str) -> None:
-    """Raise UsageError where packages for the board keep no states, which `what` asks for."""
+def _require_keeping(settings: Settings, flags: str, model: str = "") -> None:
+    """Raise UsageError where packages for the board keep no states, which `flags` ask for, or without any `model`."""
     backend = backend_of(settings.target)
     if not backend.keeps_states:
         raise UsageError(
-            f"{what} asks for a state, which packages in C keep, and those for board '{settings.target.name}' are in "
-            f"{backend.dialect.name}: leave it out, or build for a board with a CPU"
+            f"{flags or model} asks for a state, which packages in C keep, and those for board "
+            f"'{settings.target.name}' are in {backend.dialect.name}: "
+            f"{'leave it out, or build for' if flags else 'build it for'} a board with a CPU"
         )
 
 
 def states_of(settings: Settings, model: Model) -> dict[str, str]:
     """The states that `model` itself declares, and those of `settings`: outputs by the inputs that they become."""
-    return {one.name_in: one.name_out for one in model.states()} | {**settings.states}
+    return {one.name_in: one.name_out for one in model.states()} | _pairs(settings)
+
+
+def _pairs(settings: Settings) -> dict[str, str]:
+    return {name_in: output_and_file(stated)[0] for name_in, stated in settings.states.items()}
+
+
+def first_values(settings: Settings, model: Model) -> dict[str, np.ndarray]:
+    """What states are before the first run, by input, where that is not zero everywhere; raises as `require_states`."""
+    found = {one.name_in: one.first for one in model.states()}
+    tensors = {tensor.name: tensor for tensor in (model.interface() or ((), ()))[0]}
+    for name_in, stated in settings.states.items():
+        _, file = output_and_file(stated)
+        if file is not None:
+            found[name_in] = _first_value(f"--state {name_in}={stated}", file, tensors[name_in])
+    size = sum(first.nbytes for first in found.values() if first.size and np.any(first != first.flat[0]))
+    if size > _MOST_BYTES:
+        names = ", ".join(f"'{name}'" for name in found)
+        raise ModelError(
+            f"the first values of {names} take {size:,} bytes, and a package has at most {_MOST_BYTES:,} of them: "
+            "begin large states with zeros"
+        )
+    return found
+
+
+def _first_value(flag: str, file: Path, tensor: InterfaceTensor) -> np.ndarray:
+    """The array in `file` that `flag` gives to the state `tensor`.
+
+    Raises UsageError where it cannot be read, and ModelError where it has another shape or type than the state.
+    """
+    try:
+        found = np.load(file, mmap_mode="r", allow_pickle=False)
+    except OSError as error:
+        raise UsageError(f"{flag} names a file that cannot be read: {error.strerror or error}") from None
+    except (ValueError, EOFError, SyntaxError, OverflowError):
+        found = None
+    if not isinstance(found, np.ndarray):
+        raise UsageError(f"{flag} names a file that is no array of NumPy: write it with numpy.save") from None
+    if found.shape != tensor.shape or str(found.dtype) != tensor.dtype:
+        shown = ",".join(map(str, found.shape)) or "a scalar"
+        wanted = ",".join(map(str, tensor.shape or ())) or "a scalar"
+        raise ModelError(
+            f"{flag} gives '{tensor.name}' the first value {shown} {found.dtype}, and the state is {wanted} "
+            f"{tensor.dtype}: write a file of that shape and type"
+        )
+    return np.array(found)
 
 
 def require_states(settings: Settings, model: Model) -> None:
     """Raise ModelError where `model` cannot keep the states of `settings`, and UsageError where the board cannot.
 
-    UsageError as well for an output in two pairs.
+    UsageError as well for an output in two pairs, and for a file of first values that cannot be read.
     """
-    if settings.states or model.states():
-        _require_keeping(settings, _flags(settings.states) or "the model")
-    if not settings.states:
+    states = states_of(settings, model)
+    if states:
+        kept = f"{settings.model} keeps '{next(iter(states))}' from run to run, and so it"
+        _require_keeping(settings, _flags(settings.states), kept)
+    pairs = _pairs(settings)
+    if not pairs:
         return
-    twice = [name for name, count in Counter(settings.states.values()).items() if count > 1]
+    twice = [name for name, count in Counter(pairs.values()).items() if count > 1]
     if twice:
         raise UsageError(f"--state names the output '{twice[0]}' twice: an output becomes one input")
     interface = model.interface()
@@ -62,21 +121,36 @@ def require_states(settings: Settings, model: Model) -> None:
             f"--state names '{next(iter(settings.states))}', but packages of models of this format keep no states: "
             "leave it out"
         )
-    _require_pairs(settings, interface)
+    _require_pairs(settings, model, interface)
+    first_values(settings, model)
 
 
-def require_equal_ends(settings: Settings, program: Program) -> None:
-    """Raise ModelError where the imported model has other inputs and outputs for states than its file stated."""
+def require_equal_ends(settings: Settings, model: Model, program: Program) -> None:
+    """Raise ModelError where the imported `model` has other inputs and outputs for states than its file stated."""
     ends = (
         tuple(InterfaceTensor(one.name, one.of_model().shape, one.dtype) for one in side)
         for side in (program.inputs, program.outputs)
     )
-    _require_pairs(settings, (next(ends), next(ends)))
+    inputs, outputs = next(ends), next(ends)
+    of = {tensor.name: tensor for tensor in (*inputs, *outputs)}
+    for one in model.states():
+        before, after = of[one.name_in], of[one.name_out]
+        if before.shape != after.shape or before.dtype != after.dtype:
+            raise ModelError(
+                f"{settings.model} makes {_shown(after)} of its state {_shown(before)}, which cannot hold it: export "
+                "the model again"
+            )
+    _require_pairs(settings, model, (inputs, outputs))
 
 
-def _require_pairs(settings: Settings, interface: Interface) -> None:
-    sides = [{tensor.name: tensor for tensor in side} for side in interface]
-    for pair in settings.states.items():
+def _require_pairs(settings: Settings, model: Model, interface: Interface) -> None:
+    own = {one.name_in for one in model.states()}, {one.name_out for one in model.states()}
+    sides = [
+        {tensor.name: tensor for tensor in side if tensor.name not in known}
+        for side, known in zip(interface, own, strict=True)
+    ]
+    pairs = _pairs(settings)
+    for pair in pairs.items():
         for side, name, words in zip(sides, pair, ("input", "output"), strict=True):
             if name not in side:
                 raise ModelError(
@@ -88,7 +162,7 @@ def _require_pairs(settings: Settings, interface: Interface) -> None:
                 f"--state {pair[0]}={pair[1]} joins {_shown(one)} and {_shown(other)}: name an input and an output of "
                 "one shape and type"
             )
-    if set(settings.states.values()) == set(sides[1]):
+    if pairs and set(pairs.values()) == set(sides[1]):
         raise ModelError(
             f"{_flags(settings.states)} leaves the package without outputs: add an Identity of '{other.name}' to the "
             "model as another output, or leave --state out"

@@ -77,6 +77,7 @@ class LeastRam(_Part):
 
     workspace_bytes: int = Field(description="Tensors between layers.")
     interface_bytes: int = Field(description="Inputs and outputs, which the program around the package holds.")
+    state_bytes: int = Field(default=0, description="States that the model has by itself.")
     found_by: RamSource = Field(
         description="Memory plan of the program; or the largest set of tensors that are alive at once, if elementwise "
         "operators write what is read by them."
@@ -123,6 +124,9 @@ class Inspection(_Part):
     operators: dict[str, int] = Field(description="Operators of the file, with counts.")
     unsupported: tuple[UnsupportedEntry, ...]
     states: tuple[StatePair, ...]
+    kept: tuple[InspectedTensor, ...] = Field(
+        description="States that the model has by itself, in every package of it."
+    )
     multiply_adds: int | None = Field(description="Of one run, without unsupported nodes; null where sizes are open.")
     weight_bytes: dict[str, int] = Field(description="Bytes of stored tensors, by type.")
     least_ram: LeastRam | None = Field(description="Without unsupported nodes; null where sizes are open.")
@@ -148,7 +152,12 @@ def inspect_model(
     interface = sum(map(_bytes, (*facts.inputs, *facts.outputs)))
     ram = None
     if facts.ram_bytes is not None:
-        ram = LeastRam(workspace_bytes=facts.ram_bytes, interface_bytes=interface, found_by=facts.ram_source)
+        ram = LeastRam(
+            workspace_bytes=facts.ram_bytes,
+            interface_bytes=interface,
+            state_bytes=sum(map(_bytes, facts.kept)),
+            found_by=facts.ram_source,
+        )
     return Inspection(
         model=str(source),
         format=facts.format or name_of_format(source),
@@ -160,6 +169,7 @@ def inspect_model(
         operators=dict(facts.operators),
         unsupported=tuple(map(_unsupported, facts.unsupported)),
         states=tuple(StatePair(input=one, output=other) for one, other in facts.states),
+        kept=tuple(map(_shown, facts.kept)),
         multiply_adds=facts.macs,
         weight_bytes=dict(facts.weights),
         least_ram=ram,
@@ -205,7 +215,7 @@ def _bytes(tensor: InterfaceTensor) -> int:
 
 def _on_board(facts: ModelFacts, ram: LeastRam | None, target: BoardKind) -> BoardFit:
     weights = sum(facts.weights.values())
-    needed = None if ram is None else ram.workspace_bytes + ram.interface_bytes
+    needed = None if ram is None else ram.workspace_bytes + ram.interface_bytes + ram.state_bytes
     available = _available(target)
     if facts.macs is None:
         time, why = None, "the multiply-adds of the model are not known"

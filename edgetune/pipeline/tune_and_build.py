@@ -20,7 +20,7 @@ from edgetune.errors import (
 from edgetune.events import Event
 from edgetune.graph.memory.plan import plan, scratch_limits
 from edgetune.graph.precision import STORED
-from edgetune.graph.program import Program
+from edgetune.graph.program import Program, StateTensor
 from edgetune.graph.states import with_states_overwritten
 from edgetune.package.emit import PackageSummary
 from edgetune.pipeline import link
@@ -49,7 +49,8 @@ from edgetune.target.target import with_cpu
 class PackageBuild:
     """A built package: its folder, its sizes (bytes), and how many of its kernels have a measured schedule.
 
-    `not_tested` is the reason why its self-test did not run here, "" where it did, or ran on the board.
+    `not_tested` is the reason why its self-test did not run here, "" where it did, or ran on the board. `states` are
+    what it keeps from run to run.
     """
 
     package: PackageSummary
@@ -57,6 +58,7 @@ class PackageBuild:
     measured_kernels: int
     reference: str
     not_tested: str = ""
+    states: tuple[StateTensor, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values."""
@@ -70,6 +72,7 @@ class PackageBuild:
             "kernels": self.kernels,
             "measured_kernels": self.measured_kernels,
             "reference": self.reference,
+            **({"states": [f"{one.name_in} ({one.nbytes:,} bytes)" for one in self.states]} if self.states else {}),
             **({"not_tested": self.not_tested} if self.not_tested else {}),
             "warnings": list(self.package.warnings),
         }
@@ -220,7 +223,7 @@ def _build_with(
         assembled(subject, settings, choices, settings.out, lambda _: None, explained)
         raise
     measured = sum(choice.provenance.origin == "record" for choice in choices)
-    return PackageBuild(summary, len(choices), measured, subject.reference)
+    return PackageBuild(summary, len(choices), measured, subject.reference, states=subject.program.states)
 
 
 def _imported(program: Program, settings: Settings, store: RecordStore | None) -> list[Choice]:

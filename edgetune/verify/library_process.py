@@ -73,6 +73,11 @@ class LibraryProcess:
             for tensor, written in zip(self._outputs, outputs, strict=True)
         }
 
+    @property
+    def kept(self) -> bytes:
+        """What `NAME_save_state` copies after the last run; nothing where the next one begins a sequence."""
+        return self._kept
+
     def reset(self) -> None:
         """Makes the next run begin with the first state."""
         with self._turn:

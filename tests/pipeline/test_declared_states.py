@@ -11,7 +11,8 @@ import pytest
 from onnx import helper
 
 from edgetune.config.settings import CommandLineFlags, Settings, resolve_settings
-from edgetune.errors import ModelError
+from edgetune.config.state_setting import output_and_file
+from edgetune.errors import ModelError, UsageError
 from edgetune.events import Event
 from edgetune.frontend.tensor_expression.format import ExpressionModel
 from edgetune.pipeline.compile_input import CompileInput, load
@@ -89,3 +90,59 @@ def test_both_ends_of_a_state_have_one_layout(tmp_path: Path) -> None:
     case = subject.goldens[1]
     assert case.given_back(layouts).goes_on
     np.testing.assert_array_equal(case.inputs["h0"], subject.goldens[0].outputs["hn"])
+
+
+FIRST = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)
+
+
+def test_a_file_gives_the_value_before_the_first_run(tmp_path: Path) -> None:
+    np.save(tmp_path / "first.npy", FIRST)
+    subject, warnings = loaded(sample.average(tmp_path / "m.onnx"), {"h0": f"hn:{tmp_path / 'first.npy'}"})
+    assert not warnings
+    (state,) = subject.program.states
+    np.testing.assert_array_equal(state.first, FIRST)
+    for number in (0, 3):
+        assert not subject.goldens[number].goes_on
+        np.testing.assert_array_equal(subject.goldens[number].inputs["h0"], FIRST)
+    np.testing.assert_array_equal(subject.goldens[1].inputs["h0"], subject.goldens[0].outputs["hn"])
+
+
+def test_a_project_file_names_it_relative_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "edgetune.yaml").write_text("model: m.onnx\nboards: [host]\nstate: {h0: 'hn:values/first.npy'}\n")
+    found = resolve_settings(CommandLineFlags(), {}, tmp_path)
+    assert output_and_file(found.states["h0"]) == ("hn", tmp_path / "values" / "first.npy")
+
+
+def test_names_with_colons_are_names() -> None:
+    assert output_and_file("call:0") == ("call:0", None)
+    assert output_and_file("call:0:first.npy") == ("call:0", Path("first.npy"))
+    assert output_and_file("first.npy") == ("first.npy", None)
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "said"),
+    [
+        (FIRST.T, ModelError, "gives 'h0' the first value 64,1 float32, and the state is 1,64 float32"),
+        (FIRST.astype("f8"), ModelError, "gives 'h0' the first value 1,64 float64"),
+        (b"1, 2, 3", UsageError, "names a file that is no array of NumPy"),
+        (b"", UsageError, "names a file that is no array of NumPy"),
+        (None, UsageError, "names a file that cannot be read: No such file"),
+    ],
+)
+def test_another_first_value_is_refused(
+    tmp_path: Path, content: np.ndarray | bytes | None, error: type[Exception], said: str
+) -> None:
+    file = tmp_path / "first.npy"
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    elif content is not None:
+        np.save(file, content)
+    with pytest.raises(error, match=said):
+        loaded(sample.average(tmp_path / "m.onnx"), {"h0": f"hn:{file}"})
+
+
+def test_first_values_that_no_text_should_hold_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save(tmp_path / "first.npy", FIRST)
+    monkeypatch.setattr("edgetune.pipeline.declared_states._MOST_BYTES", 255)
+    with pytest.raises(ModelError, match="the first values of 'h0' take 256 bytes, and a package has at most 255"):
+        loaded(sample.average(tmp_path / "m.onnx"), {"h0": f"hn:{tmp_path / 'first.npy'}"})

@@ -1,4 +1,4 @@
-"""The content of a `.tflite` file: its first subgraph as plain values, and sparse constants with all their zeros.
+"""The content of a `.tflite` file: its subgraphs as plain values, and sparse constants with all their zeros.
 
 The format of sparse constants is that of TACO (Kjolstad et al. 2017), as `SparsityParameters` of the schema has it:
 axes are traversed in a given order, some of them in blocks. Of a dense axis every place is stored, of a sparse one
@@ -108,7 +108,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class TfliteContent:
-    """The first subgraph of a file, in the order in which it runs."""
+    """A subgraph of a file, in the order in which it runs; `initial` has those that its CALL_ONCE run, by number."""
 
     path: Path
     data: bytes
@@ -120,6 +120,7 @@ class TfliteContent:
     operators: tuple[Operator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    initial: Mapping[int, TfliteContent] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from edgetune.errors import DynamicShape
 from edgetune.frontend.model_facts import InterfaceTensor, ModelFacts, TensorQuantisation, UnsupportedNode
 from edgetune.frontend.onnx.facts import costs_of_import
 from edgetune.frontend.onnx.reader import OnnxModel
-from edgetune.frontend.tflite.content import Tensor, TfliteContent
+from edgetune.frontend.tflite.content import Quantisation, Tensor, TfliteContent
 from edgetune.frontend.tflite.operators import translated
+from edgetune.frontend.tflite.variables import VariableState
 
 
 def facts_of(content: TfliteContent, loaded: Callable[[], OnnxModel]) -> ModelFacts:
@@ -18,7 +19,7 @@ def facts_of(content: TfliteContent, loaded: Callable[[], OnnxModel]) -> ModelFa
 
     Raises ModelError as `loaded` does, except for shapes that stay open.
     """
-    _, refused = translated(content)
+    translation, refused = translated(content)
     unsupported = tuple(
         UnsupportedNode(one.operator.custom or one.operator.name, one.made, str(one)) for one in refused
     )
@@ -31,6 +32,7 @@ def facts_of(content: TfliteContent, loaded: Callable[[], OnnxModel]) -> ModelFa
         operators=dict(Counter(one.custom or one.name for one in content.operators).most_common()),
         unsupported=unsupported,
         weights=_weight_bytes(content),
+        kept=tuple(_kept(state) for state, _ in translation.variables.states()),
     )
     if unsupported:
         return facts
@@ -42,13 +44,20 @@ def facts_of(content: TfliteContent, loaded: Callable[[], OnnxModel]) -> ModelFa
 
 
 def _interface(tensor: Tensor) -> InterfaceTensor:
-    found = tensor.quantisation
-    quantisation = None
-    if found is not None:
-        axis = found.axis if found.scale.size > 1 else None
-        quantisation = TensorQuantisation(tuple(found.scale.tolist()), tuple(found.zero_point.tolist()), axis)
     shape = tuple("?" if free < 0 and axis else extent for axis, (extent, free) in enumerate(_extents(tensor)))
-    return InterfaceTensor(tensor.name, shape, tensor.type.lower(), quantisation)
+    return InterfaceTensor(tensor.name, shape, tensor.type.lower(), _quantisation(tensor.quantisation))
+
+
+def _kept(state: VariableState) -> InterfaceTensor:
+    first = state.first
+    return InterfaceTensor(state.name_in, first.elements.shape, first.type.lower(), _quantisation(first.quantisation))
+
+
+def _quantisation(found: Quantisation | None) -> TensorQuantisation | None:
+    if found is None:
+        return None
+    axis = found.axis if found.scale.size > 1 else None
+    return TensorQuantisation(tuple(found.scale.tolist()), tuple(found.zero_point.tolist()), axis)
 
 
 def _extents(tensor: Tensor) -> list[tuple[int, int]]:

@@ -21,6 +21,7 @@ from edgetune.frontend.model_format import (
     Model,
     ModelFormat,
     ModelSource,
+    ModelState,
     OpenShape,
     QuantisedOutput,
     Recognition,
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from edgetune.config.input_stream import InputStream
     from edgetune.frontend.model_facts import ModelFacts
     from edgetune.frontend.onnx.format import LoadedOnnx
-    from edgetune.frontend.tflite.content import Tensor, TfliteContent
+    from edgetune.frontend.tflite.content import Quantisation, Tensor, TfliteContent
+    from edgetune.frontend.tflite.variables import VariableState
     from edgetune.graph.accuracy import Tolerance
     from edgetune.graph.program import LinearQuantisation, Program, TensorSpec
     from edgetune.target.preferences import Layout
@@ -105,7 +107,9 @@ class StoredTflite(StoredModel):
         from edgetune.frontend.tflite.translation import require_declared_shapes
 
         path = self.content.path
-        proto = translate(self.content).model(self._shapes(shapes))
+        translation = translate(self.content)
+        variables = tuple(state for state, _ in translation.variables.states())
+        proto = translation.model(self._shapes(shapes, variables))
         require_declared_shapes(self.content, proto)
         try:
             model = model_from_proto(proto, self.content.sha256, path.stem, {}, str(path))
@@ -114,7 +118,7 @@ class StoredTflite(StoredModel):
             raise ModelError(
                 f"{path} contradicts itself: an operator cannot have its operands ({reason}); convert the model again"
             ) from None
-        return LoadedTflite(self.content, LoadedOnnx(model))
+        return LoadedTflite(self.content, LoadedOnnx(model), variables)
 
     def facts(self, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
         """What the file says, and what an import shows; open shapes and unsupported operators are facts."""
@@ -124,9 +128,11 @@ class StoredTflite(StoredModel):
             return super().facts(shapes, sizes)  # which refuses sizes of axes without names
         return facts_of(self.content, lambda: self._loaded(shapes).onnx.model)
 
-    def _shapes(self, given: Shapes) -> dict[str, tuple[int, ...]]:
+    def _shapes(self, stated: Shapes, variables: Sequence[VariableState]) -> dict[str, tuple[int, ...]]:
         path = self.content.path
         tensors = {tensor.name: tensor for tensor in (self.content.tensors[n] for n in self.content.inputs)}
+        kept = {one.name_in: one.first.elements.shape for one in variables}
+        given = {name: shape for name, shape in stated.items() if kept.get(name) != tuple(shape)}
         unknown = sorted(set(given) - set(tensors))
         if unknown:
             raise ModelError(f"--shape names {unknown[0]!r}, but {path} has the inputs {', '.join(sorted(tensors))}")
@@ -156,6 +162,7 @@ class LoadedTflite(Model):
 
     content: TfliteContent
     onnx: LoadedOnnx
+    variables: tuple[VariableState, ...] = ()
 
     @cached_property
     def _quantised(self) -> bool:
@@ -166,14 +173,21 @@ class LoadedTflite(Model):
 
     @property
     def _outputs(self) -> list[str]:
-        """Names of the outputs: those of the file, where these are names of nothing else."""
-        return [output.name for output in self.onnx.model.proto.graph.output]
+        """Names of the outputs: those of the file, where these are names of nothing else. Variables follow them."""
+        return [output.name for output in self.onnx.model.proto.graph.output][: len(self.content.outputs)]
+
+    @cached_property
+    def _quantisations(self) -> Mapping[str, Quantisation | None]:
+        """What integers of each output stand for, with those that variables become."""
+        tensors = zip(self._outputs, self._tensors(self.content.outputs), strict=True)
+        return {name: tensor.quantisation for name, tensor in tensors} | {
+            one.name_out: one.first.quantisation for one in self.variables
+        }
 
     @cached_property
     def _steps(self) -> Mapping[str, QuantisedOutput]:
         """One step of each output of integers."""
-        tensors = zip(self._outputs, self._tensors(self.content.outputs), strict=True)
-        return {name: QuantisedOutput(1.0) for name, tensor in tensors if tensor.quantisation is not None}
+        return {name: QuantisedOutput(1.0) for name, found in self._quantisations.items() if found is not None}
 
     @property
     def inputs(self) -> Sequence[TensorSpec]:
@@ -188,6 +202,11 @@ class LoadedTflite(Model):
         """The translated model's step, with the quantisation of the file."""
         from edgetune.frontend.onnx.streaming.stepped_model import SteppedModel
 
+        if self.variables:
+            raise ModelError(
+                f"--stream names '{next(iter(streams))}', but {self.content.path} keeps what it needs of its past in "
+                f"the variable '{self.variables[0].name_in}': leave it out"
+            )
         window = self.onnx.model
         return SteppedModel(reference or self, window, streams, sha256 or self.content.sha256, self._known_quantisation)
 
@@ -205,11 +224,12 @@ class LoadedTflite(Model):
         """The quantisation of inputs and outputs by name."""
         from edgetune.graph.program import LinearQuantisation
 
-        inputs = ((tensor.name, tensor) for tensor in self._tensors(self.content.inputs))
+        inputs = {tensor.name: tensor.quantisation for tensor in self._tensors(self.content.inputs)}
+        inputs |= {one.name_in: one.first.quantisation for one in self.variables}
         return {
             name: LinearQuantisation(float(found.scale[0]), int(found.zero_point[0]))
-            for name, tensor in (*inputs, *zip(self._outputs, self._tensors(self.content.outputs), strict=True))
-            if (found := tensor.quantisation) is not None and found.scale.size == 1
+            for name, found in (*inputs.items(), *self._quantisations.items())
+            if found is not None and found.scale.size == 1
         }
 
     def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:
@@ -222,33 +242,71 @@ class LoadedTflite(Model):
         """Outputs by LiteRT's reference kernels.
 
         Where LiteRT is not installed, or does not run the file, an event says so, and the translated model is
-        evaluated, a quantised one in exact integers.
+        evaluated, a quantised one in exact integers. So it is where `feeds` have values of variables, which LiteRT does
+        not take from outside.
         """
         from edgetune.frontend.onnx.disagreement import EXACT
         from edgetune.frontend.onnx.double import evaluate_exactly
         from edgetune.frontend.tflite import litert
 
-        why = "LiteRT is not installed (`pip install ai-edge-litert` installs it)"
-        if litert.is_installed():
-            try:
+        try:
+            if not self.variables:
                 return litert.evaluate(self.content, feeds, self._outputs), litert.evaluator(self.content)
-            except ModelError as error:
-                why = error.message
+        except ModelError as error:
+            events(self._without_litert(error))
         if self._quantised:
-            events(Event("warning", {"message": f"{why}: the reference is {EXACT}"}))
             return [dict(each) for each in evaluate_exactly(self.onnx.model, feeds)], EXACT
-        events(Event("warning", {"message": f"{why}: the reference is an evaluator of ONNX"}))
         return self.onnx.reference_outputs(feeds, program, events)
+
+    def _without_litert(self, error: ModelError) -> Event:
+        from edgetune.frontend.onnx.disagreement import EXACT
+
+        kind = EXACT if self._quantised else "an evaluator of ONNX"
+        return Event("warning", {"message": f"{error.message}: the reference is {kind}"})
+
+    def states(self) -> Sequence[ModelState]:
+        """The variables that a call reads before it assigns them."""
+        return tuple(ModelState(one.name_in, one.name_out, one.first.elements) for one in self.variables)
+
+    def sequence_outputs(
+        self,
+        feeds: Sequence[Feed],
+        first: Feed,
+        states: Mapping[str, str],
+        program: Callable[[], Program],
+        events: Callable[[Event], None],
+    ) -> tuple[list[dict[str, np.ndarray]], str]:
+        """Outputs of LiteRT, which keeps its variables from call to call; what they become is what it assigns to them.
+
+        Where LiteRT does not run the file, an event says so, and the translated model is evaluated step by step.
+        """
+        from edgetune.frontend.tflite import litert
+
+        if not self.variables:
+            return super().sequence_outputs(feeds, first, states, program, events)
+        own = {one.name_in for one in self.variables}
+        others = {name_in: name_out for name_in, name_out in states.items() if name_in not in own}
+        fed = [{**feed, **(first if not number else {})} for number, feed in enumerate(feeds)]
+        try:
+            runs = litert.evaluate_sequence(
+                self.content, fed, self._outputs, others, [one.after for one in self.variables]
+            )
+        except ModelError as error:
+            events(self._without_litert(error))
+            return super().sequence_outputs(feeds, first, states, program, events)
+        names = [one.name_out for one in self.variables]
+        found = [{**outputs, **dict(zip(names, kept, strict=True))} for outputs, kept in runs]
+        return found, litert.evaluator(self.content)
 
     def quantised_outputs(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, QuantisedOutput]:
         """One step of integers; floats as for an ONNX model, whose evaluators are compared with LiteRT."""
-        if len(self._steps) == len(self.content.outputs):
+        if len(self._steps) == len(self._quantisations):
             return self._steps
         return {**self.onnx.quantised_outputs(feeds, outputs), **self._steps}
 
     def rounding(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, Rounding]:
         """As for an ONNX model; nothing where all outputs are quantised."""
-        return {} if len(self._steps) == len(self.content.outputs) else self.onnx.rounding(feeds, outputs)
+        return {} if len(self._steps) == len(self._quantisations) else self.onnx.rounding(feeds, outputs)
 
     def output_limits(self) -> Mapping[str, float]:
         """As for an ONNX model."""

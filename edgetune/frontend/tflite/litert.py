@@ -8,11 +8,13 @@ model that crashes LiteRT ends that process, and not this one.
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -62,21 +64,49 @@ def _kernels(content: TfliteContent) -> str:
 def evaluate(content: TfliteContent, feeds: Sequence[Feed], names: Sequence[str] = ()) -> list[dict[str, np.ndarray]]:
     """Outputs by `names`, or those of the file, for each of `feeds` (inputs by name, in their own types and shapes).
 
-    Raises ModelError where LiteRT refuses the model, or does not survive it.
+    Raises ModelError where LiteRT is not installed, refuses the model, or does not survive it.
     """
+    return [outputs for outputs, _ in evaluate_sequence(content, feeds, names)]
+
+
+def evaluate_sequence(
+    content: TfliteContent,
+    feeds: Sequence[Feed],
+    names: Sequence[str] = (),
+    fed_back: Mapping[str, str] = MappingProxyType({}),
+    watched: Sequence[int] = (),
+) -> list[tuple[dict[str, np.ndarray], list[np.ndarray]]]:
+    """Outputs of calls one after another, as `evaluate` has them, and the tensors `watched`, by number.
+
+    Variables begin with their first values: an interpreter of its own runs each sequence, because
+    `reset_all_variables` leaves resource variables as they are. From the second call on, an input of `fed_back` is that
+    output of the call before. Raises as `evaluate` does.
+    """
+    if not is_installed():
+        raise ModelError("LiteRT is not installed (`pip install ai-edge-litert` installs it)")
     inputs = [content.tensors[n].name for n in content.inputs]
     outputs = list(names) or [content.tensors[n].name for n in content.outputs]
     with tempfile.TemporaryDirectory(prefix="edgetune-litert-") as name:
         folder = Path(name)
         (folder / "model.tflite").write_bytes(content.data)
         arrays = {
-            f"{case}_{position}": feed[key] for case, feed in enumerate(feeds) for position, key in enumerate(inputs)
+            f"{number}_{position}": feed[key]
+            for number, feed in enumerate(feeds)
+            for position, key in enumerate(inputs)
+            if not number or key not in fed_back
         }
         np.savez(folder / "feeds.npz", **arrays)  # type: ignore[arg-type]
-        command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()", name, str(len(feeds))]
+        plan = {
+            "kernels": _kernels(content),
+            "calls": len(feeds),
+            "fed_back": {inputs.index(one): outputs.index(other) for one, other in fed_back.items()},
+            "watched": list(watched),
+        }
+        (folder / "plan.json").write_text(json.dumps(plan), encoding="ascii")
+        command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()", name]
         environment = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
         try:
-            done = run_tool([*command, _kernels(content)], timeout_s=_LONGEST_S, environment=environment)
+            done = run_tool(command, timeout_s=_LONGEST_S, environment=environment)
         except ToolHung:
             raise ModelError(f"LiteRT does not finish {content.path} in {_LONGEST_S:g} s; check the model") from None
         answers = folder / "answers.npz"
@@ -85,32 +115,40 @@ def evaluate(content: TfliteContent, feeds: Sequence[Feed], names: Sequence[str]
             raise ModelError(f"LiteRT cannot run {content.path} ({said.strip()[:200]}); check the model")
         with np.load(answers, allow_pickle=False) as found:
             return [
-                {key: found[f"{case}_{position}"] for position, key in enumerate(outputs)} for case in range(len(feeds))
+                (
+                    {key: found[f"{number}_{position}"] for position, key in enumerate(outputs)},
+                    [found[f"{number}_tensor{tensor}"] for tensor in watched],
+                )
+                for number in range(len(feeds))
             ]
 
 
 def main() -> None:
-    """The child: reads model and feeds from the folder of its first argument, and writes the answers there.
-
-    The others are the number of feeds and the kernels that it runs.
-    """
+    """The child: reads model, plan and feeds from the folder of its argument, and writes the answers there."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    folder, cases = Path(sys.argv[1]), int(sys.argv[2])
+    folder = Path(sys.argv[1])
+    plan = json.loads((folder / "plan.json").read_text(encoding="ascii"))
     interpreter = Interpreter(
-        model_path=str(folder / "model.tflite"), experimental_op_resolver_type=OpResolverType[sys.argv[3]]
+        model_path=str(folder / "model.tflite"),
+        experimental_op_resolver_type=OpResolverType[plan["kernels"]],
+        experimental_preserve_all_tensors=bool(plan["watched"]),
     )
     inputs = interpreter.get_input_details()
     answers: dict[str, np.ndarray] = {}
     with np.load(folder / "feeds.npz", allow_pickle=False) as feeds:
         for position, one in enumerate(inputs):
-            if cases and tuple(one["shape"]) != feeds[f"0_{position}"].shape:
+            if plan["calls"] and tuple(one["shape"]) != feeds[f"0_{position}"].shape:
                 interpreter.resize_tensor_input(one["index"], feeds[f"0_{position}"].shape)
         interpreter.allocate_tensors()
-        for case in range(cases):
+        for number in range(plan["calls"]):
             for position, one in enumerate(inputs):
-                interpreter.set_tensor(one["index"], feeds[f"{case}_{position}"])
+                back = plan["fed_back"].get(str(position)) if number else None
+                fed = feeds[f"{number}_{position}"] if back is None else answers[f"{number - 1}_{back}"]
+                interpreter.set_tensor(one["index"], fed)
             interpreter.invoke()
             for position, one in enumerate(interpreter.get_output_details()):
-                answers[f"{case}_{position}"] = interpreter.get_tensor(one["index"])
+                answers[f"{number}_{position}"] = interpreter.get_tensor(one["index"])
+            for tensor in plan["watched"]:
+                answers[f"{number}_tensor{tensor}"] = interpreter.get_tensor(tensor)
     np.savez(folder / "answers.npz", **answers)  # type: ignore[arg-type]

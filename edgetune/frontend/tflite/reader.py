@@ -72,13 +72,20 @@ class _Reader:
         count = self._read("the subgraphs", model.SubgraphsLength)
         if not count or version != 3:
             raise self._wrong(f"has {count} subgraphs and schema version {version}, and one of version 3 is wanted")
-        graph = self._read("subgraph 0", lambda: model.Subgraphs(0))
+        main = self._graph(model, 0, count, version)
+        if not main.outputs:
+            raise self._wrong("has no outputs")
+        called = {one.options.get("InitSubgraphIndex", 0) for one in main.operators if one.name == "CALL_ONCE"}
+        initial = {number: self._graph(model, number, count, version) for number in called if 0 < number < count}
+        return replace(main, initial=initial)
+
+    def _graph(self, model: Any, place: int, count: int, version: int) -> TfliteContent:
+        """The subgraph at `place` of `count`."""
+        graph = self._read(f"subgraph {place}", lambda: model.Subgraphs(place))
         tensors = tuple(self._tensors(model, graph))
         operators = tuple(self._operators(model, graph, len(tensors)))
         inputs = self._numbers("the inputs", graph.InputsAsNumpy)
         outputs = self._numbers("the outputs", graph.OutputsAsNumpy)
-        if not outputs:
-            raise self._wrong("has no outputs")
         for number in (*inputs, *outputs):
             if not 0 <= number < len(tensors):
                 raise self._wrong(f"has tensor {number} among its inputs and outputs, of {len(tensors)} tensors")

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 from edgetune.frontend.onnx.fixed_point import DOMAIN, ONCE, TWICE, fixed_point_scales
 from edgetune.frontend.tflite.content import Operator, Quantisation, Tensor
 from edgetune.frontend.tflite.translation import MisfitError, Translation
+from edgetune.frontend.tflite.variables import FirstValue, Key, Variables
 
 _RELU = 1
 _MOST_LEFT = 22
@@ -40,7 +41,20 @@ class OperatorStep:
     def __init__(self, translation: Translation, operator: Operator) -> None:
         self._translation = translation
         self._operator = operator
-        self._name = self.output(0).name
+        self._name = self.output(0).name if operator.outputs else operator.name
+
+    @property
+    def variables(self) -> Variables:
+        """The variables of the file, as the operators before this one have left them."""
+        return self._translation.variables
+
+    def first_values(self, subgraph: int) -> Mapping[Key, FirstValue]:
+        """What a subgraph assigns to variables, by its number; raises MisfitError where it is not translated."""
+        return self._translation.first_values(subgraph)
+
+    def fresh(self, name: str) -> str:
+        """A name that no tensor has yet."""
+        return self._translation.fresh(name)
 
     @property
     def inputs(self) -> int:

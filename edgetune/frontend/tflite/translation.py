@@ -10,7 +10,7 @@ Operators that only move elements move the integers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.errors import ModelError
 from edgetune.frontend.onnx.fixed_point import DOMAIN, fixed_point_functions
-from edgetune.frontend.tflite.content import Quantisation, Tensor, TfliteContent
+from edgetune.frontend.tflite.content import DTYPES, Quantisation, Tensor, TfliteContent
+from edgetune.frontend.tflite.variables import FirstValue, Key, Variables
 
 OPSET = 21
 """The first opset whose QuantizeLinear has 16 and 4 bits."""
@@ -34,14 +35,19 @@ class MisfitError(Exception):
 
 
 class Translation:
-    """Nodes and constants of the ONNX model. Values are names; every method that makes one returns its name."""
+    """Nodes and constants of the ONNX model. Values are names; every method that makes one returns its name.
 
-    def __init__(self, content: TfliteContent) -> None:
+    `first_values` gives what a subgraph of the file, by number, assigns to variables; it raises MisfitError.
+    """
+
+    def __init__(self, content: TfliteContent, first_values: Callable[[int], Mapping[Key, FirstValue]]) -> None:
         self.content = content
+        self.variables = Variables()
+        self.first_values = first_values
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, np.ndarray] = {}
         self._real: dict[int, str] = {}
-        self._taken = {tensor.name for tensor in content.tensors}
+        self._taken = {tensor.name for tensor in content.tensors if tensor.type in DTYPES}  # no handle is in the model
         for tensor in content.tensors:
             if tensor.value is not None:
                 self.constants[tensor.name] = tensor.value
@@ -96,23 +102,29 @@ class Translation:
         )
 
     def model(self, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
-        """The model whose inputs have `shapes`, by name."""
-        tensors = self.content.tensors
+        """The model whose inputs have `shapes`, by name; inputs and outputs of states follow those of the file."""
+        tensors = [self.content.tensors[number] for number in self.content.inputs]
+        inputs = [_value_info(one.name, one.type, shapes[one.name]) for one in tensors]
         outputs = [self._output(number, position) for position, number in enumerate(self.content.outputs)]
+        self.constants |= self.variables.constants()
+        for state, value in self.variables.states():
+            shape, kind = state.first.elements.shape, state.first.type
+            inputs.append(_value_info(state.name_in, kind, shape))
+            self.nodes.append(helper.make_node("Identity", [value], [state.name_out], name=state.name_out))
+            outputs.append(_value_info(state.name_out, kind, shape))
+        return self._proto(inputs, outputs)
+
+    def model_of(self, names: Sequence[str]) -> onnx.ModelProto:
+        """A model without inputs that computes those tensors of the file."""
+        tensors = {tensor.name: tensor for tensor in self.content.tensors}
+        return self._proto([], [_value_info(name, tensors[name].type, None) for name in names])
+
+    def _proto(self, inputs: Sequence[onnx.ValueInfoProto], outputs: Sequence[onnx.ValueInfoProto]) -> onnx.ModelProto:
         used = {name for node in self.nodes for name in node.input}
-        graph = helper.make_graph(
-            self.nodes,
-            self.content.path.stem,
-            [
-                helper.make_tensor_value_info(tensors[n].name, _element_type(tensors[n]), shapes[tensors[n].name])
-                for n in self.content.inputs
-            ],
-            outputs,
-            [numpy_helper.from_array(array, name) for name, array in self.constants.items() if name in used],
-        )
+        weights = [numpy_helper.from_array(array, name) for name, array in self.constants.items() if name in used]
         own = any(node.domain == DOMAIN for node in self.nodes)
         return helper.make_model(
-            graph,
+            helper.make_graph(self.nodes, self.content.path.stem, inputs, outputs, weights),
             opset_imports=[helper.make_opsetid("", OPSET), *([helper.make_opsetid(DOMAIN, 1)] if own else [])],
             functions=fixed_point_functions() if own else [],
             ir_version=_IR_VERSION,
@@ -125,12 +137,14 @@ class Translation:
         if tensor.value is not None or known:
             name = self.fresh(f"{tensor.name}/output")
             self.nodes.append(helper.make_node("Identity", [tensor.name], [name], name=name))
-            return helper.make_tensor_value_info(name, _element_type(tensor), None)
-        return helper.make_tensor_value_info(tensor.name, _element_type(tensor), None)
+            return _value_info(name, tensor.type, None)
+        return _value_info(tensor.name, tensor.type, None)
 
 
-def _element_type(tensor: Tensor) -> int:
-    return _STORED.get(tensor.type) or int(helper.np_dtype_to_tensor_dtype(tensor.dtype))
+def _value_info(name: str, kind: str, shape: Sequence[int] | None) -> onnx.ValueInfoProto:
+    """An input or output of a type of the file."""
+    stored = _STORED.get(kind) or int(helper.np_dtype_to_tensor_dtype(DTYPES[kind]))
+    return helper.make_tensor_value_info(name, stored, shape)
 
 
 def require_declared_shapes(content: TfliteContent, proto: onnx.ModelProto) -> None:

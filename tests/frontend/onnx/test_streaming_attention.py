@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -47,7 +48,7 @@ def conformer(frames: int, *, last: int, kind: str = "add") -> onnx.ModelProto:
     x = net.input("x", [1, frames, FEATURES])
     far = distances(frames)
     inside = (far >= 0) & (far < last)
-    masks = {
+    masks: dict[str, Callable[[], str]] = {
         "add": lambda: net.constant(np.where(inside, 0.0, -np.inf)),
         "slopes": lambda: net.constant(np.where(inside, -far * np.array([0.1, 0.3])[:, None, None], -1e9)),
         "where": lambda: net.constant(inside, "bool"),

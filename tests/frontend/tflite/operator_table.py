@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgetune.frontend.tflite.operators import TRANSLATORS
-from tests.frontend.tflite import cases_elementwise, cases_moving, cases_networks
+from tests.frontend.tflite import cases_elementwise, cases_moving, cases_networks, variable_operators
 from tests.frontend.tflite.branches import Cases
 from tests.frontend.tflite.writer import OPERATORS
 
@@ -13,6 +13,7 @@ CASES: Mapping[str, tuple[Cases, set[str]]] = {
     **cases_networks.CASES,
     **cases_elementwise.CASES,
     **cases_moving.CASES,
+    **variable_operators.CASES,
 }
 """Forms of every operator that is built, and the types that LiteRT takes."""
 

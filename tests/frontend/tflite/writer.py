@@ -55,12 +55,16 @@ class _Operator:
 
 @dataclass
 class Writer:
-    """A file in the making; tensors are numbers. An operator's options are fields of the schema's table `kind`."""
+    """A file in the making; tensors are numbers. An operator's options are fields of the schema's table `kind`.
+
+    `others` are its further subgraphs, which have none of their own.
+    """
 
     tensors: list[Written] = field(default_factory=list)
     operators: list[_Operator] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
+    others: list[Writer] = field(default_factory=list)
 
     def tensor(self, shape: Sequence[int], type_: str, quantised: Quantised | None = None, name: str = "") -> int:
         """A tensor that an operator makes."""
@@ -105,20 +109,10 @@ class Writer:
     def content(self) -> bytes:
         """The bytes of the file."""
         builder = flatbuffers.Builder(1 << 16)
-        names = list(dict.fromkeys(one.name for one in self.operators))
-        buffers = [b"", *dict.fromkeys(one.data for one in self.tensors if one.data)]
-        numbers = {data: number for number, data in enumerate(buffers)}
-        tensors = [_tensor(builder, one, numbers[one.data or b""]) for one in self.tensors]
-        operators = [_operator(builder, one, names.index(one.name)) for one in self.operators]
-        graph = _table(
-            builder,
-            "SubGraph",
-            Tensors=_offsets(builder, tensors),
-            Inputs=builder.CreateNumpyVector(np.asarray(self.inputs, np.int32)),
-            Outputs=builder.CreateNumpyVector(np.asarray(self.outputs, np.int32)),
-            Operators=_offsets(builder, operators),
-            Name=builder.CreateString("main"),
-        )
+        every = [self, *self.others]
+        names = list(dict.fromkeys(one.name for graph in every for one in graph.operators))
+        buffers = [b"", *dict.fromkeys(one.data for graph in every for one in graph.tensors if one.data)]
+        graphs = [graph._graph(builder, names, buffers) for graph in every]
         stored = [
             _table(builder, "Buffer", **({"Data": builder.CreateByteVector(data)} if data else {})) for data in buffers
         ]
@@ -137,12 +131,26 @@ class Writer:
             "Model",
             Version=3,
             OperatorCodes=_offsets(builder, codes),
-            Subgraphs=_offsets(builder, [graph]),
+            Subgraphs=_offsets(builder, graphs),
             Buffers=_offsets(builder, stored),
             Description=builder.CreateString("made by a test"),
         )
         builder.Finish(model, b"TFL3")
         return bytes(builder.Output())
+
+    def _graph(self, builder: flatbuffers.Builder, names: Sequence[str], buffers: Sequence[bytes]) -> int:
+        numbers = {data: number for number, data in enumerate(buffers)}
+        tensors = [_tensor(builder, one, numbers[one.data or b""]) for one in self.tensors]
+        operators = [_operator(builder, one, names.index(one.name)) for one in self.operators]
+        return _table(
+            builder,
+            "SubGraph",
+            Tensors=_offsets(builder, tensors),
+            Inputs=builder.CreateNumpyVector(np.asarray(self.inputs, np.int32)),
+            Outputs=builder.CreateNumpyVector(np.asarray(self.outputs, np.int32)),
+            Operators=_offsets(builder, operators),
+            Name=builder.CreateString("main"),
+        )
 
 
 def _table(builder: flatbuffers.Builder, kind: str, **fields: Any) -> int:
@@ -211,10 +219,14 @@ def _operator(builder: flatbuffers.Builder, one: _Operator, code: int) -> int:
         "Outputs": builder.CreateNumpyVector(np.asarray(one.outputs, np.int32)),
     }
     if one.kind:
-        options = {
-            name: builder.CreateNumpyVector(np.asarray(value)) if isinstance(value, np.ndarray) else value
-            for name, value in one.options.items()
-        }
+        options = {name: _stored(builder, value) for name, value in one.options.items()}
         fields["BuiltinOptions"] = _table(builder, one.kind, **options)
         fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, one.kind)
     return _table(builder, "Operator", OpcodeIndex=code, **fields)
+
+
+def _stored(builder: flatbuffers.Builder, value: Any) -> Any:
+    """A field's value: vectors and strings are stored ahead of the table."""
+    if isinstance(value, np.ndarray):
+        return builder.CreateNumpyVector(value)
+    return builder.CreateString(value) if isinstance(value, str) else value
