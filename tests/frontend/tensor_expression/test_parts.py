@@ -72,7 +72,8 @@ def test_convolutions_with_channels_first(
     weights = {name: arrays[name] for name in ("w", "b")} if known else {}
     program, output = parted(compute, inputs, weights)
     np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-4)
-    assert len(program.calls) == (3 if known else 4), "transpositions of the image, the weights, and the result"
+    more = len(program.calls) - (3 if known else 4)
+    assert 0 <= more <= (tail == "before"), "transpositions of the image, the weights, the result, and what is before"
     constants = [p.name for kernel in program.kernels for p in kernel.params if p.role == "constant"]
     assert "made_conv2d_nhwc" in [kernel.name for kernel in program.kernels], "loops are named by their order"
     assert constants == (["w", *(["b"] if tail == "bias" else [])] if known else [])
