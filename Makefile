@@ -31,6 +31,7 @@
 # make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT (BENCHMARK_ARGS=--help)
 # make cuda-measure  packages on a GPU beside PyTorch and TensorRT, in steps of 8 minutes (CUDA_MODELS=paths of models)
 # make cuda-torch    PyTorch's side of cuda-measure on the CPU, against ONNX Runtime (CUDA_TORCH=paths of models)
+# make oracle        what the middle end makes of a corpus, frozen into a folder (ORACLE="freeze FOLDER", "compare A B")
 # make search-benchmark  operators tuned with 64 trials, beside PyTorch (SEARCH_BENCHMARK=--help)
 PYTHON ?= python3
 VENV := .venv
@@ -62,7 +63,7 @@ RUN_TESTS = env --unset=MAKEFLAGS --unset=MFLAGS --unset=MAKELEVEL $(ONE_THREAD)
 .DELETE_ON_ERROR:
 # Tests and nights start hundreds of processes. Each would compile edgetune again where the environment forbids bytecode.
 export PYTHONDONTWRITEBYTECODE =
-.PHONY: all demo test test-all try-system durations durations-table lint types pytest format schemas system conformance real-models reports axis-fuzz cuda-conformance cuda-check cuda-packages cuda-proposals bundle-kills cuda-measure cuda-torch acceptance soak kills hostile benchmark search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-copies nightly-slice nightly-page store-benchmark clean
+.PHONY: all demo test test-all try-system durations durations-table lint types pytest format schemas system conformance real-models reports axis-fuzz cuda-conformance cuda-check cuda-packages cuda-proposals bundle-kills cuda-measure cuda-torch acceptance soak kills hostile benchmark oracle search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-copies nightly-slice nightly-page store-benchmark clean
 
 all: test
 
@@ -223,6 +224,10 @@ hostile: $(VENV)/.stamp-test
 
 benchmark: $(VENV)/.stamp-bench
 	$(BIN)/python benchmarks/run.py $(BENCHMARK_ARGS)
+
+ORACLE ?= freeze build/oracle
+oracle: $(VENV)/.stamp-test
+	$(BIN)/python -m benchmarks.oracle $(ORACLE)
 
 search-benchmark: $(VENV)/.stamp-search-bench
 	$(BIN)/python -m benchmarks.search $(SEARCH_BENCHMARK)

@@ -66,7 +66,7 @@ def form_for_odd_extents(function: PrimFunc, allowed: Collection[str], target: T
         return peeled
     if peeled is None or tile_of(function, target) is not None:
         return found
-    return peeled if _cycles(peeled.function, target) < _GAIN * _cycles(spatial, target) else found
+    return peeled if predicted_cycles(peeled.function, target) < _GAIN * predicted_cycles(spatial, target) else found
 
 
 def _form_of_attention(
@@ -104,9 +104,10 @@ def _peeled_reductions(function: PrimFunc, allowed: Collection[str], target: Tar
     return next(algorithms_among(function, [name]), None)
 
 
-def _cycles(function: PrimFunc, target: Target) -> float:
+def predicted_cycles(function: PrimFunc, target: Target) -> float:
+    """Predicted cycles of a function under its default schedule; infinite where nothing is known of its loops."""
     analysis = analyse_blocks(function)
-    if analysis is None:
+    if analysis is None or not analysis.reductions:
         return inf
     stages = stages_of(function, analysis, target)
     widest = stages.lanes if stages.spatial is None else stages.spatial.lanes
@@ -130,7 +131,7 @@ def overlapped_tail_algorithm(function: PrimFunc, allowed: Collection[str], targ
     if vectors is None:
         return next(algorithms_among(function, _tiles(function, allowed, target)), None)
     if tile_of(function, target) is None:
-        cheaper = _cycles(vectors.function, target) < _GAIN * _cycles(function, target)
+        cheaper = predicted_cycles(vectors.function, target) < _GAIN * predicted_cycles(function, target)
         blocks = _has_blocks(vectors.function, target) and not _has_blocks(function, target)
         return vectors if cheaper or blocks else None
     tiles = (f"{vectors.name}+{name}" for name in _tiles(vectors.function, TILES, target))
@@ -193,7 +194,7 @@ def times_faster(function: PrimFunc, name: str, target: Target) -> float:
         )
         return plain / whole
     if name in PEELED:
-        return _cycles(function, target) / _cycles(algorithm_named(function, name).function, target)
+        return predicted_cycles(function, target) / predicted_cycles(algorithm_named(function, name).function, target)
     if name in TILES:
         costs, _ = _costs(function, [name], target)
         return costs[DIRECT] / costs[name]

@@ -1,0 +1,89 @@
+"""Freezes what the middle end makes of a corpus, and compares two such folders.
+
+python -m benchmarks.oracle freeze FOLDER [--subjects NAME,...] [--widths 0,128,256,512] [--jobs N]
+python -m benchmarks.oracle compare BEFORE AFTER [--shown N]
+
+Frozen are, for vectors of 0, 128, 256 and 512 bits: the C of each kernel under its default schedule, its trace and its
+predicted cycles; up to 256 bits also the instructions of a run, counted under QEMU, and the largest error. What is in
+the folder already is not frozen again. The exit code of `compare` is 1 where something failed or is slower.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+
+from benchmarks.oracle.comparison import Difference, compare, report
+from benchmarks.oracle.corpus import corpus, selected
+from benchmarks.oracle.facts import WIDTHS, Facts, freeze_one
+
+SHARED = Path(__file__).parents[3] / "shared" / "models"
+
+
+def _freeze(folder: Path, names: str, widths: Sequence[int], jobs: int) -> int:
+    subjects = selected(corpus(SHARED), names)
+    left = [
+        (subject.name, width, path)
+        for subject in subjects
+        for width in widths
+        if not (path := _path(folder, subject.name, width)).is_file()
+    ]
+    failures = 0
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        waiting = {pool.submit(freeze_one, SHARED, *one): one for one in left}
+        for number, done in enumerate(as_completed(waiting), 1):
+            name, width, _ = waiting[done]
+            error = done.exception()
+            failure = done.result() if error is None else f"{type(error).__name__}: {error}"
+            failures += bool(failure)
+            print(f"{number}/{len(left)} {name} at {width} bits{f': {failure}' if failure else ''}", flush=True)
+    print(f"{len(left)} of {len(subjects) * len(widths)} were frozen in {folder}; {failures} failed")
+    return 0
+
+
+def _path(folder: Path, name: str, width: int) -> Path:
+    return folder / str(width) / f"{name}.json"
+
+
+def _compare(before: Path, after: Path, shown: int) -> int:
+    differences = list(_differences(before, after))
+    for line in report(differences, shown):
+        print(line)
+    return int(any(one.verdict in {"failed", "slower", "other accuracy"} for one in differences))
+
+
+def _differences(before: Path, after: Path) -> Iterator[Difference]:
+    """Of the subjects and widths that both folders have."""
+    for width in WIDTHS:
+        for path in sorted((before / str(width)).glob("*.json")):
+            other = after / str(width) / path.name
+            if other.is_file():
+                yield compare(Facts.read(path), Facts.read(other))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command, and return its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.oracle", description=(__doc__ or "").split("\n")[0])
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    freeze = verbs.add_parser("freeze")
+    freeze.add_argument("folder", type=Path)
+    freeze.add_argument("--subjects", default="")
+    freeze.add_argument("--widths", default=",".join(map(str, WIDTHS)))
+    freeze.add_argument("--jobs", type=int, default=2)
+    comparing = verbs.add_parser("compare")
+    comparing.add_argument("before", type=Path)
+    comparing.add_argument("after", type=Path)
+    comparing.add_argument("--shown", type=int, default=20)
+    options = parser.parse_args(arguments)
+    if options.verb == "compare":
+        return _compare(options.before, options.after, options.shown)
+    widths = [int(width) for width in options.widths.split(",")]
+    return _freeze(options.folder, options.subjects, widths, options.jobs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""The corpus: expressions of the search benchmark, and model files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+from benchmarks.search.cases import expression_named, names_of
+from benchmarks.search.expression import Expression
+from edgetune.errors import UsageError
+from edgetune.frontend.model_format import Model
+from edgetune.frontend.tensor_expression.format import TensorExpression
+from edgetune.pipeline.model_formats import read_model
+from edgetune.yaml_reader.nearest import nearest
+
+LISTS = ("quick", "losses", "published", "unforeseen", "held-out", "small-extents", "later", "fields", "everyday")
+"""Lists of expressions; of the operators of papers, those of the quick benchmark, as the others are other extents."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model of the corpus; `file` is that of its `settings`, which need not exist."""
+
+    name: str
+    file: Path
+    read: Callable[[], Model]
+
+
+def corpus(shared: Path) -> Mapping[str, Subject]:
+    """All subjects by name; `shared` is the folder with the shared models."""
+    files = [*sorted(shared.glob("*.onnx")), *sorted((shared / "mlperf_tiny").glob("*.tflite"))]
+    found = [*_expressions(), *map(_of_file, files)]
+    return {subject.name: subject for subject in found}
+
+
+def selected(subjects: Mapping[str, Subject], names: str) -> list[Subject]:
+    """The subjects with these names, separated by commas; all of them for "". Raises UsageError."""
+    wanted = list(filter(None, names.split(",")))
+    for name in wanted:
+        if name not in subjects:
+            raise UsageError(f"the corpus has no '{name}': {nearest(name, subjects)}")
+    return [subjects[name] for name in wanted or subjects]
+
+
+@cache
+def _expressions() -> tuple[Subject, ...]:
+    return tuple(_of_expression(expression_named(name)) for name in dict.fromkeys(_names()))
+
+
+def _names() -> Iterator[str]:
+    for one in LISTS:
+        yield from names_of(one)
+
+
+def _of_expression(case: Expression) -> Subject:
+    return Subject(case.name, Path(f"{case.name}.te"), partial(_read_expression, case))
+
+
+def _read_expression(case: Expression) -> Model:
+    inputs = {name: (shape, "float32") for name, shape in case.inputs.items()}
+    return read_model(TensorExpression(case.compute, inputs, case.values(case.constants), case.name))
+
+
+def _of_file(path: Path) -> Subject:
+    kind = "tflite" if path.suffix == ".tflite" else "model"
+    return Subject(f"{kind}_{path.stem}", path, partial(read_model, path))

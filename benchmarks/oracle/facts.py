@@ -1,0 +1,137 @@
+"""Facts of one subject of the corpus on one target: kernels as C and traces, predicted cycles, instructions, error."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import asdict, dataclass, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from benchmarks.oracle.corpus import Subject, corpus
+from edgetune.config.naming import package_name
+from edgetune.config.settings import Settings
+from edgetune.errors import EdgetuneError
+from edgetune.package.manifest import read_manifest
+from edgetune.pipeline.compile_input import assembled, load
+from edgetune.pipeline.link import print_kernels
+from edgetune.pipeline.select import choose
+from edgetune.schedule.algorithms.catalogue import algorithm_named
+from edgetune.schedule.algorithms.schedule_text import DIRECT, algorithm_of
+from edgetune.schedule.default_algorithms import predicted_cycles
+from edgetune.target.target import Target, load_target
+from edgetune.verify import bench as bench_package
+from edgetune.verify import verify as verify_package
+from edgetune.verify.starts import counting_here
+from edgetune.verify.toolchain import PackageToolchain
+
+WIDTHS = (0, 128, 256, 512)
+"""Bits of the vectors of the targets."""
+_TARGETS = Path(__file__).parent / "targets"
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """A kernel under its default schedule. `cycles` are predicted for all its calls; None without a prediction."""
+
+    name: str
+    text: str
+    trace: str
+    cycles: float | None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A subject on a target. `instructions` are those of a run, None where nothing counts them.
+
+    `error` is the largest difference of an output from its golden value, as a share of the largest element. `failure`
+    is the sentence of an error, and "" without one.
+    """
+
+    subject: str
+    width: int
+    kernels: tuple[KernelFacts, ...] = ()
+    instructions: int | None = None
+    error: float | None = None
+    failure: str = ""
+
+    def write(self, path: Path) -> None:
+        """Write the facts beside `path`, and rename them into place."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_suffix(".new")
+        beside.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        beside.replace(path)
+
+    @classmethod
+    def read(cls, path: Path) -> Facts:
+        """What `write` has written."""
+        stated: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return cls(**{**stated, "kernels": tuple(KernelFacts(**one) for one in stated["kernels"])})
+
+
+def target_of(width: int) -> Target:
+    """The target whose vectors have `width` bits."""
+    return load_target(str(_TARGETS / f"lanes-{width}.yaml"))
+
+
+def facts_of(subject: Subject, width: int) -> Facts:
+    """Build the package of a subject without records, test it, and count its instructions."""
+    try:
+        return _facts(subject, width)
+    except EdgetuneError as error:
+        return Facts(subject.name, width, failure=error.message)
+
+
+def freeze_one(shared: Path, name: str, width: int, path: Path) -> str:
+    """Write the facts of a subject, in a process of its own; returns its failure."""
+    facts = facts_of(corpus(shared)[name], width)
+    facts.write(path)
+    return facts.failure
+
+
+def _facts(subject: Subject, width: int) -> Facts:
+    target = target_of(width)
+    with tempfile.TemporaryDirectory(prefix="edgetune-oracle-") as folder:
+        settings = _settings(subject, target, Path(folder))
+        compiled = load(settings, model=subject.read())
+        choices = choose(compiled.program, target, None, lambda _: None)
+        printed = print_kernels(compiled.program, choices, target, settings.name, lambda _: None).kernels
+        kernels = tuple(
+            KernelFacts(kernel.name, one.source.definition, choice.trace, _cycles(kernel, choice.trace, target))
+            for kernel, one, choice in zip(compiled.program.kernels, printed, choices, strict=True)
+        )
+        assembled(compiled, settings, choices, settings.out, lambda _: None)
+        if not target.emulator:
+            return Facts(subject.name, width, kernels)
+        error = max(one.max_rel for one in verify_package.verify(settings.out, target=target).outputs)
+        tools = replace(PackageToolchain.of(read_manifest(settings.out), target), emulator=target.emulator)
+        place = counting_here(tools)  # also where this machine could run it itself
+        counted = bench_package.bench(settings.out, target=target, place=place, runs=3, seconds=0.0)
+        return Facts(subject.name, width, kernels, round(counted.median_us * 1000), float(error))
+
+
+def _cycles(kernel: Any, trace: str, target: Target) -> float | None:
+    form = algorithm_of(trace)
+    function = kernel.function if form == DIRECT else algorithm_named(kernel.function, form).function
+    found = predicted_cycles(function, target) * kernel.weight
+    return found if isfinite(found) else None
+
+
+def _settings(subject: Subject, target: Target, folder: Path) -> Settings:
+    return Settings(
+        model=subject.file,
+        name=package_name(subject.name),
+        target=target,
+        budget_trials=0,
+        budget_seconds=None,
+        objective="latency",
+        ram_limit=None,
+        flash_limit=None,
+        seed=0,
+        threads=1,
+        db=folder / "records.db",
+        out=folder / "package",
+        shapes={},
+        origins={},
+    )
