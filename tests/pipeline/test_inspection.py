@@ -48,11 +48,12 @@ def test_json_is_what_the_schema_says(
     odd: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(odd.parent)
-    for words in (["odd.onnx"], ["odd.onnx", "--board", "rpi4"], [str(DS_CNN), "--board", "mps2-an500"]):
+    whole_window = [str(DS_CNN), "--stream", "in0:2=49"]
+    for words in (["odd.onnx"], ["odd.onnx", "--board", "rpi4"], [str(DS_CNN), "--board", "mps2-an500"], whole_window):
         assert run(["inspect", *words, "--json"]) == 0
         printed = json.loads(capsys.readouterr().out)
         assert Inspection.model_validate_json(json.dumps(printed)).model_dump(mode="json") == printed
-        assert printed.keys() == set(json.loads(schemas()["inspect.schema.json"])["required"]) | {"board"}
+        assert printed.keys() == set(json.loads(schemas()["inspect.schema.json"])["required"]) | {"board", "step"}
     assert [path.name for path in odd.parent.iterdir()] == ["odd.onnx"]
 
 
