@@ -48,8 +48,9 @@ def test_json_is_what_the_schema_says(
     odd: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(odd.parent)
-    whole_window = [str(DS_CNN), "--stream", "in0:2=49"]
-    for words in (["odd.onnx"], ["odd.onnx", "--board", "rpi4"], [str(DS_CNN), "--board", "mps2-an500"], whole_window):
+    wake_word = ROOT.parent / "shared" / "models" / "mlperf_tiny" / "sww_int8.tflite"
+    step = [str(wake_word), "--stream", "serving_default_input_1:0:1"]
+    for words in (["odd.onnx"], ["odd.onnx", "--board", "rpi4"], [str(DS_CNN), "--board", "mps2-an500"], step):
         assert run(["inspect", *words, "--json"]) == 0
         printed = json.loads(capsys.readouterr().out)
         assert Inspection.model_validate_json(json.dumps(printed)).model_dump(mode="json") == printed
