@@ -40,7 +40,7 @@ class Package:
         self.inputs: tuple[TensorSpec, ...] = tensors[:inputs]
         self.outputs: tuple[TensorSpec, ...] = tensors[inputs:]
         self._kept = states_of(manifest)
-        self.states: tuple[StateTensor, ...] = self._kept
+        self.states: tuple[StateTensor, ...] = tuple(state for state in self._kept if state.of_model)
         self.fields: dict[str, str] = {tensor["name"]: tensor["field"] for tensor in manifest["inputs"]}
         self._process: LibraryProcess | None = None
 

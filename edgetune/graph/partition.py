@@ -23,6 +23,7 @@ from edgetune.graph.narrow_results import narrow_result, widens_what_it_reads
 from edgetune.graph.passes import Fused, fuse
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
 from edgetune.graph.rewrite import callee_of, readers_of, tensor_of
+from edgetune.graph.rings import ROW_WRITE, with_rings
 from edgetune.graph.stored_integers import StoredIntegers, stored_integers, widened_when_read, with_stored
 from edgetune.graph.tvm_errors import tvm_refusals
 from edgetune.graph.tvm_types import PrimFunc
@@ -32,16 +33,18 @@ from edgetune.graph.workload import workload_hash
 from edgetune.graph.written_loops import is_written
 
 
-def to_program(imported: Imported, *, joins_attention: bool = True) -> Program:
+def to_program(imported: Imported, *, joins_attention: bool = True, states: Mapping[str, str] | None = None) -> Program:
     """Runs the graph passes (see `fuse`) and cuts the result into a `Program`.
 
+    `states` are inputs that are to become states, by name, with their outputs: those that can are ring buffers.
     Raises UnsupportedOperator if an operator has no kernel, or TVM refuses one.
     """
+    imported, rings = with_rings(imported, states or {})
     exchanged = [i for i, tensor in enumerate(imported.inputs) if tensor.name in imported.images]
     inputs = len(imported.inputs)
     fused = fuse(imported.module, exchanged, joins_attention=joins_attention, places=imported.places, inputs=inputs)
     with tvm_refusals(f"model {imported.name}"):
-        return partition(fused, imported)
+        return replace(partition(fused, imported), rings=rings)
 
 
 def partition(fused: Fused, imported: Imported) -> Program:
@@ -241,8 +244,8 @@ class _Cutter:
             return not apart and self._are_widened(reader.var, moved)
         callee = reader.value.args[0]
         made_of = operators(self.functions.get(callee.name_hint, (callee.name_hint,)))
-        # The operands of a concatenation alone may be written into its result; integers could not.
-        return made_of != ("concatenate",) and widens_what_it_reads(self.module[callee])
+        # The operands of these may be written into their result; integers could not.
+        return made_of not in {("concatenate",), (ROW_WRITE,)} and widens_what_it_reads(self.module[callee])
 
     def _emit(
         self,

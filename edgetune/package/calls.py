@@ -18,7 +18,8 @@ from edgetune.codegen.kernel_source import KernelSource, Launch
 from edgetune.errors import KernelFailed
 from edgetune.graph.loops import loops_around, stage_of_each_call, stages, written_by
 from edgetune.graph.memory.plan import MemoryPlan
-from edgetune.graph.program import BufferPart, Kernel, Param, Part, Program
+from edgetune.graph.parts import BufferPart, Part
+from edgetune.graph.program import Kernel, Param, Program
 from edgetune.package import ctext
 from edgetune.package.arguments import Arguments
 from edgetune.package.constants import Weights

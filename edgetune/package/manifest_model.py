@@ -103,6 +103,12 @@ class _Written(_Part):
     in_state: bool = False
 
 
+class _Ring(_Part):
+    axis: int = Field(ge=0)
+    rows: int = Field(ge=1)
+    count: int = Field(ge=1)
+
+
 class _State(_Part):
     input: str
     output: str
@@ -114,6 +120,7 @@ class _State(_Part):
     offset: int = Field(ge=0)
     nbytes: int = Field(alias="bytes", ge=0)
     layout: Layout = "model"
+    ring: _Ring | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
