@@ -135,6 +135,11 @@ class KernelView:
     elements: tuple[int, ...] = ()
 
     @property
+    def is_scalar(self) -> bool:
+        """Whether each of its tensors is one element: it takes no time, whatever its schedule is."""
+        return self.memory == self.elements
+
+    @property
     def operators(self) -> list[str]:
         """The operators as lines for a comment; equal ones in a row appear once, with their number."""
         runs = [(name, len(list(run))) for name, run in groupby(self.sources)]
