@@ -23,7 +23,8 @@ from edgetune.graph.narrow_results import narrow_result, widens_what_it_reads
 from edgetune.graph.passes import Fused, fuse
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
 from edgetune.graph.rewrite import callee_of, readers_of, tensor_of
-from edgetune.graph.rings import ROW_WRITE, with_rings
+from edgetune.graph.rings import with_rings
+from edgetune.graph.row_functions import ROW_WRITE
 from edgetune.graph.stored_integers import StoredIntegers, stored_integers, widened_when_read, with_stored
 from edgetune.graph.tvm_errors import tvm_refusals
 from edgetune.graph.tvm_types import PrimFunc

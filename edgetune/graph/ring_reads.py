@@ -16,7 +16,7 @@ from edgetune.graph.kernels import kernel_of
 from edgetune.graph.parts import Part
 from edgetune.graph.program import Call, Kernel, Program
 from edgetune.graph.reduction_stage import ReductionStage, variable, with_inlined, with_places
-from edgetune.graph.rings import RING_READ, ROW_WRITE
+from edgetune.graph.row_functions import RING_READ, ROW_WRITE
 from edgetune.graph.row_writes import Step, steps_of, with_steps
 from edgetune.graph.tvm_types import Expr, PrimFunc, TvmBuffer
 from edgetune.graph.workload import workload_hash
@@ -96,7 +96,7 @@ def _with_ring(function: PrimFunc, number: int, inputs: int, read: PrimFunc, off
         lanes = shape[inner:]
     names = {str(one.name) for one in function.params}
     ring = _parameter("ring", names, [int(memory.shape[0]), *lanes], str(memory.dtype), index)
-    position = _parameter("position", names, [], str(read.params[_POSITION].dtype), index)
+    position = _parameter("position", names, [1], str(read.params[_POSITION].dtype), index)
     value = tirx.BufferLoad(ring, [_row_of(read, at, position), *rest])
     params = [ring if n == number else one for n, one in enumerate(function.params)]
     params.insert(inputs, position)
@@ -134,6 +134,8 @@ def _row_of(read: PrimFunc, row: Expr, position: TvmBuffer) -> Expr:
     old = read.params[_POSITION]
 
     def load(node: Expr) -> Expr:
-        return tirx.BufferLoad(position, []) if node.source.same_as(old) else node
+        if not node.source.same_as(old):
+            return node
+        return tirx.BufferLoad(position, [tirx.IntImm(str(position.shape[0].ty.dtype), 0)])
 
     return tvm_ffi.structural_map(found[0], (ir.TensorLoad, load))

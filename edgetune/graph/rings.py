@@ -5,29 +5,26 @@ the next state. So each run moves all rows. Here the state becomes a ring buffer
 its own rows over those that nothing reads any more, and reads all rows where they lie. The axis is outermost in memory,
 so a row lies together, whatever place the axis has in the model.
 
-The pass works before fusion, on a Relax module: two functions of their own take the place of concatenation and slice.
-Both are right as they stand. `row_writes.py` has the rows written in place, and `ring_reads.py` has kernels read the
-ring themselves, which are ways to lay out a program.
+The pass works before fusion, on a Relax module: two functions (`row_functions.py`) take the place of concatenation and
+slice. Caches, of which a run writes rows where an input says, are written by the same function (`cache_writes.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import tvm
-from tvm import relax, te, tirx
+from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from edgetune.graph.cache_writes import CacheWrite, Numbers, cache_write
 from edgetune.graph.imported import Imported
 from edgetune.graph.program import Ring, TensorSpec
 from edgetune.graph.rewrite import DefUse, tensor_of
+from edgetune.graph.row_functions import ring_read, row_write
 from edgetune.graph.te_call import call_fusable
-from edgetune.graph.tvm_types import Expr
 from edgetune.graph.views.lower_splits import Range, ranges_of, splits_to_slices
-
-ROW_WRITE, RING_READ = "row_write", "ring_read"
-"""Names of the functions that write rows into a memory, and read those of a ring in their order."""
 
 _POSITION = "position of {} steps"
 
@@ -62,17 +59,18 @@ def with_rings(
     main = module["main"]
     chains = DefUse(main)
     results = _results(main)
-    found = []
+    found: list[_Found] = []
+    caches: list[CacheWrite] = []
     for number, spec in enumerate(imported.inputs):
         if spec.name in pairs:
-            result = results[imported.outputs.index(pairs[spec.name])]
-            one = _found(number, main.params[number], result, chains)
-            if one is not None:
-                found.append(one)
-    if not found:
+            state, result = main.params[number], results[imported.outputs.index(pairs[spec.name])]
+            ring, cache = _found(number, state, result, chains), cache_write(state, result, chains, module)
+            found += [] if ring is None else [ring]
+            caches += [] if cache is None else [cache]
+    if not found and not caches:
         return imported, {}
     positions = {one.position: relax.Var(f"position_{one.ring.steps}", _scalar()) for one in found}
-    rewriting = _Rewriting(module, found, positions, len(imported.inputs))
+    rewriting = _Rewriting(module, found, caches, positions, len(imported.inputs))
     function = rewriting.visit_expr(main)
     updated = rewriting.builder_.get()
     updated["main"] = relax.analysis.remove_all_unused(function)
@@ -122,12 +120,18 @@ def _scalar() -> relax.TensorType:
 @mutator
 class _Rewriting(PyExprMutator):
     def __init__(
-        self, module: tvm.IRModule, found: list[_Found], positions: Mapping[str, relax.Var], inputs: int
+        self,
+        module: tvm.IRModule,
+        found: Sequence[_Found],
+        caches: Sequence[CacheWrite],
+        positions: Mapping[str, relax.Var],
+        inputs: int,
     ) -> None:
         super().__init__(module)
-        self.found, self.positions, self.inputs = found, positions, inputs
+        self.found, self.caches, self.positions, self.inputs = found, caches, positions, inputs
         self.memory: dict[int, relax.Var] = {}
         self.written: dict[int, relax.Expr] = {}
+        self.numbers: Numbers = {}
 
     def visit_function_(self, function: relax.Function) -> relax.Function:
         params = list(function.params)
@@ -145,7 +149,12 @@ class _Rewriting(PyExprMutator):
                 return self._joined(one, call)
             if call.same_as(one.last):
                 return self.written[one.number]
-        return super().visit_call_(call)
+        cache = next((one for one in self.caches if call.same_as(one.call)), None)
+        return (
+            super().visit_call_(call)
+            if cache is None
+            else cache.rewritten(self.builder_, self.visit_expr, self.numbers)
+        )
 
     def _joined(self, one: _Found, call: relax.Call) -> relax.Expr:
         """Writes the new rows of a run, and reads all of them as the model has them."""
@@ -154,40 +163,9 @@ class _Rewriting(PyExprMutator):
         rows = new[0] if len(new) == 1 else builder.emit(relax.op.concat(new, axis))
         outermost = [axis, *(other for other in range(rank) if other != axis)]
         rows = builder.emit(relax.op.permute_dims(rows, outermost)) if axis else rows
-        position = self.positions[one.position]
-        written = call_fusable(builder, row_write, self.memory[one.number], rows, position, alone=True)
+        memory, position = self.memory[one.number], self.positions[one.position]
+        written = call_fusable(builder, row_write, memory, rows, position, 0, one.ring.count, alone=True)
         self.written[one.number] = written
         count = int(call.ty.shape[axis])
         read = call_fusable(builder, ring_read, written, position, one.ring.count, count, alone=True)
         return relax.op.permute_dims(read, [outermost.index(other) for other in range(rank)]) if axis else read
-
-
-def row_write(memory: te.Tensor, rows: te.Tensor, number: te.Tensor) -> te.Tensor:
-    """`memory` with other `rows` along its first axis: those that have the `number` (int32) among groups of so many."""
-    count = rows.shape[0]
-    first = _group(number, int(memory.shape[0]) // int(count), memory) * count
-
-    def element(row: tirx.Var, *rest: tirx.Var) -> Expr:
-        inside = tirx.all(row >= first, row < first + count)
-        return tirx.if_then_else(inside, rows(tirx.min(tirx.max(row - first, 0), count - 1), *rest), memory(row, *rest))
-
-    return te.compute(memory.shape, element, name=ROW_WRITE)
-
-
-def ring_read(memory: te.Tensor, position: te.Tensor, written: int, count: int) -> te.Tensor:
-    """The last `count` rows of a ring in their order, after the run at `position` has written so many."""
-    rows = int(memory.shape[0])
-    behind = _group(position, rows // written, memory) * written + (written + rows - count)
-
-    def element(row: tirx.Var, *rest: tirx.Var) -> Expr:
-        place = behind + row
-        return memory(place - tirx.Select(place >= rows, tirx.const(rows, place.ty), tirx.const(0, place.ty)), *rest)
-
-    return te.compute((count, *memory.shape[1:]), element, name=RING_READ)
-
-
-def _group(number: te.Tensor, groups: int, memory: te.Tensor) -> Expr:
-    """A number that is none of the groups is taken for the nearest one: no place outside is touched."""
-    index = str(memory.shape[0].ty.dtype)
-    inside = tirx.max(tirx.min(number(), tirx.const(groups - 1, "int32")), tirx.const(0, "int32"))
-    return tirx.Cast(index, inside) if index != "int32" else inside

@@ -15,9 +15,10 @@ from tvm import te, tirx
 from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
 from edgetune.graph.loops import loops_around, times_called
 from edgetune.graph.parts import Part, Row
-from edgetune.graph.program import Buffer, Call, Kernel, Program, Ring, StateSpec
-from edgetune.graph.rings import ROW_WRITE
+from edgetune.graph.program import Buffer, Call, Kernel, Program, Ring, Rows, StateSpec
+from edgetune.graph.row_functions import ROW_WRITE
 from edgetune.graph.tvm_types import PrimFunc
+from edgetune.graph.views.strided_view import with_gaps
 from edgetune.graph.workload import workload_hash
 
 _MEMORY, _ROWS, _NUMBER, _RESULT = range(4)
@@ -55,11 +56,13 @@ def with_steps(program: Program, steps: Sequence[Step]) -> Program:
     return replace(changed, kernels=named([replace(kernels[one], weight=weights[one]) for one in kernels]))
 
 
-def with_rows_written(program: Program, old: int, new: int) -> Program | None:
+def with_rows_written(program: Program, old: int, new: int, unit: int = 1) -> Program | None:
     """`program` whose buffer `old`, a state, gets only those rows that make it `new`; None where that cannot be.
 
-    It cannot where all of the new state is computed, or something reads the old one after it was written.
+    It cannot where all of the new state is computed, or something reads the old one after it was written. Numbers count
+    groups of `unit` rows.
     """
+    program = _with_numbers_first(program)
     writer = _row_write(program, old, new)
     if writer is None or program.loops:
         return None
@@ -68,14 +71,17 @@ def with_rows_written(program: Program, old: int, new: int) -> Program | None:
         return None
     call = program.calls[writer]
     rows = program.buffers[call.arguments[_ROWS]]
-    memory = program.buffers[old]
-    row = Row(call.arguments[_NUMBER], prod(rows.shape), prod(memory.shape) // prod(rows.shape))
+    memory, written = (program.kernels[call.kernel].params[number].shape for number in (_MEMORY, _ROWS))
+    axis = next((axis for axis, extent in enumerate(memory) if written[axis] < extent), 0)
+    inner = prod(memory[axis + 1 :])
+    row = Row(call.arguments[_NUMBER], unit * inner, (memory[axis] - written[axis]) // unit + 1)
     there = Part(0, rows.shape, row=row)
     steps = steps_of(program)
-    if _is_movable(program, rows, writer, old):
+    lengths = prod(memory[:axis]), written[axis] * inner, memory[axis] * inner
+    if lengths[0] == 1 and _is_movable(program, rows, writer, old):
         steps = [(kernel, _moved(one, rows.id, old, there)) for kernel, one in steps[:writer] + steps[writer + 1 :]]
     else:
-        steps[writer] = (_copying(rows), Call(0, (rows.id, old), call.label, {1: there}))
+        steps[writer] = (_copying(*lengths, rows.dtype), Call(0, (rows.id, old), call.label, {1: there}))
     steps = [(kernel, _moved(one, new, old, None)) for kernel, one in steps]
     return with_steps(replace(program, buffers=_without_output(program, new)), steps)
 
@@ -89,6 +95,24 @@ def _row_write(program: Program, old: int, new: int) -> int | None:
     return None
 
 
+def _with_numbers_first(program: Program) -> Program:
+    """`program` that begins with the calls that make numbers of rows of its inputs: whatever writes rows knows them."""
+    numbers = {
+        call.arguments[_NUMBER] for call in program.calls if program.kernels[call.kernel].sources == (ROW_WRITE,)
+    }
+    first = [
+        number
+        for number, call in enumerate(program.calls)
+        if numbers.intersection(call.arguments)
+        and program.kernels[call.kernel].sources != (ROW_WRITE,)
+        and all(program.buffers[one].kind == "input" or one in numbers for one in call.arguments)
+    ]
+    if not first or program.loops:
+        return program
+    rest = [number for number in range(len(program.calls)) if number not in first]
+    return replace(program, calls=tuple(program.calls[number] for number in (*first, *rest)))
+
+
 def _without_output(program: Program, new: int) -> tuple[Buffer, ...]:
     return tuple(replace(one, kind="intermediate") if one.id == new else one for one in program.buffers)
 
@@ -96,7 +120,8 @@ def _without_output(program: Program, new: int) -> tuple[Buffer, ...]:
 def _is_movable(program: Program, rows: Buffer, writer: int, state: int) -> bool:
     """Whether the kernel that computes `rows` may write them into the state: all that uses them finds them there.
 
-    One call writes them, whole, and nothing reads the state between that and the call `writer`.
+    One call writes them, whole, after their number is known, and nothing reads the state between that and the call
+    `writer`.
     """
     if rows.kind != "intermediate":
         return False
@@ -110,14 +135,20 @@ def _is_movable(program: Program, rows: Buffer, writer: int, state: int) -> bool
         return False
     if any(loops_around(program, number) for number, _, _ in uses):
         return False
-    writes = [
-        number
-        for number, parameter, _ in uses
-        if program.kernels[program.calls[number].kernel].params[parameter].role == "output"
-    ]
-    if len(writes) != 1:
+    writes = _writers(program, rows.id)
+    if len(writes) != 1 or any(one > writes[0] for one in _writers(program, program.calls[writer].arguments[_NUMBER])):
         return False
     return not any(state in call.buffers for call in program.calls[writes[0] : writer])
+
+
+def _writers(program: Program, buffer: int) -> list[int]:
+    """The calls, by number, that write a buffer or a part of it."""
+    return [
+        number
+        for number, call in enumerate(program.calls)
+        for one, param in zip(call.arguments, program.kernels[call.kernel].params, strict=True)
+        if one == buffer and param.role == "output"
+    ]
 
 
 def _moved(call: Call, old: int, new: int, part: Part | None) -> Call:
@@ -128,9 +159,14 @@ def _moved(call: Call, old: int, new: int, part: Part | None) -> Call:
     return replace(call, arguments=tuple(new if one == old else one for one in call.arguments), parts=parts)
 
 
-def _copying(rows: Buffer) -> Kernel:
-    function = plain_function(copy_function(rows.shape, rows.dtype), (False,))
-    return kernel_of(("copy",), workload_hash(function), function, (False,), 0)
+def _copying(outer: int, length: int, pitch: int, dtype: str) -> Kernel:
+    """The copy of so many dense pieces of `length` elements to places that are `pitch` elements apart."""
+    if outer == 1:
+        function = plain_function(copy_function((length,), dtype), (False,))
+        return kernel_of(("copy",), workload_hash(function), function, (False,), 0)
+    function = with_gaps(copy_function((outer, length), dtype), {1: (outer, pitch)})
+    plain = plain_function(function, (False,))
+    return kernel_of(("copy",), workload_hash(plain), plain, (False,), 0, {1: Rows(length, pitch)})
 
 
 def advanced(program: Program, ring: Ring) -> tuple[Program, int, StateSpec]:

@@ -64,7 +64,7 @@ def _with_state(program: Program, name_in: str, name_out: str, first: np.ndarray
         buffers=tuple(buffers),
         states=(*program.states, state),
     )
-    written = with_rows_written(kept, old, new)
+    written = with_rows_written(kept, old, new, 1 if ring is None else ring.count)
     if written is not None:
         return written
     if max(_layers(kept, old, written=False), default=-1) < min(_layers(kept, new, written=True), default=0):

@@ -82,6 +82,7 @@ def moved(program: Program) -> int:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("build", "window", "axis", "hop", "rings"),
     [
@@ -106,3 +107,55 @@ def test_rings_compute_what_moved_rows_do(
         for name, array in wanted.items():
             np.testing.assert_array_equal(found[name], array)
     assert moved(ring) < moved(moving)
+
+
+def tensor_scatter() -> tuple[onnx.ModelProto, dict[str, str]]:
+    """A decoder step: keys and values of a run are written at its position, and all of them are read."""
+    heads, rows, width = 2, 12, 8
+    net = Network(opset=24)
+    x = net.input("x", (1, 1, heads * width))
+    position = net.input("pos", (1,), onnx.TensorProto.INT64)
+
+    def projected() -> str:
+        made = net.add("MatMul", x, net.weight(heads * width, heads * width))
+        split = net.add("Reshape", made, net.constant([1, 1, heads, width], "int64"))
+        return net.add("Transpose", split, perm=[0, 2, 1, 3])
+
+    caches = [net.input(name, (1, heads, rows, width)) for name in ("keys", "values")]
+    written = [net.add("TensorScatter", cache, projected(), position, axis=2) for cache in caches]
+    scores = net.add("MatMul", projected(), net.add("Transpose", written[0], perm=[0, 1, 3, 2]))
+    seen = net.add("LessOrEqual", net.constant(np.arange(rows), "int64"), position)
+    scores = net.add("Where", seen, scores, net.constant(-1e9))
+    found = net.add("MatMul", net.add("Softmax", scores, axis=-1), written[1])
+    return net.proto(found, *written), dict(zip(caches, written, strict=True))
+
+
+def scatter_nd() -> tuple[onnx.ModelProto, dict[str, str]]:
+    """A cache of rows that one kernel computes: it writes them in place."""
+    net = Network(opset=21)
+    position = net.input("pos", (1, 1), onnx.TensorProto.INT64)
+    new = net.add("Tanh", net.input("x", (1, 8)))
+    written = net.add("ScatterND", net.input("cache", (12, 8)), position, new)
+    means = net.add("ReduceMean", net.add("Mul", written, net.weight(12, 8)), net.constant([0], "int64"))
+    return net.proto(means, written), {"cache": written}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("build", "bytes_of_copies"),
+    [(tensor_scatter, 2 * 16 * 4), (scatter_nd, 0)],  # the rows of a cache with heads outside are strided
+)
+def test_a_cache_gets_its_row_in_place(
+    build: Callable[[], tuple[onnx.ModelProto, dict[str, str]]], bytes_of_copies: int
+) -> None:
+    proto, pairs = build()
+    model = LoadedOnnx(read(proto))
+    cache, moving = with_states(model.program(states=pairs), pairs), with_states(model.program(), pairs)
+    given = [{**feed, "pos": np.full_like(feed["pos"], n % 12)} for n, feed in enumerate(feeds(cache, STEPS))]
+    for found, wanted in zip(evaluate_sequence(cache, given), evaluate_sequence(moving, given), strict=True):
+        for name, array in wanted.items():
+            np.testing.assert_array_equal(found[name], array)
+    into = {call.arguments[-1] for call in cache.calls if call.numbers_of_rows}
+    assert into == {state.buffer for state in cache.states}
+    kernels = (cache.kernels[call.kernel] for call in cache.calls)
+    assert sum(one.params[-1].elements.size * 4 for one in kernels if one.sources == ("copy",)) == bytes_of_copies
