@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,8 +23,10 @@ from edgetune.graph.narrow_results import narrow_result, widens_what_it_reads
 from edgetune.graph.passes import Fused, fuse
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
 from edgetune.graph.rewrite import callee_of, readers_of, tensor_of
+from edgetune.graph.ring_reads import cost_of_moves, states_moved
 from edgetune.graph.rings import with_rings
 from edgetune.graph.row_functions import ROW_WRITE
+from edgetune.graph.states import with_states
 from edgetune.graph.stored_integers import StoredIntegers, stored_integers, widened_when_read, with_stored
 from edgetune.graph.tvm_errors import tvm_refusals
 from edgetune.graph.tvm_types import PrimFunc
@@ -37,10 +39,23 @@ from edgetune.graph.written_loops import is_written
 def to_program(imported: Imported, *, joins_attention: bool = True, states: Mapping[str, str] | None = None) -> Program:
     """Runs the graph passes (see `fuse`) and cuts the result into a `Program`.
 
-    `states` are inputs that are to become states, by name, with their outputs: those that can are ring buffers.
+    `states` are inputs that are to become states, by name, with their outputs: those that can are ring buffers, but
+    those whose rows would be moved all the same, where that costs more than to move them along.
     Raises UnsupportedOperator if an operator has no kernel, or TVM refuses one.
     """
-    imported, rings = with_rings(imported, states or {})
+    program = _to_program(imported, states or {}, (), joins_attention=joins_attention)
+    slow = states_moved(with_states(program, states or {}))
+    if not slow:
+        return program
+    other = _to_program(imported, states or {}, slow, joins_attention=joins_attention)
+    return min((program, other), key=lambda one: cost_of_moves(with_states(one, states or {})))
+
+
+def _to_program(
+    imported: Imported, states: Mapping[str, str], apart: Collection[str], *, joins_attention: bool
+) -> Program:
+    """The program of `imported`, of whose states those `apart` are no rings."""
+    imported, rings = with_rings(imported, states, apart)
     exchanged = [i for i, tensor in enumerate(imported.inputs) if tensor.name in imported.images]
     inputs = len(imported.inputs)
     fused = fuse(imported.module, exchanged, joins_attention=joins_attention, places=imported.places, inputs=inputs)

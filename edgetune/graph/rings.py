@@ -11,7 +11,7 @@ slice. Caches, of which a run writes rows where an input says, are written by th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import tvm
@@ -19,14 +19,16 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from edgetune.graph.cache_writes import CacheWrite, Numbers, cache_write
+from edgetune.graph.fold_constant import permutation
 from edgetune.graph.imported import Imported
 from edgetune.graph.program import Ring, TensorSpec
-from edgetune.graph.rewrite import DefUse, tensor_of
-from edgetune.graph.row_functions import ring_read, row_write
+from edgetune.graph.rewrite import DefUse, attributes, rewrite, tensor_of, with_attributes
+from edgetune.graph.row_functions import RING_READ, ring_read, row_write
 from edgetune.graph.te_call import call_fusable
 from edgetune.graph.views.lower_splits import Range, ranges_of, splits_to_slices
 
 _POSITION = "position of {} steps"
+_REDUCTIONS = frozenset(f"relax.{name}" for name in ("mean", "sum", "max", "min", "prod"))
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,12 @@ class _Found:
 
 
 def with_rings(
-    imported: Imported, pairs: Mapping[str, str]
+    imported: Imported, pairs: Mapping[str, str], apart: Collection[str] = ()
 ) -> tuple[Imported, dict[str, tuple[Ring, tuple[int, ...]]]]:
     """`imported` whose states are ring buffers where they keep rows, and these as in `Program.rings`.
 
-    `pairs` are the states: an input of the model, and the output that is its next value. Input and output of a ring are
-    its memory. Positions are new inputs, behind those of the model.
+    `pairs` are the states: an input of the model, and the output that is its next value; those `apart` become no rings.
+    Input and output of a ring are its memory. Positions are new inputs, behind those of the model.
     """
     if not pairs:
         return imported, {}
@@ -65,7 +67,7 @@ def with_rings(
         if spec.name in pairs:
             state, result = main.params[number], results[imported.outputs.index(pairs[spec.name])]
             ring, cache = _found(number, state, result, chains), cache_write(state, result, chains, module)
-            found += [] if ring is None else [ring]
+            found += [] if ring is None or spec.name in apart else [ring]
             caches += [] if cache is None else [cache]
     if not found and not caches:
         return imported, {}
@@ -80,7 +82,21 @@ def with_rings(
         for spec in imported.inputs
     )
     inputs = (*memory, *(TensorSpec(name, (), "int32") for name in positions))
-    return replace(imported, module=relax.transform.Normalize()(updated), inputs=inputs), rings
+    module = rewrite(relax.transform.Normalize()(updated), _reduced_where_it_lies)
+    return replace(imported, module=module, inputs=inputs), rings
+
+
+def _reduced_where_it_lies(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> relax.Expr | None:
+    """The mean, sum or extreme of rows in the order of the model as that of the rows of a ring, in its own order."""
+    moved = chains.call(call.args[0], "relax.permute_dims") if call.op.name in _REDUCTIONS else None
+    rows = None if moved is None else chains.call(moved.args[0], "relax.call_tir")
+    if moved is None or rows is None or rows.args[0].name_hint.rstrip("0123456789") != RING_READ:
+        return None
+    order, attrs = permutation(moved), attributes(call)
+    axes = range(len(order)) if attrs["axis"] is None else [int(axis) % len(order) for axis in attrs["axis"]]
+    reduced = with_attributes(call, {"axis": [order[axis] for axis in axes]}, [moved.args[0]])
+    left = order if attrs["keepdims"] else [one for axis, one in enumerate(order) if axis not in axes]
+    return relax.op.permute_dims(reduced, [sorted(left).index(one) for one in left]) if len(left) > 1 else reduced
 
 
 def _results(main: relax.Function) -> list[relax.Expr]:
@@ -150,11 +166,9 @@ class _Rewriting(PyExprMutator):
             if call.same_as(one.last):
                 return self.written[one.number]
         cache = next((one for one in self.caches if call.same_as(one.call)), None)
-        return (
-            super().visit_call_(call)
-            if cache is None
-            else cache.rewritten(self.builder_, self.visit_expr, self.numbers)
-        )
+        if cache is None:
+            return super().visit_call_(call)
+        return cache.rewritten(self.builder_, self.visit_expr, self.numbers)
 
     def _joined(self, one: _Found, call: relax.Call) -> relax.Expr:
         """Writes the new rows of a run, and reads all of them as the model has them."""

@@ -1,4 +1,4 @@
-"""Packages whose states are ring buffers or caches: right on this machine and on a board, and clean under sanitizers."""
+"""Packages whose states are ring buffers or caches: right on this machine and on a board, and under sanitizers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import edgetune
 from edgetune import api
 from edgetune.config.settings import CommandLineFlags, resolve_settings
 from edgetune.frontend.onnx.streaming import InputStream, step_model
+from edgetune.graph.evaluate import evaluate_sequence
 from edgetune.package.manifest import MANIFEST
 from tests.frontend.onnx.streamed import read
 from tests.graph import test_rings as models
@@ -71,7 +72,7 @@ def test_runs_go_on_until_a_reset_and_from_a_process_to_the_next(tmp_path: Path)
     program, _ = models.programs(step_model(read(models.dilated(16)), {"x": InputStream(2)}))
     feeds = models.feeds(program, 9)
     (output,) = program.outputs
-    wanted = models.evaluate_sequence(program, feeds)
+    wanted = evaluate_sequence(program, feeds)
     with edgetune.Package.open(package) as opened:
         assert [(state.name_in, state.name_out) for state in opened.states] == list(states.items())
         for again in range(2):
