@@ -39,26 +39,24 @@ from edgetune.graph.written_loops import is_written
 def to_program(imported: Imported, *, joins_attention: bool = True, states: Mapping[str, str] | None = None) -> Program:
     """Runs the graph passes (see `fuse`) and cuts the result into a `Program`.
 
-    `states` are inputs that are to become states, by name, with their outputs: those that can are ring buffers, but
-    those whose rows would be moved all the same, where that costs more than to move them along.
+    `states` are inputs that are to become states, by name, with their outputs: those that can are ring buffers, unless
+    a kernel would move their rows all the same, and at higher cost.
     Raises UnsupportedOperator if an operator has no kernel, or TVM refuses one.
     """
-    program = _to_program(imported, states or {}, (), joins_attention=joins_attention)
-    slow = states_moved(with_states(program, states or {}))
-    if not slow:
-        return program
-    other = _to_program(imported, states or {}, slow, joins_attention=joins_attention)
-    return min((program, other), key=lambda one: cost_of_moves(with_states(one, states or {})))
+    pairs = states or {}
+    program = _to_program(imported, pairs, (), joins=joins_attention)
+    if slow := states_moved(with_states(program, pairs)):
+        other = _to_program(imported, pairs, slow, joins=joins_attention)
+        return min((program, other), key=lambda one: cost_of_moves(with_states(one, pairs)))
+    return program
 
 
-def _to_program(
-    imported: Imported, states: Mapping[str, str], apart: Collection[str], *, joins_attention: bool
-) -> Program:
+def _to_program(imported: Imported, pairs: Mapping[str, str], apart: Collection[str], *, joins: bool) -> Program:
     """The program of `imported`, of whose states those `apart` are no rings."""
-    imported, rings = with_rings(imported, states, apart)
+    imported, rings = with_rings(imported, pairs, apart)
     exchanged = [i for i, tensor in enumerate(imported.inputs) if tensor.name in imported.images]
     inputs = len(imported.inputs)
-    fused = fuse(imported.module, exchanged, joins_attention=joins_attention, places=imported.places, inputs=inputs)
+    fused = fuse(imported.module, exchanged, joins_attention=joins, places=imported.places, inputs=inputs)
     with tvm_refusals(f"model {imported.name}"):
         return replace(partition(fused, imported), rings=rings)
 
