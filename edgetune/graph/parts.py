@@ -21,7 +21,7 @@ class Part:
     offset: int
     shape: tuple[int, ...]
     movements: tuple[Movement, ...] = ()
-    row: Row | None = None
+    row: NumberedRow | None = None
 
     def with_firsts(self, changed: Callable[[BufferPart], BufferPart]) -> Part:
         """This part with other places in the first iterations: what `changed` makes of each."""
@@ -66,7 +66,7 @@ class Movement:
 
 
 @dataclass(frozen=True)
-class Row:
+class NumberedRow:
     """Which row of a tensor an argument begins at: the number (int32) in `buffer`, of rows of so many `elements`.
 
     A number that is none of the `rows` is taken for the nearest one.

@@ -14,7 +14,7 @@ from tvm import te, tirx
 
 from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
 from edgetune.graph.loops import loops_around, times_called
-from edgetune.graph.parts import Part, Row
+from edgetune.graph.parts import NumberedRow, Part
 from edgetune.graph.program import Buffer, Call, Kernel, Program, Ring, Rows, StateSpec
 from edgetune.graph.row_functions import ROW_WRITE
 from edgetune.graph.tvm_types import PrimFunc
@@ -74,7 +74,7 @@ def with_rows_written(program: Program, old: int, new: int, unit: int = 1) -> Pr
     memory, written = (program.kernels[call.kernel].params[number].shape for number in (_MEMORY, _ROWS))
     axis = next((axis for axis, extent in enumerate(memory) if written[axis] < extent), 0)
     inner = prod(memory[axis + 1 :])
-    row = Row(call.arguments[_NUMBER], unit * inner, (memory[axis] - written[axis]) // unit + 1)
+    row = NumberedRow(call.arguments[_NUMBER], unit * inner, (memory[axis] - written[axis]) // unit + 1)
     there = Part(0, rows.shape, row=row)
     steps = steps_of(program)
     lengths = prod(memory[:axis]), written[axis] * inner, memory[axis] * inner
