@@ -102,7 +102,8 @@ class StateTensor:
 
     Before the first run all its elements are `zero`, or those of `values`: their bytes in C order, with the axes in the
     order of the interface. The other fields are those of `TensorSpec`, the same for input and output.
-    With a `ring`, it is the last rows of a ring buffer. The position of rings has the name of `Ring.position` and no input: no model has it.
+    With a `ring`, it is the last rows of a ring buffer. The position of rings is a state without an input, whose output
+    has the name of `Ring.position`: no model has it.
     """
 
     name_in: str

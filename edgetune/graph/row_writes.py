@@ -179,7 +179,7 @@ def advanced(program: Program, ring: Ring) -> tuple[Program, int, StateSpec]:
     function = plain_function(_next(ring.steps), (False,))
     kernel = kernel_of(("next_position",), workload_hash(function), function, (False,), 0)
     result = Buffer(len(program.buffers), "next position", (), "int32", "intermediate")
-    state = StateSpec("", "", (), "int32", buffer=position)
+    state = StateSpec("", ring.position, (), "int32", buffer=position)
     buffers = [replace(one, kind="state") if one.id == position else one for one in program.buffers]
     kept = replace(
         program,

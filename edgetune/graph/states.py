@@ -109,7 +109,7 @@ def _with_copy(program: Program, new: int, state: StateSpec) -> Program:
         workloads.append(copying.workload)
     number = workloads.index(copying.workload)
     kernels[number] = replace(kernels[number], weight=kernels[number].weight + 1)
-    call = Call(number, (new, state.buffer), f"{state.name_out or 'position'} (copy)")
+    call = Call(number, (new, state.buffer), f"{state.name_out} (copy)")
     return replace(program, kernels=named(kernels), calls=(*program.calls, call))
 
 

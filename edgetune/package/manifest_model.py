@@ -107,6 +107,7 @@ class _Ring(_Part):
     axis: int = Field(ge=0)
     rows: int = Field(ge=1)
     count: int = Field(ge=1)
+    position: str
 
 
 class _State(_Part):

@@ -6,9 +6,11 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
+
+import numpy as np
 
 from edgetune.graph.program import Program, Ring, StateTensor
 from edgetune.package.ctext import c_type
@@ -48,6 +50,14 @@ class KeptState(StateTensor):
         """Number of elements in memory."""
         return prod(self.memory_shape)
 
+    def value_in(self, copy: bytes, states: Sequence[KeptState]) -> np.ndarray:
+        """Its value in a `copy` of all `states`."""
+        memory = np.frombuffer(copy, self.dtype, self.elements, self.offset).reshape(self.memory_shape)
+        if self.ring is None:
+            return memory.copy()
+        position = next(one for one in states if one.name_out == self.ring.position)
+        return self.ring.in_order(memory, int(position.value_in(copy, states)), self.shape[self.ring.axis]).copy()
+
     @property
     def meaning(self) -> str:
         """What it is, for comments; names of the model are untrusted text."""
@@ -60,7 +70,7 @@ class KeptState(StateTensor):
         """Plain JSON values for MANIFEST.json."""
         layout = {} if self.layout == "model" else {"layout": self.layout}
         first = {"first": base64.b64encode(self.values).decode("ascii")} if self.values else {}
-        ring = self.ring and {"axis": self.ring.axis, "rows": self.ring.rows, "count": self.ring.count}
+        ring = None if self.ring is None else asdict(self.ring)
         return {
             **layout,
             **first,

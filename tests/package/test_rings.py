@@ -59,8 +59,8 @@ def test_sanitizers_find_nothing_while_a_ring_wraps(tmp_path: Path) -> None:
     assert last(make(package, flags, "selftest")) == "PASS"
     states = json.loads((package / MANIFEST).read_text())["states"]
     assert [state.get("ring") for state in states] == [
-        {"axis": 2, "rows": 4, "count": 2},
-        {"axis": 2, "rows": 5, "count": 1},
+        {"axis": 2, "rows": 4, "count": 2, "position": "position of 2 steps"},
+        {"axis": 2, "rows": 5, "count": 1, "position": "position of 5 steps"},
         None,
         None,
     ]
@@ -77,11 +77,14 @@ def test_runs_go_on_until_a_reset_and_from_a_process_to_the_next(tmp_path: Path)
         assert [(state.name_in, state.name_out) for state in opened.states] == list(states.items())
         for again in range(2):
             opened.reset()
-            for feed, right in zip(feeds, wanted, strict=True):
+            for number, (feed, right) in enumerate(zip(feeds, wanted, strict=True)):
                 if again:
                     opened.close()  # the next run needs another process
                 found = opened.run(**feed)[output.name]
                 np.testing.assert_allclose(found, right[output.name], rtol=1e-4, atol=1e-5)
+                if number:
+                    last = np.concatenate([feeds[number - 1]["x"], feed["x"]], 2)
+                    np.testing.assert_array_equal(opened.kept["x_state"], last)
 
 
 @pytest.mark.parametrize("cache", [models.tensor_scatter, models.scatter_nd])
