@@ -111,11 +111,15 @@ def stage_of_each_call(program: Program) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """What a layer leaves in a buffer: the `elements` with these indices, in rising order, of a numpy dtype name."""
+    """What a layer leaves in a buffer: the `elements` with these indices, in rising order, of a numpy dtype name.
+
+    Of these, it writes only `some` where that is not 0: rows that a number names at run time.
+    """
 
     buffer: int
     elements: np.ndarray
     dtype: str
+    some: int = 0
 
     @property
     def first(self) -> int:
@@ -137,9 +141,7 @@ def written_by(program: Program, stage: Stage) -> tuple[Written, ...]:
         call = program.calls[stage.start]
         params = enumerate(program.kernels[call.kernel].params)
         return tuple(
-            Written(call.arguments[n], _elements(program, call, n), param.dtype)
-            for n, param in params
-            if param.role == "output"
+            Written(call.arguments[n], *_elements(program, call, n)) for n, param in params if param.role == "output"
         )
     later = {buffer for call in program.calls[stage.stop :] for buffer in call.buffers}
     found: dict[int, list[np.ndarray]] = {}
@@ -154,9 +156,9 @@ def written_by(program: Program, stage: Stage) -> tuple[Written, ...]:
     return tuple(Written(b, np.unique(np.concatenate(parts)), program.buffers[b].dtype) for b, parts in found.items())
 
 
-def _elements(program: Program, call: Call, output: int) -> np.ndarray:
-    """The elements of a tensor that a call may write with the parameter `output`."""
-    part = call.parts.get(output, Part(0, ()))
+def _elements(program: Program, call: Call, output: int) -> tuple[np.ndarray, str, int]:
+    """The elements of a tensor that a call may write with the parameter `output`, their type, and how many it does."""
+    part, param = call.parts.get(output, Part(0, ())), program.kernels[call.kernel].params[output]
     if part.row is not None:
-        return np.arange(prod(program.buffers[call.arguments[output]].shape))
-    return part.offset + program.kernels[call.kernel].params[output].elements
+        return np.arange(prod(program.buffers[call.arguments[output]].shape)), param.dtype, param.elements.size
+    return part.offset + param.elements, param.dtype, 0

@@ -54,18 +54,21 @@ class WrittenPlace:
     """Where a call writes an output: `nbytes` bytes from `offset` on, in the workspace or a tensor of the interface.
 
     `tensor` is the field of that tensor, empty for the workspace and for what an instance keeps (`in_state`). `nbytes`
-    includes gaps that the call does not touch, but for one at the end.
+    includes gaps that the call does not touch, but for one at the end. With `row_bytes`,
+    it writes only so many of them.
     """
 
     tensor: str
     offset: int
     nbytes: int
     in_state: bool = False
+    row_bytes: int = 0
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values."""
         plain = {"tensor": self.tensor, "offset": self.offset, "bytes": self.nbytes}
-        return {**plain, "in_state": True} if self.in_state else plain
+        row = {"row_bytes": self.row_bytes} if self.row_bytes else {}
+        return {**plain, "in_state": True, **row} if self.in_state else plain
 
 
 @dataclass(frozen=True)
@@ -284,7 +287,8 @@ def written_places(program: Program, plan: MemoryPlan, api: Interface) -> list[t
         for one in written_by(program, stage):
             start = starts[one.buffer] if one.buffer in starts else plan.offsets[one.buffer]
             first = start + one.first * np.dtype(one.dtype).itemsize
-            found.append(WrittenPlace(fields.get(one.buffer, ""), first, one.nbytes, one.buffer in states))
+            row = one.some * np.dtype(one.dtype).itemsize
+            found.append(WrittenPlace(fields.get(one.buffer, ""), first, one.nbytes, one.buffer in states, row))
         places.append(tuple(found))
     return places
 

@@ -101,6 +101,7 @@ class _Written(_Part):
     offset: int = Field(ge=0)
     nbytes: int = Field(alias="bytes", ge=0)
     in_state: bool = False
+    row_bytes: int = Field(default=0, ge=0)
 
 
 class _Ring(_Part):
