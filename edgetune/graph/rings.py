@@ -119,7 +119,7 @@ def _found(number: int, state: relax.Var, result: relax.Expr, chains: DefUse) ->
     shape, _ = tensor_of(state.ty)
     axis = int(joined.attrs.axis) % len(shape)
     whole, kept = int(joined.ty.shape[axis]), shape[axis]
-    if not rest or not first.same_as(state) or ranges_of(last) != [Range(axis, whole - kept, whole)]:
+    if not rest or not first.same_as(state) or _cut(last) != [Range(axis, whole - kept, whole)]:
         return None
     count = whole - kept
     rows = -(-whole // count) * count
@@ -127,6 +127,12 @@ def _found(number: int, state: relax.Var, result: relax.Expr, chains: DefUse) ->
     if not count or rows - kept > kept:
         return None
     return _Found(number, Ring(axis, rows, count), shape, joined, last)
+
+
+def _cut(call: relax.Call) -> list[Range]:
+    """The ranges of a slice of the axes that it does not have whole; none where it has steps."""
+    shape, _ = tensor_of(call.args[0].ty)
+    return [one for one in ranges_of(call) or [] if (one.begin, one.end) != (0, shape[one.axis])]
 
 
 def _scalar() -> relax.TensorType:

@@ -18,6 +18,10 @@ from edgetune.frontend.onnx.streaming import InputStream, step_model
 from edgetune.graph.evaluate import evaluate_sequence
 from edgetune.package.manifest import MANIFEST
 from tests.frontend.onnx.streamed import read
+from tests.frontend.tflite.test_variables import loaded
+from tests.frontend.tflite.variable_operators import assign, begin, handle
+from tests.frontend.tflite.variable_operators import read as read_variable
+from tests.frontend.tflite.writer import Writer
 from tests.graph import test_rings as models
 from tests.package.test_build import last, make
 
@@ -99,3 +103,38 @@ def test_a_step_writes_its_own_row_of_a_cache(
         feed = {x.name: np.zeros(x.shape, x.dtype) for x in opened.inputs}
         for number in (-1 << 40, 1 << 40):  # nothing outside is written
             opened.run(**{**feed, "pos": np.full_like(feed["pos"], number)})
+
+
+def variable() -> Writer:
+    """The mean of the last 6 frames, of which 5 are a variable whose first rows differ."""
+    writer = Writer()
+    x = writer.input((1, 1, 1, 4), "FLOAT32", name="x")
+    begin(writer, "past", np.arange(20).reshape(1, 5, 1, 4), "FLOAT32")
+    past = handle(writer, "past")
+    joined, kept = (writer.tensor((1, rows, 1, 4), "FLOAT32") for rows in (6, 5))
+    before = read_variable(writer, past, (1, 5, 1, 4), "FLOAT32")
+    writer.operator("CONCATENATION", [before, x], [joined], "ConcatenationOptions", Axis=1)
+    ends = [writer.constant(one, "INT32") for one in ([0, 1, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1])]
+    writer.operator("STRIDED_SLICE", [joined, *ends], [kept], "StridedSliceOptions", BeginMask=0b1101, EndMask=0b1111)
+    writer.outputs = [writer.tensor((1, 1, 4), "FLOAT32")]
+    writer.operator("MEAN", [joined, writer.constant([1], "INT32")], writer.outputs, "ReducerOptions")
+    assign(writer, past, kept)
+    return writer
+
+
+def test_a_variable_is_a_ring_that_begins_with_its_rows(tmp_path: Path) -> None:
+    model, out = loaded(tmp_path, variable()), tmp_path / "package"
+    edgetune.load(model.content.path).build(board="host", out=out)
+    (state,) = model.states()
+    feeds = model.sample_inputs([one for one in model.inputs if one.name == "x"], 8, 1)
+    pairs = {state.name_in: state.name_out}
+    right, _ = model.sequence_outputs(feeds, {state.name_in: state.first}, pairs, model.program, lambda _: None)
+    with edgetune.Package.open(out) as package:
+        assert [one.ring is not None for one in package.states] == [True]
+        for _ in range(2):
+            package.reset()
+            np.testing.assert_array_equal(package.kept[state.name_in], state.first)
+            for feed, wanted in zip(feeds, right, strict=True):
+                found = package.run(**feed) | {state.name_out: package.kept[state.name_in]}
+                for name, array in wanted.items():
+                    np.testing.assert_allclose(found[name], array, rtol=1e-5)
