@@ -102,7 +102,6 @@ def moved(program: Program) -> int:
     [
         (dilated, 16, 2, 1, 2),
         (dilated, 16, 2, 2, 2),
-        (dilated, 16, 2, 4, 1),
         (strided, 16, 2, 2, 2),
         (strided, 16, 2, 4, 1),
         (mean, 27, 2, 1, 2),
@@ -188,7 +187,7 @@ def test_wake_word() -> None:
     assert moved(ring) == 40
     assert moved(moving) == 7_616
     assert (arena(ring), arena(moving)) == (640, 6_016)
-    for length, compared in ((20, ()), (50, (29, 37, 49))):  # the second sequence begins after a reset
+    for length, compared in ((20, ()), (50, (29, 49))):  # the second sequence begins after a reset
         draw = np.random.default_rng(length)
         frames = draw.integers(-128, 128, (1, length, 1, 40)).astype("int8")
         given = [{value.name: frames[:, k : k + 1]} for k in range(length)]

@@ -74,7 +74,7 @@ def test_runs_go_on_until_a_reset_and_from_a_process_to_the_next(tmp_path: Path)
     proto, states = step(models.dilated, 16, 2, 1)
     package = built(proto, states, "host", tmp_path)
     program, _ = models.programs(step_model(read(models.dilated(16)), {"x": InputStream(2)}))
-    feeds = models.feeds(program, 9)
+    feeds = models.feeds(program, 6)
     (output,) = program.outputs
     wanted = evaluate_sequence(program, feeds)
     with edgetune.Package.open(package) as opened:
