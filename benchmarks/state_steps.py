@@ -30,7 +30,8 @@ from edgetune.pipeline.model_formats import read_stored
 from edgetune.verify.verify import verify
 
 MOVING = frozenset(
-    {"concatenate", "copy", "expand_dims", "reshape", "split", "squeeze", "strided_slice", "take", "transpose"}
+    {"concatenate", "copy", "expand_dims", "reshape", "ring_read", "row_write", "split"}
+    | {"squeeze", "strided_slice", "take", "transpose"}
 )
 """Operators of kernels that only move elements."""
 
@@ -64,7 +65,7 @@ def moving_calls(manifest: Mapping[str, Any]) -> list[int]:
     """The bytes that each call of a kernel writes that only moves elements, in a run of the package."""
     sources = {kernel["name"]: kernel["sources"] for kernel in manifest["kernels"]}
     return [
-        sum(place["bytes"] for place in layer["written"])
+        sum(place.get("row_bytes") or place["bytes"] for place in layer["written"])
         for layer in manifest["layers"]
         if all(MOVING.issuperset(sources[name]) for name in kernels_of_layer(layer))
     ]

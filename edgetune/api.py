@@ -209,7 +209,7 @@ def verify(
     from edgetune.pipeline.fresh_inputs import fresh_goldens, model_of
     from edgetune.pipeline.tolerances import tolerances_of, wider
 
-    interface, states = interface_of(manifest), states_of(manifest)
+    interface, states = interface_of(manifest), [state for state in states_of(manifest) if state.of_model]
     tensors = (*interface, *(end for state in states for end in state.ends))
     read = model_of(stored, interface[: len(manifest["inputs"])], states, stream_of(manifest))
     try:

@@ -40,7 +40,7 @@ class Package:
         self.inputs: tuple[TensorSpec, ...] = tensors[:inputs]
         self.outputs: tuple[TensorSpec, ...] = tensors[inputs:]
         self._kept = states_of(manifest)
-        self.states: tuple[StateTensor, ...] = self._kept
+        self.states: tuple[StateTensor, ...] = tuple(state for state in self._kept if state.of_model)
         self.fields: dict[str, str] = {tensor["name"]: tensor["field"] for tensor in manifest["inputs"]}
         self._process: LibraryProcess | None = None
 
@@ -74,12 +74,8 @@ class Package:
     def kept(self) -> dict[str, np.ndarray]:
         """What the next `run` goes on from: each of `states` by the name of its input, at first its first value."""
         copy = self._process.kept if self._process is not None else b""
-        return {
-            each.name_in: np.frombuffer(copy, each.dtype, each.elements, each.offset).reshape(each.shape).copy()
-            if copy
-            else each.first
-            for each in self._kept
-        }
+        states = [each for each in self._kept if each.of_model]
+        return {each.name_in: each.value_in(copy, self._kept) if copy else each.first for each in states}
 
     def verify(
         self, board: str | None = None, model: StrPath | None = None, *, events: Events = lambda _: None

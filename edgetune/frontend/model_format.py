@@ -160,9 +160,16 @@ class Model(Protocol):
             raise ModelError(f"a layout is given for {name!r}, but models of this format keep their axes: leave it out")
         return frozenset()
 
-    def program(self, channels_last: frozenset[str] = frozenset(), *, joins_attention: bool = True) -> Program:
+    def program(
+        self,
+        channels_last: frozenset[str] = frozenset(),
+        *,
+        joins_attention: bool = True,
+        states: Mapping[str, str] | None = None,
+    ) -> Program:
         """The kernels and their calls, with those inputs and outputs channels last.
 
+        `states` are inputs and the outputs that become them (`graph.states.with_states`): given where there are any.
         `joins_attention` is what the backend says: whether attention is one kernel where a graph pass finds it.
         The program carries the model's name and its SHA-256. Raises ModelError and UnsupportedOperator.
         """

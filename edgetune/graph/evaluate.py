@@ -23,6 +23,7 @@ from tvm.tirx import compilation_pipeline
 from edgetune.graph.double_sums import in_double
 from edgetune.graph.flat_buffers import flatten_buffers
 from edgetune.graph.loops import Stage, call_at, run_order, written_by
+from edgetune.graph.parts import Part
 from edgetune.graph.program import Call, Param, Program
 from edgetune.graph.tvm_types import Expr, Pass, PrimFunc, SBlock
 from edgetune.graph.written_loops import in_order
@@ -61,16 +62,21 @@ def evaluate_program(program: Program, feeds: Sequence[Mapping[str, np.ndarray]]
 def evaluate_sequence(program: Program, feeds: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
     """As `evaluate_program`, but each of `feeds` goes on from the states that the one before has left."""
     compiled = ReferenceFunction.together([kernel.function for kernel in program.kernels])
-    found, kept = [], dict[str, np.ndarray]()
+    found, kept = [], dict[int, np.ndarray]()
     for feed in feeds:
-        values = _run(program, compiled, {**kept, **feed})
+        values = _run(program, compiled, feed, kept)
         kept = values.states()
         found.append(values.outputs())
     return found
 
 
-def _run(program: Program, compiled: Sequence[ReferenceFunction], feed: Mapping[str, np.ndarray]) -> Values:
-    values = Values(program, feed)
+def _run(
+    program: Program,
+    compiled: Sequence[ReferenceFunction],
+    feed: Mapping[str, np.ndarray],
+    kept: Mapping[int, np.ndarray] | None = None,
+) -> Values:
+    values = Values(program, feed, kept)
     for number, iterations in run_order(program):
         call = call_at(program.calls[number], iterations)
         values.write(call, values.computed(call, compiled[call.kernel]))
@@ -80,16 +86,21 @@ def _run(program: Program, compiled: Sequence[ReferenceFunction], feed: Mapping[
 class Values:
     """The tensors of a run of `program`, as far as its calls have written them; at first its inputs and constants.
 
-    States begin as `feed` has them by the name of their input, else with their first value.
+    States begin as `feed` has them by the name of their input, or as `kept` has their memory by buffer, else with their
+    first value.
     """
 
-    def __init__(self, program: Program, feed: Mapping[str, np.ndarray]) -> None:
+    def __init__(
+        self, program: Program, feed: Mapping[str, np.ndarray], kept: Mapping[int, np.ndarray] | None = None
+    ) -> None:
         self._program = program
         self._arrays = {number: array.reshape(-1) for number, array in program.constants.items()}
         for buffer, spec in zip(program.input_buffers(), program.inputs, strict=True):
             self._arrays[buffer.id] = feed[spec.name].reshape(-1)
         for state in program.states:
-            self._arrays[state.buffer] = feed.get(state.name_in, state.first).flatten()
+            begun = state.in_memory(feed.get(state.name_in, state.first)).flatten()
+            known = {} if kept is None or state.name_in in feed else kept
+            self._arrays[state.buffer] = known.get(state.buffer, begun).copy()
 
     def computed(
         self, call: Call, function: ReferenceFunction, moved: Callable[[np.ndarray], np.ndarray] = lambda array: array
@@ -125,8 +136,8 @@ class Values:
 
         Each call reads what `moved` makes of its inputs and constants.
         """
-        if stage.loop is None:
-            call = self._program.calls[stage.start]
+        call = self._program.calls[stage.start]
+        if stage.loop is None and not call.numbers_of_rows:
             return self.computed(call, functions[call.kernel], moved)
         after = copy(self)
         after._arrays = {number: array.copy() for number, array in self._arrays.items()}  # noqa: SLF001 - of the same class
@@ -148,17 +159,17 @@ class Values:
         pairs = zip(self._program.output_buffers(), self._program.outputs, strict=True)
         return {spec.name: self._arrays[buffer.id].reshape(spec.shape) for buffer, spec in pairs}
 
-    def states(self) -> dict[str, np.ndarray]:
-        """The present states by the name of their input, in their shapes."""
-        return {one.name_in: self._arrays[one.buffer].reshape(one.shape).copy() for one in self._program.states}
+    def states(self) -> dict[int, np.ndarray]:
+        """The present states as they lie in memory, by their buffer."""
+        return {one.buffer: self._arrays[one.buffer].copy() for one in self._program.states}
 
     def _numbered(self, call: Call, *, outputs: bool) -> list[tuple[int, Param]]:
         params = self._program.kernels[call.kernel].params
         return [(n, param) for n, param in enumerate(params) if (param.role == "output") == outputs]
 
-    @staticmethod
-    def _first(call: Call, number: int) -> int:
-        return call.parts[number].offset if number in call.parts else 0
+    def _first(self, call: Call, number: int) -> int:
+        part = call.parts.get(number, Part(0, ()))
+        return part.offset + (0 if part.row is None else part.row.at(int(self._arrays[part.row.buffer][0])))
 
 
 class ReferenceFunction:

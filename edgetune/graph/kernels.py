@@ -32,6 +32,9 @@ STORED_PARTS = "edgetune.stored_parts"
 
 Parts are read as they lie: a schedule may not choose their layout.
 """
+ROWS_AT = "edgetune.rows_at"
+"""Attribute of a function that is not yet plain, and puts rows into a tensor at an index: the axis of the rows, and
+whether the index is circular, modulo its extent. -1: the index has a number for each of the first axes."""
 SCALES, ZERO_POINTS, PACKED = "scales", "zero_points", "packed"
 """These parts; packed are integers of which two share a byte."""
 
@@ -72,7 +75,7 @@ def plain_function(function: PrimFunc, mask: Sequence[bool]) -> PrimFunc:
     """
     free = _packable(function, mask)
     plain = function.with_attr("global_symbol", "main").with_attr("tirx.noalias", True).with_attr(FREE_LAYOUTS, free)
-    for attribute in ("op_pattern", "operator_name", STORED_PARTS):
+    for attribute in ("op_pattern", "operator_name", STORED_PARTS, ROWS_AT):
         if attribute in plain.attrs:
             plain = plain.without_attr(attribute)
     shapes = [tuple(int(e) for e in p.shape) for p in plain.params]

@@ -19,7 +19,8 @@ from tvm import te, tirx
 
 from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
 from edgetune.graph.loops import times_called
-from edgetune.graph.program import Buffer, BufferPart, Call, Kernel, Loop, Movement, Param, Part, Program
+from edgetune.graph.parts import BufferPart, Movement, Part
+from edgetune.graph.program import Buffer, Call, Kernel, Loop, Param, Program
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.workload import workload_hash
 

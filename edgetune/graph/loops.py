@@ -8,7 +8,8 @@ from math import prod
 
 import numpy as np
 
-from edgetune.graph.program import BufferPart, Call, Part, Program
+from edgetune.graph.parts import BufferPart, Part
+from edgetune.graph.program import Call, Program
 
 Iterations = Mapping[int, int]
 """The iteration that each loop around a call is in, by the number of the loop."""
@@ -55,7 +56,7 @@ def place_at(place: BufferPart, iterations: Iterations) -> BufferPart:
         if movement.first is not None and not iteration:
             return place_at(movement.first, iterations)
         offset += movement.at(iteration)
-    return BufferPart(place.buffer, Part(offset, place.part.shape))
+    return BufferPart(place.buffer, replace(place.part, offset=offset, movements=()))
 
 
 def call_at(call: Call, iterations: Iterations) -> Call:
@@ -110,11 +111,15 @@ def stage_of_each_call(program: Program) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """What a layer leaves in a buffer: the `elements` with these indices, in rising order, of a numpy dtype name."""
+    """What a layer leaves in a buffer: the `elements` with these indices, in rising order, of a numpy dtype name.
+
+    Of these, it writes only `some` where that is not 0: rows that a number names at run time.
+    """
 
     buffer: int
     elements: np.ndarray
     dtype: str
+    some: int = 0
 
     @property
     def first(self) -> int:
@@ -128,14 +133,15 @@ class Written:
 
 
 def written_by(program: Program, stage: Stage) -> tuple[Written, ...]:
-    """What a layer writes that is read after it: the outputs of a call in their order, those of a loop by buffer."""
+    """What a layer writes that is read after it: the outputs of a call in their order, those of a loop by buffer.
+
+    Of a tensor of which a call writes a row, the whole counts as written.
+    """
     if stage.loop is None:
         call = program.calls[stage.start]
         params = enumerate(program.kernels[call.kernel].params)
         return tuple(
-            Written(call.arguments[n], call.parts.get(n, Part(0, ())).offset + param.elements, param.dtype)
-            for n, param in params
-            if param.role == "output"
+            Written(call.arguments[n], *_elements(program, call, n)) for n, param in params if param.role == "output"
         )
     later = {buffer for call in program.calls[stage.stop :] for buffer in call.buffers}
     found: dict[int, list[np.ndarray]] = {}
@@ -148,3 +154,11 @@ def written_by(program: Program, stage: Stage) -> tuple[Written, ...]:
             if param.role == "output" and (buffer in later or program.buffers[buffer].kind in {"output", "state"}):
                 found.setdefault(buffer, []).append(call.parts.get(n, Part(0, ())).offset + param.elements)
     return tuple(Written(b, np.unique(np.concatenate(parts)), program.buffers[b].dtype) for b, parts in found.items())
+
+
+def _elements(program: Program, call: Call, output: int) -> tuple[np.ndarray, str, int]:
+    """The elements of a tensor that a call may write with the parameter `output`, their type, and how many it does."""
+    part, param = call.parts.get(output, Part(0, ())), program.kernels[call.kernel].params[output]
+    if part.row is not None:
+        return np.arange(prod(program.buffers[call.arguments[output]].shape)), param.dtype, param.elements.size
+    return part.offset + param.elements, param.dtype, 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,6 +23,10 @@ from edgetune.graph.narrow_results import narrow_result, widens_what_it_reads
 from edgetune.graph.passes import Fused, fuse
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
 from edgetune.graph.rewrite import callee_of, readers_of, tensor_of
+from edgetune.graph.ring_reads import cost_of_moves, states_moved
+from edgetune.graph.rings import with_rings
+from edgetune.graph.row_functions import ROW_WRITE
+from edgetune.graph.states import with_states
 from edgetune.graph.stored_integers import StoredIntegers, stored_integers, widened_when_read, with_stored
 from edgetune.graph.tvm_errors import tvm_refusals
 from edgetune.graph.tvm_types import PrimFunc
@@ -32,16 +36,29 @@ from edgetune.graph.workload import workload_hash
 from edgetune.graph.written_loops import is_written
 
 
-def to_program(imported: Imported, *, joins_attention: bool = True) -> Program:
+def to_program(imported: Imported, *, joins_attention: bool = True, states: Mapping[str, str] | None = None) -> Program:
     """Runs the graph passes (see `fuse`) and cuts the result into a `Program`.
 
+    `states` are inputs that are to become states, by name, with their outputs: those that can are ring buffers, unless
+    a kernel would move their rows all the same, and at higher cost.
     Raises UnsupportedOperator if an operator has no kernel, or TVM refuses one.
     """
+    pairs = states or {}
+    program = _to_program(imported, pairs, (), joins=joins_attention)
+    if slow := states_moved(with_states(program, pairs)):
+        other = _to_program(imported, pairs, slow, joins=joins_attention)
+        return min((program, other), key=lambda one: cost_of_moves(with_states(one, pairs)))
+    return program
+
+
+def _to_program(imported: Imported, pairs: Mapping[str, str], apart: Collection[str], *, joins: bool) -> Program:
+    """The program of `imported`, of whose states those `apart` are no rings."""
+    imported, rings = with_rings(imported, pairs, apart)
     exchanged = [i for i, tensor in enumerate(imported.inputs) if tensor.name in imported.images]
     inputs = len(imported.inputs)
-    fused = fuse(imported.module, exchanged, joins_attention=joins_attention, places=imported.places, inputs=inputs)
+    fused = fuse(imported.module, exchanged, joins_attention=joins, places=imported.places, inputs=inputs)
     with tvm_refusals(f"model {imported.name}"):
-        return partition(fused, imported)
+        return replace(partition(fused, imported), rings=rings)
 
 
 def partition(fused: Fused, imported: Imported) -> Program:
@@ -241,8 +258,8 @@ class _Cutter:
             return not apart and self._are_widened(reader.var, moved)
         callee = reader.value.args[0]
         made_of = operators(self.functions.get(callee.name_hint, (callee.name_hint,)))
-        # The operands of a concatenation alone may be written into its result; integers could not.
-        return made_of != ("concatenate",) and widens_what_it_reads(self.module[callee])
+        # The operands of these may be written into their result; integers could not.
+        return made_of not in {("concatenate",), (ROW_WRITE,)} and widens_what_it_reads(self.module[callee])
 
     def _emit(
         self,

@@ -5,7 +5,7 @@ All later stages read this result of the graph passes. Only `Kernel.function` is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Literal
@@ -13,11 +13,11 @@ from typing import Literal
 import numpy as np
 
 from edgetune.graph.layout.axis_order import reordered, to_model
+from edgetune.graph.parts import BufferPart, Part
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.target.preferences import Layout
 
 Role = Literal["input", "constant", "output"]
-_VECTOR_BYTES = 16
 BufferKind = Literal["input", "output", "intermediate", "constant", "state"]
 
 
@@ -62,11 +62,48 @@ class TensorSpec:
 
 
 @dataclass(frozen=True)
+class Ring:
+    """A ring buffer: `rows` rows along one `axis` of a tensor, which lies outermost in memory.
+
+    A run writes `count` rows behind those of the run before; the first rows follow the last ones. `rows` is a multiple
+    of `count`, so the rows of a run lie together. `position` is the input of the program (int32) that counts the runs
+    since the reset, modulo `steps`.
+    """
+
+    axis: int
+    rows: int
+    count: int
+    position: str = ""
+
+    @property
+    def steps(self) -> int:
+        """After so many runs, the same rows are written again."""
+        return self.rows // self.count
+
+    def shape(self, tensor: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of the memory for a tensor of this shape."""
+        return (self.rows, *tensor[: self.axis], *tensor[self.axis + 1 :])
+
+    def laid(self, tensor: np.ndarray, fill: int) -> np.ndarray:
+        """The memory before the first run: the rows of `tensor` are its last ones, and others are `fill`."""
+        last = np.moveaxis(tensor, self.axis, 0)
+        whole = np.full(self.shape(tensor.shape), fill, tensor.dtype)
+        whole[self.rows - len(last) :] = last
+        return whole
+
+    def in_order(self, memory: np.ndarray, position: int, kept: int) -> np.ndarray:
+        """The tensor of the last `kept` rows that the memory has before the run at a position."""
+        return np.moveaxis(np.roll(memory, -position * self.count, 0)[self.rows - kept :], 0, self.axis)
+
+
+@dataclass(frozen=True)
 class StateTensor:
     """What a run leaves for the next one: the input `name_in` of the model, which the output `name_out` becomes.
 
     Before the first run all its elements are `zero`, or those of `values`: their bytes in C order, with the axes in the
     order of the interface. The other fields are those of `TensorSpec`, the same for input and output.
+    With a `ring`, it is the last rows of a ring buffer. The position of rings is a state without an input, whose output
+    has the name of `Ring.position`: no model has it.
     """
 
     name_in: str
@@ -76,12 +113,27 @@ class StateTensor:
     layout: Layout = "model"
     zero: int = 0
     values: bytes = b""
+    ring: Ring | None = None
 
     @property
-    def ends(self) -> tuple[TensorSpec, TensorSpec]:
+    def of_model(self) -> bool:
+        """Whether the model has it, as an input and an output."""
+        return bool(self.name_in)
+
+    @property
+    def ends(self) -> tuple[TensorSpec, ...]:
         """The input and the output of the model."""
-        one, other = (TensorSpec(name, self.shape, self.dtype, self.layout) for name in (self.name_in, self.name_out))
-        return one, other
+        names = (self.name_in, self.name_out) if self.of_model else ()
+        return tuple(TensorSpec(name, self.shape, self.dtype, self.layout) for name in names)
+
+    @property
+    def memory_shape(self) -> tuple[int, ...]:
+        """The shape of what lies in memory."""
+        return self.shape if self.ring is None else self.ring.shape(self.shape)
+
+    def in_memory(self, value: np.ndarray) -> np.ndarray:
+        """What lies in memory where it has this value and its ring begins anew, in `memory_shape`."""
+        return value.reshape(self.shape) if self.ring is None else self.ring.laid(value.reshape(self.shape), self.zero)
 
     @property
     def first(self) -> np.ndarray:
@@ -92,8 +144,8 @@ class StateTensor:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes."""
-        return byte_size(self.shape, self.dtype)
+        """Size in memory, in bytes."""
+        return byte_size(self.memory_shape, self.dtype)
 
 
 @dataclass(frozen=True)
@@ -192,65 +244,6 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Part:
-    """An argument that is a part of its buffer: it starts `offset` elements into it, and its `shape` has no gaps.
-
-    With `movements`, it starts elsewhere in each iteration of the loops around its call.
-    """
-
-    offset: int
-    shape: tuple[int, ...]
-    movements: tuple[Movement, ...] = ()
-
-    def with_firsts(self, changed: Callable[[BufferPart], BufferPart]) -> Part:
-        """This part with other places in the first iterations: what `changed` makes of each."""
-        return replace(
-            self,
-            movements=tuple(m if m.first is None else replace(m, first=changed(m.first)) for m in self.movements),
-        )
-
-    def in_buffers(self, numbers: Mapping[int, int]) -> Part:
-        """This part with new numbers of the buffers that it is in first iterations."""
-        return self.with_firsts(lambda first: BufferPart(numbers[first.buffer], first.part.in_buffers(numbers)))
-
-    def is_unaligned(self, dtype: str) -> bool:
-        """Whether it may begin at another place than a multiple of the widest access of one thread of a GPU."""
-        steps = (self.offset, *(movement.elements for movement in self.movements))
-        firsts = (movement.first.part for movement in self.movements if movement.first is not None)
-        return any(byte_size((abs(step),), dtype) % _VECTOR_BYTES for step in steps) or any(
-            first.is_unaligned(dtype) for first in firsts
-        )
-
-
-@dataclass(frozen=True)
-class Movement:
-    """How an argument moves with a loop: iteration i adds `elements` * ((i + `ahead`) mod `rows`) to where it starts.
-
-    Without `rows`, nothing is wrapped. Where there is a `first`, the argument is that instead in the first iteration:
-    the value that a state has before the loop.
-    """
-
-    loop: int
-    elements: int
-    rows: int = 0
-    ahead: int = 0
-    first: BufferPart | None = None
-
-    def at(self, iteration: int) -> int:
-        """Elements that `iteration` adds."""
-        row = iteration + self.ahead
-        return self.elements * (row % self.rows if self.rows else row)
-
-
-@dataclass(frozen=True)
-class BufferPart:
-    """A buffer, and the part of it that is meant."""
-
-    buffer: int
-    part: Part
-
-
-@dataclass(frozen=True)
 class Loop:
     """The calls from `start` to `stop` - 1 run `steps` times, one after the other; loops lie within each other.
 
@@ -279,24 +272,22 @@ class Call:
     def places(self) -> Iterator[tuple[int, BufferPart]]:
         """Each argument by its number and place; one that is elsewhere in a first iteration has both places."""
         for number, buffer in enumerate(self.arguments):
-            yield from ((number, place) for place in _places(BufferPart(buffer, self.parts.get(number, Part(0, ())))))
+            yield from ((number, place) for place in BufferPart(buffer, self.parts.get(number, Part(0, ()))).all_places)
 
     @property
     def buffers(self) -> tuple[int, ...]:
-        """All buffers that it reads or writes in some iteration."""
-        return tuple(dict.fromkeys(place.buffer for _, place in self.places))
+        """All buffers that it reads or writes in some iteration, and those with numbers of rows."""
+        return tuple(dict.fromkeys((*(place.buffer for _, place in self.places), *self.numbers_of_rows)))
+
+    @property
+    def numbers_of_rows(self) -> tuple[int, ...]:
+        """The buffers that say at which row an argument begins."""
+        return tuple(part.row.buffer for part in self.parts.values() if part.row is not None)
 
     def in_buffers(self, numbers: Mapping[int, int]) -> Call:
         """This call with new numbers of buffers."""
         parts = {number: part.in_buffers(numbers) for number, part in self.parts.items()}
         return replace(self, arguments=tuple(numbers[one] for one in self.arguments), parts=parts)
-
-
-def _places(place: BufferPart) -> Iterator[BufferPart]:
-    yield place
-    for movement in place.part.movements:
-        if movement.first is not None:
-            yield from _places(movement.first)
 
 
 @dataclass(frozen=True)
@@ -305,7 +296,8 @@ class Program:
 
     `loops` are in the order of their first calls, outer ones before those in them. `divisions` are
     other programs of the same name, inputs and outputs, with the work divided into other kernels. `states` are kept
-    from run to run (see `states.py`); neither `inputs` nor `outputs` have them.
+    from run to run (see `states.py`); neither `inputs` nor `outputs` have them. `rings` are the ring buffers among the
+    inputs that are to become states, by name, with the shapes that the model gives these inputs.
     """
 
     name: str
@@ -319,6 +311,7 @@ class Program:
     divisions: tuple[Program, ...] = ()
     loops: tuple[Loop, ...] = ()
     states: tuple[StateSpec, ...] = ()
+    rings: Mapping[str, tuple[Ring, tuple[int, ...]]] = field(default_factory=dict)
 
     def with_quantisation(self, known: Mapping[str, LinearQuantisation]) -> Program:
         """The program with the quantisation of its inputs and outputs, by name, in its divisions as well."""

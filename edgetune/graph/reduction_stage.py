@@ -12,6 +12,7 @@ from typing import Any
 
 import tvm_ffi
 from tvm import ir, s_tir, tirx
+from tvm.s_tir import Schedule
 
 from edgetune.graph.tvm_types import BufferLoad, Expr, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 
@@ -126,6 +127,21 @@ def _adds_to_itself(store: Stmt) -> bool:
     return bool(value.a.source.same_as(store.buffer)) and all(
         a.same_as(b) or a == b for a, b in zip(value.a.indices, store.indices, strict=True)
     )
+
+
+def with_inlined(function: PrimFunc, params: Sequence[TvmBuffer], stages: Sequence[ReductionStage]) -> PrimFunc:
+    """`function` with other parameters, of which `stages` compute those that it had, in the place of each read."""
+    root = function.body.block
+    before = list(root.body.seq) if isinstance(root.body, tirx.SeqStmt) else [root.body]
+    body = tirx.SeqStmt([*(stage.statement() for stage in stages), *before])
+    allocated = [*root.alloc_buffers, *(stage.out for stage in stages)]
+    block = s_tir.SBlock([], [], [], root.name_hint, body, None, allocated, annotations=root.annotations)
+    realize = s_tir.SBlockRealize([], True, block)
+    whole = s_tir.renew_defs(tirx.PrimFunc(list(params), realize, function.ret_type, function.attrs))
+    sch = Schedule(whole)
+    for made in sch.get_child_blocks(sch.get_sblock("root"))[: len(stages)]:
+        sch.compute_inline(made)
+    return sch.mod["main"].with_attrs(function.attrs)
 
 
 def with_stages(function: PrimFunc, stages_of: Callable[[Stmt], Sequence[ReductionStage]]) -> PrimFunc:

@@ -17,6 +17,8 @@ from edgetune.graph.kernels import copy_function, kernel_of, named, plain_functi
 from edgetune.graph.layout.axis_order import exchanged
 from edgetune.graph.loops import loops_around, stage_of_each_call
 from edgetune.graph.program import Buffer, Call, Program, StateSpec
+from edgetune.graph.ring_reads import with_rings_read
+from edgetune.graph.row_writes import advanced, with_rows_written
 from edgetune.graph.workload import workload_hash
 
 _COPY = ("copy",)
@@ -36,7 +38,12 @@ def with_states(
         return program
     for name_in, name_out in pairs.items():
         program = _with_state(program, name_in, name_out, first.get(name_in))
-    return replace(program, divisions=tuple(with_states(division, pairs, first) for division in program.divisions))
+    for ring in {ring.position: ring for ring, _ in program.rings.values()}.values():
+        program, new, position = advanced(program, ring)
+        program = _with_copy(program, new, position)
+    divisions = tuple(with_states(division, pairs, first) for division in program.divisions)
+    kept = replace(program, rings={}, divisions=divisions)
+    return with_rings_read(kept) if program.rings else kept
 
 
 def _with_state(program: Program, name_in: str, name_out: str, first: np.ndarray | None) -> Program:
@@ -44,7 +51,8 @@ def _with_state(program: Program, name_in: str, name_out: str, first: np.ndarray
     spec, old = program.inputs[names[0].index(name_in)], program.input_buffers()[names[0].index(name_in)].id
     new = program.output_buffers()[names[1].index(name_out)].id
     zero = 0 if spec.quantisation is None else spec.quantisation.zero_point
-    state = StateSpec(name_in, name_out, spec.shape, spec.dtype, spec.layout, zero, buffer=old)
+    ring, shape = program.rings.get(name_in, (None, spec.shape))
+    state = StateSpec(name_in, name_out, shape, spec.dtype, spec.layout, zero, ring=ring, buffer=old)
     if first is not None:
         state = _that_begins(state, exchanged({name_in: first}, {name_in: spec.layout})[name_in])
     buffers = [replace(b, kind="state") if b.id == old else b for b in program.buffers]
@@ -56,6 +64,9 @@ def _with_state(program: Program, name_in: str, name_out: str, first: np.ndarray
         buffers=tuple(buffers),
         states=(*program.states, state),
     )
+    written = with_rows_written(kept, old, new, 1 if ring is None else ring.count)
+    if written is not None:
+        return written
     if max(_layers(kept, old, written=False), default=-1) < min(_layers(kept, new, written=True), default=0):
         return _joined(kept, new, old)[0]
     return _with_copy(kept, new, state)
@@ -89,7 +100,7 @@ def _accesses(program: Program, buffer: int, *, written: bool) -> list[tuple[int
 
 def _with_copy(program: Program, new: int, state: StateSpec) -> Program:
     """`program` that ends with a copy of the buffer `new` into a state."""
-    function = plain_function(copy_function(state.shape, state.dtype), (False,))
+    function = plain_function(copy_function(state.memory_shape, state.dtype), (False,))
     copying = kernel_of(_COPY, workload_hash(function), function, (False,), 0)
     workloads = [kernel.workload for kernel in program.kernels]
     kernels = list(program.kernels)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 
 import numpy as np
-from tvm import ir, s_tir, tirx
-from tvm.s_tir import Schedule
+from tvm import ir, tirx
 
 from edgetune.graph.kernels import PACKED, SCALES, STORED_PARTS, ZERO_POINTS
 from edgetune.graph.reduction_stage import (
@@ -23,6 +22,7 @@ from edgetune.graph.reduction_stage import (
     mentions,
     reduction_of,
     variable,
+    with_inlined,
     with_stages,
 )
 from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt, TvmBuffer
@@ -231,26 +231,11 @@ def with_stored(function: PrimFunc, forms: Mapping[int, StoredIntegers]) -> Prim
         place = [axis for axis, _ in axes]
         stages.append(ReductionStage("widened", param, tuple(place), tuple(axes), (), form.number(buffers, place)))
     scales = [number for number, kind in enumerate(kinds) if kind == SCALES]
-    return _scaled_sums(_inlined(function, params, stages), scales).with_attr(STORED_PARTS, kinds)
+    return _scaled_sums(with_inlined(function, params, stages), scales).with_attr(STORED_PARTS, kinds)
 
 
 def _buffer(name: str, array: np.ndarray, index_type: str) -> TvmBuffer:
     return tirx.decl_buffer([tirx.IntImm(index_type, extent) for extent in array.shape], array.dtype.name, name)
-
-
-def _inlined(function: PrimFunc, params: Sequence[TvmBuffer], stages: Sequence[ReductionStage]) -> PrimFunc:
-    """`function` with other parameters, of which `stages` compute those that it had, in the place of each read."""
-    root = function.body.block
-    before = list(root.body.seq) if isinstance(root.body, tirx.SeqStmt) else [root.body]
-    body = tirx.SeqStmt([*(stage.statement() for stage in stages), *before])
-    allocated = [*root.alloc_buffers, *(stage.out for stage in stages)]
-    block = s_tir.SBlock([], [], [], root.name_hint, body, None, allocated, annotations=root.annotations)
-    realize = s_tir.SBlockRealize([], True, block)
-    whole = s_tir.renew_defs(tirx.PrimFunc(list(params), realize, function.ret_type, function.attrs))
-    sch = Schedule(whole)
-    for made in sch.get_child_blocks(sch.get_sblock("root"))[: len(stages)]:
-        sch.compute_inline(made)
-    return sch.mod["main"].with_attrs(function.attrs)
 
 
 def _scaled_sums(function: PrimFunc, scales: Sequence[int]) -> PrimFunc:

@@ -13,7 +13,7 @@ import numpy as np
 from edgetune.codegen.kernel_source import CParam
 from edgetune.errors import KernelFailed
 from edgetune.graph.memory.plan import MemoryPlan
-from edgetune.graph.program import BufferPart, Movement
+from edgetune.graph.parts import BufferPart, Movement
 from edgetune.package import ctext
 from edgetune.package.constants import Weights
 from edgetune.package.interface import Interface
@@ -56,13 +56,29 @@ class Arguments:
             if self.weights.placement == "text":
                 cast = "" if _element(param) == item.c_type else "(const void *)"
                 return _typed(f"{self.api.prefix}__w{item.index}", place, cast)
-            return f"WEIGHT({item.index}{_terms(place, param.element_bytes)})"
+            return f"WEIGHT({item.index}{self._terms(place, param)})"
         for state in self.api.states:
             if state.buffer == place.buffer:
-                return f"STATE({state.macro}{_terms(place, param.element_bytes)})"
+                return f"STATE({state.macro}{self._terms(place, param)})"
         if place.buffer not in self.plan.offsets:
             raise KernelFailed(f"the memory plan has no place for tensor {place.buffer} of call {call}")
-        return f"ARENA(AT_{place.buffer}{_terms(place, param.element_bytes)})"
+        return f"ARENA(AT_{place.buffer}{self._terms(place, param)})"
+
+    def _terms(self, place: BufferPart, param: CParam) -> str:
+        """What is added to where a tensor begins, in bytes."""
+        terms, row = _terms(place, param.element_bytes), place.part.row
+        if row is None:
+            return terms
+        number = self._number(row.buffer)
+        return f"{terms} + {self.api.prefix}__row({number}, {row.rows}u) * {row.elements * param.element_bytes}u"
+
+    def _number(self, buffer: int) -> str:
+        """Where the number of a row lies, for an argument of the macro STATE, which has no other STATE in it."""
+        kept = next((state.macro for state in self.api.states if state.buffer == buffer), None)
+        field = next((tensor.field for tensor in self.api.inputs if tensor.buffer == buffer), None)
+        if kept is not None:
+            return f"POSITION({kept})"
+        return f"ARENA(AT_{buffer})" if field is None else f"inputs->{field}"
 
 
 def _element(param: CParam) -> str:

@@ -18,7 +18,8 @@ from edgetune.codegen.kernel_source import KernelSource, Launch
 from edgetune.errors import KernelFailed
 from edgetune.graph.loops import loops_around, stage_of_each_call, stages, written_by
 from edgetune.graph.memory.plan import MemoryPlan
-from edgetune.graph.program import BufferPart, Kernel, Param, Part, Program
+from edgetune.graph.parts import BufferPart, Part
+from edgetune.graph.program import Kernel, Param, Program
 from edgetune.package import ctext
 from edgetune.package.arguments import Arguments
 from edgetune.package.constants import Weights
@@ -53,18 +54,21 @@ class WrittenPlace:
     """Where a call writes an output: `nbytes` bytes from `offset` on, in the workspace or a tensor of the interface.
 
     `tensor` is the field of that tensor, empty for the workspace and for what an instance keeps (`in_state`). `nbytes`
-    includes gaps that the call does not touch, but for one at the end.
+    includes gaps that the call does not touch, but for one at the end. With `row_bytes`,
+    it writes only so many of them.
     """
 
     tensor: str
     offset: int
     nbytes: int
     in_state: bool = False
+    row_bytes: int = 0
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values."""
         plain = {"tensor": self.tensor, "offset": self.offset, "bytes": self.nbytes}
-        return {**plain, "in_state": True} if self.in_state else plain
+        row = {"row_bytes": self.row_bytes} if self.row_bytes else {}
+        return {**plain, "in_state": True, **row} if self.in_state else plain
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,11 @@ class KernelView:
     parameters: tuple[str, ...] = ()
     memory: tuple[int, ...] = ()
     elements: tuple[int, ...] = ()
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether each of its tensors is one element: it takes no time, whatever its schedule is."""
+        return self.memory == self.elements
 
     @property
     def operators(self) -> list[str]:
@@ -278,7 +287,8 @@ def written_places(program: Program, plan: MemoryPlan, api: Interface) -> list[t
         for one in written_by(program, stage):
             start = starts[one.buffer] if one.buffer in starts else plan.offsets[one.buffer]
             first = start + one.first * np.dtype(one.dtype).itemsize
-            found.append(WrittenPlace(fields.get(one.buffer, ""), first, one.nbytes, one.buffer in states))
+            row = one.some * np.dtype(one.dtype).itemsize
+            found.append(WrittenPlace(fields.get(one.buffer, ""), first, one.nbytes, one.buffer in states, row))
         places.append(tuple(found))
     return places
 

@@ -130,6 +130,8 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "resets": facts.resets,
         "state_word": layout_word(api.states),
         "state_word_bytes": WORD_BYTES,
+        "uses_rows": _names(facts.calls, "__row("),
+        "uses_positions": _names(facts.calls, "POSITION("),
         "state_in_layers": _names(facts.calls, "STATE("),
         "uses_state": _names(facts.calls, "STATE(") or any(loop.names("STATE(") for loop in facts.loops),
         "reference": facts.reference,

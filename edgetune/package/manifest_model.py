@@ -101,6 +101,14 @@ class _Written(_Part):
     offset: int = Field(ge=0)
     nbytes: int = Field(alias="bytes", ge=0)
     in_state: bool = False
+    row_bytes: int = Field(default=0, ge=0)
+
+
+class _Ring(_Part):
+    axis: int = Field(ge=0)
+    rows: int = Field(ge=1)
+    count: int = Field(ge=1)
+    position: str
 
 
 class _State(_Part):
@@ -114,10 +122,12 @@ class _State(_Part):
     offset: int = Field(ge=0)
     nbytes: int = Field(alias="bytes", ge=0)
     layout: Layout = "model"
+    ring: _Ring | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if self.first and len(base64.b64decode(self.first, validate=True)) != self.nbytes:
+        first = len(base64.b64decode(self.first, validate=True))
+        if first and self.ring is None and first != self.nbytes:
             raise ValueError("must have as many first bytes as the state")
         return self
 

@@ -68,7 +68,7 @@ def _slow(kernel: KernelView, tuned_by: str) -> SlowKernel | None:
         why = f"it takes {time:.2f} us, and its roofline is {least:.2f} us ({origin.roofline_limit})"
         return SlowKernel(kernel.name, share, why, kernel.calls * (time - least))
     share = origin.predicted_share
-    if share is None or share >= TOLD or not tuned_by:
+    if share is None or share >= TOLD or not tuned_by or kernel.is_scalar:
         return None
     if share == 0:
         return SlowKernel(kernel.name, share, "no schedule rule fits it, so it has plain loops without vectors", 0.0)

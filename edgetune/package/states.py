@@ -6,10 +6,13 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from math import prod
 from typing import Any
 
-from edgetune.graph.program import Program, StateTensor
+import numpy as np
+
+from edgetune.graph.program import Program, Ring, StateTensor
 from edgetune.package.ctext import c_type
 
 WORD_BYTES = 8
@@ -44,16 +47,34 @@ class KeptState(StateTensor):
 
     @property
     def elements(self) -> int:
-        """Number of elements."""
-        return self.first.size
+        """Number of elements in memory."""
+        return prod(self.memory_shape)
+
+    def value_in(self, copy: bytes, states: Sequence[KeptState]) -> np.ndarray:
+        """Its value in a `copy` of all `states`."""
+        memory = np.frombuffer(copy, self.dtype, self.elements, self.offset).reshape(self.memory_shape)
+        if self.ring is None:
+            return memory.copy()
+        position = next(one for one in states if one.name_out == self.ring.position)
+        return self.ring.in_order(memory, int(position.value_in(copy, states)), self.shape[self.ring.axis]).copy()
+
+    @property
+    def meaning(self) -> str:
+        """What it is, for comments; names of the model are untrusted text."""
+        if not self.of_model:
+            return "where the next rows of rings are written"
+        rows = "" if self.ring is None else f", in a ring of {self.ring.rows} rows"
+        return f"{self.name_in}, which is {self.name_out} of the run before{rows}"
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values for MANIFEST.json."""
         layout = {} if self.layout == "model" else {"layout": self.layout}
         first = {"first": base64.b64encode(self.values).decode("ascii")} if self.values else {}
+        ring = None if self.ring is None else asdict(self.ring)
         return {
             **layout,
             **first,
+            **({"ring": ring} if ring else {}),
             "input": self.name_in,
             "output": self.name_out,
             "shape": list(self.shape),
@@ -75,6 +96,7 @@ class KeptState(StateTensor):
             stated.get("layout", "model"),
             stated["zero"],
             base64.b64decode(stated.get("first", "")),
+            Ring(**stated["ring"]) if "ring" in stated else None,
             stated["offset"],
             stated["copied"],
         )
@@ -87,7 +109,7 @@ def kept_states(program: Program) -> tuple[KeptState, ...]:
     kept = []
     offset = WORD_BYTES
     for one in program.states:
-        facts = (one.name_in, one.name_out, one.shape, one.dtype, one.layout, one.zero, one.values)
+        facts = (one.name_in, one.name_out, one.shape, one.dtype, one.layout, one.zero, one.values, one.ring)
         kept.append(KeptState(*facts, offset, copy_into(program, one.buffer) is not None, one.buffer))
         offset += -(-one.nbytes // WORD_BYTES) * WORD_BYTES
     return tuple(kept)
@@ -103,5 +125,5 @@ def state_bytes(states: Sequence[KeptState]) -> int:
 
 def layout_word(states: Sequence[KeptState]) -> str:
     """The word that names the layout, in 16 hex digits: other names, shapes, types or places give another one."""
-    facts = [[one.name_in, one.name_out, list(one.shape), one.dtype, one.layout, one.offset] for one in states]
+    facts = [[one.name_in, one.name_out, list(one.memory_shape), one.dtype, one.layout, one.offset] for one in states]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]

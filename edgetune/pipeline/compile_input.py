@@ -79,20 +79,20 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
     exchanged = with_equal_layouts(model.channels_last(settings.layout, settings.layouts), states)
     if settings.layout == "channels_last" and not exchanged:
         events(Event("warning", {"message": _NO_IMAGE}))
-    whole = program_for(model, settings.target, exchanged)
+    whole = program_for(model, settings.target, exchanged, states)
     require_equal_ends(settings, model, whole)
     program = with_states(whole, states, first_values(settings, model))
     stream = model.stream()
     goldens, reference = golden_cases(
         model,
         [tensor.of_model() for tensor in program.inputs],
-        program.states,
+        [state for state in program.states if state.of_model],
         _lengths(stream, kept=bool(program.states)),
         settings.seed,
-        model.program if exchanged else lambda: whole,
+        model.program if exchanged or whole.rings else lambda: whole,
         events,
     )
-    layouts = {tensor.name: tensor.layout for tensor in whole.tensors}
+    layouts = {tensor.name: tensor.layout for tensor in program.tensors}
     tolerances = tolerances_of(model, goldens, events, states.values())
     if settings.precision in ALLOWED:
         usual = OutputTolerance(relative=ALLOWED[settings.precision])
@@ -120,10 +120,15 @@ def _lengths(stream: WindowStream | None, *, kept: bool) -> tuple[int, ...]:
     return STATE_CASES if kept else (GOLDEN_CASES,)
 
 
-def program_for(model: Model, target: BoardKind, exchanged: frozenset[str] = frozenset()) -> Program:
+def program_for(
+    model: Model,
+    target: BoardKind,
+    exchanged: frozenset[str] = frozenset(),
+    states: Mapping[str, str] | None = None,
+) -> Program:
     """The program of `model` as the backend of `target` takes it (see `Model.program`)."""
     backend = backend_of(target)
-    program = model.program(exchanged, joins_attention=backend.joins_attention)
+    program = program_with(model, exchanged, states or {}, joins_attention=backend.joins_attention)
     if backend.loops or not program.loops:
         return program
     calls = sum(times_called(program, number) for number in range(len(program.calls)))
@@ -133,6 +138,15 @@ def program_for(model: Model, target: BoardKind, exchanged: frozenset[str] = fro
             f"have each call on its own, at most {_MOST_CALLS:,}: build it for a board with a CPU, or for fewer steps"
         )
     return without_loops(program)
+
+
+def program_with(
+    model: Model, exchanged: frozenset[str], states: Mapping[str, str], *, joins_attention: bool
+) -> Program:
+    """The program of `model`, whose `states` are still inputs and outputs; a format without states is not told any."""
+    if not states:
+        return model.program(exchanged, joins_attention=joins_attention)
+    return model.program(exchanged, joins_attention=joins_attention, states=states)
 
 
 def assembled(

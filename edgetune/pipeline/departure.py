@@ -27,7 +27,7 @@ from edgetune.graph.states import as_built, with_states
 from edgetune.measure.reference import tolerance_of
 from edgetune.package.golden import Golden
 from edgetune.package.manifest import interface_of, kernels_of_layer, read_manifest, states_of
-from edgetune.pipeline.compile_input import CompileInput
+from edgetune.pipeline.compile_input import CompileInput, program_with
 from edgetune.target.preferences import Precision
 from edgetune.verify.layers import LayerError, LayersRun
 from edgetune.verify.verify import VerifyReport
@@ -131,14 +131,14 @@ def program_of(model: Model, manifest: Mapping[str, Any]) -> Program:
 
     Raises PackageInvalid where this version makes another of `model`.
     """
-    states = states_of(manifest)
+    states = [state for state in states_of(manifest) if state.of_model]
     tensors = (*interface_of(manifest), *(end for state in states for end in state.ends))
     exchanged = frozenset(tensor.name for tensor in tensors if tensor.layout == "channels_last")
     pairs = {state.name_in: state.name_out for state in states}
     workloads = {kernel["name"]: kernel["provenance"].get("workload") for kernel in manifest["kernels"]}
     wanted = [workloads.get(name) for layer in manifest["layers"] for name in kernels_of_layer(layer)]
     for joins_attention in (True, False):
-        whole = model.program(exchanged, joins_attention=joins_attention)
+        whole = program_with(model, exchanged, pairs, joins_attention=joins_attention)
         for precision in get_args(Precision):
             stored = with_precision(whole, precision)
             for form in _forms(stored):

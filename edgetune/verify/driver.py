@@ -13,6 +13,7 @@ from edgetune.errors import SelfTestFailed, WrongResult
 from edgetune.package.golden import Golden
 from edgetune.package.manifest import run_function
 from edgetune.package.rendering import render
+from edgetune.package.states import KeptState
 from edgetune.verify.place import ExecutionPlace
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import ProgramResult
@@ -78,8 +79,9 @@ def run_driver(
         resets=[not case.goes_on for case in cases],
     )
     (copy / f"test/{p}_driver.c").write_text(source, encoding="ascii")
-    given = [*inputs, *([one | {"name": one["input"]} for one in states] if layers else [])]
-    (copy / _INPUTS).write_bytes(b"".join(_input(tensor, case) for case in cases for tensor in given))
+    begun = [KeptState.from_json(one) for one in states] if layers else []
+    data = ([*(_input(tensor, case) for tensor in inputs), *(_state(one, case) for one in begun)] for case in cases)
+    (copy / _INPUTS).write_bytes(b"".join(piece for pieces in data for piece in pieces))
     binary = f"build/{p}_driver"
     place.link(copy, binary, tools, timeout_s)
     return place.execute(copy / binary, (), timeout_s)
@@ -98,6 +100,15 @@ def _input(tensor: dict[str, Any], case: Golden) -> bytes:
     if array is None or str(array.dtype) != tensor["dtype"] or array.size != prod(tensor["shape"]):
         raise WrongResult(f"input '{tensor['name']}' of a fresh case is not {tensor['shape']} {tensor['dtype']}")
     return np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False)).tobytes()
+
+
+def _state(state: KeptState, case: Golden) -> bytes:
+    """The memory of a state before a case."""
+    value = case.inputs.get(state.name_in, state.first)
+    if value.dtype != state.dtype or value.size != prod(state.shape):
+        raise WrongResult(f"state '{state.name_in}' of a fresh case is not {list(state.shape)} {state.dtype}")
+    memory = state.in_memory(value)
+    return np.ascontiguousarray(memory.astype(memory.dtype.newbyteorder("<"), copy=False)).tobytes()
 
 
 def _outputs(p: str, text: str, tensors: list[dict[str, Any]], cases: int) -> list[dict[str, np.ndarray]]:

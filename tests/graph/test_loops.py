@@ -29,7 +29,8 @@ from edgetune.graph.memory.in_place import in_place_candidates, in_place_outputs
 from edgetune.graph.memory.live_ranges import kept_in_loops, live_ranges
 from edgetune.graph.memory.plan import plan
 from edgetune.graph.partition import to_program
-from edgetune.graph.program import Buffer, BufferPart, Call, Kernel, Loop, Movement, Param, Part, Program
+from edgetune.graph.parts import BufferPart, Movement, Part
+from edgetune.graph.program import Buffer, Call, Kernel, Loop, Param, Program
 from tests.arena_run import run_in_arena
 from tests.examples import costly
 from tests.loop_samples import Recurrent, numbers, recurrent

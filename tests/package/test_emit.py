@@ -18,7 +18,7 @@ import pytest
 
 from edgetune.errors import DiskFull, KernelFailed, MemoryLimitExceeded, OutputRefused, UsageError, WrongResult
 from edgetune.events import Event
-from edgetune.graph.program import Part
+from edgetune.graph.parts import Part
 from edgetune.package.constants import place_weights
 from edgetune.package.core_files import core_files
 from edgetune.package.explain import explain

@@ -133,13 +133,20 @@ class LoadedOnnx(Model):
 
         return channels_last_tensors(self.model, layout, layouts)
 
-    def program(self, channels_last: frozenset[str] = frozenset(), *, joins_attention: bool = True) -> Program:
+    def program(
+        self,
+        channels_last: frozenset[str] = frozenset(),
+        *,
+        joins_attention: bool = True,
+        states: Mapping[str, str] | None = None,
+    ) -> Program:
         """The model as TVM's importer and our converters import it, after the graph passes."""
         from edgetune.frontend.onnx.interface_layout import import_channels_last
         from edgetune.frontend.onnx.interface_quantisation import interface_quantisation
         from edgetune.graph.partition import to_program
 
-        program = to_program(import_channels_last(self.model, channels_last), joins_attention=joins_attention)
+        imported = import_channels_last(self.model, channels_last)
+        program = to_program(imported, joins_attention=joins_attention, states=states)
         return program.with_quantisation(interface_quantisation(self.model))
 
     def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:

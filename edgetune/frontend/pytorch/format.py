@@ -188,9 +188,15 @@ class LoadedPyTorch(Model):
         """The images among inputs and outputs, and those that are named."""
         return self.onnx.channels_last(layout, layouts)
 
-    def program(self, channels_last: frozenset[str] = frozenset(), *, joins_attention: bool = True) -> Program:
+    def program(
+        self,
+        channels_last: frozenset[str] = frozenset(),
+        *,
+        joins_attention: bool = True,
+        states: Mapping[str, str] | None = None,
+    ) -> Program:
         """The program of the model in ONNX, known by the hash of what was given."""
-        made = self.onnx.program(channels_last, joins_attention=joins_attention)
+        made = self.onnx.program(channels_last, joins_attention=joins_attention, states=states)
         return replace(made, model_sha256=self.exported.sha256)
 
     def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:

@@ -96,9 +96,15 @@ class ExpressionModel(Model):
         """The inputs in the order of the parameters."""
         return self.only.inputs
 
-    def program(self, channels_last: frozenset[str] = frozenset(), *, joins_attention: bool = True) -> Program:
+    def program(
+        self,
+        channels_last: frozenset[str] = frozenset(),
+        *,
+        joins_attention: bool = True,
+        states: Mapping[str, str] | None = None,
+    ) -> Program:
         """The kernel, called once."""
-        del channels_last, joins_attention  # there are none
+        del channels_last, joins_attention, states  # there are none
         return self.only
 
     def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:

@@ -214,9 +214,15 @@ class LoadedTflite(Model):
         """None: images are channels last already."""
         return self.onnx.channels_last(layout, layouts) if layouts else frozenset()
 
-    def program(self, channels_last: frozenset[str] = frozenset(), *, joins_attention: bool = True) -> Program:
+    def program(
+        self,
+        channels_last: frozenset[str] = frozenset(),
+        *,
+        joins_attention: bool = True,
+        states: Mapping[str, str] | None = None,
+    ) -> Program:
         """As for an ONNX model, with the quantisation that the file gives to inputs and outputs."""
-        program = self.onnx.program(channels_last, joins_attention=joins_attention)
+        program = self.onnx.program(channels_last, joins_attention=joins_attention, states=states)
         return program.with_quantisation(self._known_quantisation)
 
     @property

@@ -16,7 +16,8 @@ from math import prod
 
 from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
 from edgetune.graph.memory.plan import plan
-from edgetune.graph.program import Buffer, Call, Kernel, Part, Program, Rows
+from edgetune.graph.parts import Part
+from edgetune.graph.program import Buffer, Call, Kernel, Program, Rows
 from edgetune.graph.views.strided_view import StridedView, rows_of, shape_with_gaps, with_gaps
 from edgetune.graph.views.view_layout import ViewLayout
 from edgetune.graph.workload import workload_hash

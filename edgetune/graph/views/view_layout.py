@@ -17,7 +17,8 @@ from math import prod
 
 from edgetune.graph.memory.in_place import in_place_candidates, in_place_outputs
 from edgetune.graph.memory.live_ranges import live_bytes
-from edgetune.graph.program import Call, Part, Program
+from edgetune.graph.parts import Part
+from edgetune.graph.program import Call, Program
 from edgetune.graph.views.copy_kernels import Concatenation, Operand, concatenation_of, slice_of
 from edgetune.graph.views.strided_view import StridedView, rows_of, shape_with_gaps
 

@@ -8,6 +8,8 @@ from onnx import helper
 from tvm import relax, te, tirx, topi
 from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 
+from edgetune.graph.kernels import ROWS_AT
+
 
 class BitCast(tvm_onnx.OnnxOpConverter):
     """The same bits as another type of the same width."""
@@ -68,7 +70,9 @@ class TensorScatter(tvm_onnx.OnnxOpConverter):
             return te.compute(past.shape, element, name="written")
 
         starts = [] if inputs[2] is None else [inputs[2]]
-        return bb.emit_te(tensor_scatter, inputs[0], inputs[1], *starts)
+        call = bb.call_te(tensor_scatter, inputs[0], inputs[1], *starts)
+        bb.update_func(call.args[0], bb.get()[call.args[0]].with_attr(ROWS_AT, [axis, int(circular)]))
+        return bb.emit(call)
 
 
 class DeformConv(tvm_onnx.OnnxOpConverter):

@@ -16,6 +16,7 @@ from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 
 from edgetune.frontend.onnx.converters.scans import constant_value
+from edgetune.graph.kernels import ROWS_AT
 from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt, Var
 from edgetune.graph.written_loops import (
     call_written,
@@ -188,6 +189,7 @@ class ScatterND(tvm_onnx.OnnxOpConverter):
         distinct = _are_distinct(indices)
         whole = [*shape[:depth], prod(shape[depth:])]
         function = scatter_nd(whole, (prod(counts), depth), _types(data, indices), _reduction(attr), distinct=distinct)
+        function = function.with_attr(ROWS_AT, [-1, 0]) if _reduction(attr) == "none" else function
         return _called(bb, "scatter_nd", function, [data, indices, updates])
 
 

@@ -97,9 +97,15 @@ class SteppedModel(Model):
             window.live_bytes,
         )
 
-    def program(self, channels_last: frozenset[str] = frozenset(), *, joins_attention: bool = True) -> Program:
+    def program(
+        self,
+        channels_last: frozenset[str] = frozenset(),
+        *,
+        joins_attention: bool = True,
+        states: Mapping[str, str] | None = None,
+    ) -> Program:
         """The program of a step."""
-        program = self.step.program(channels_last, joins_attention=joins_attention)
+        program = self.step.program(channels_last, joins_attention=joins_attention, states=states)
         return replace(program.with_quantisation({**self.quantisation}), model_sha256=self.sha256)
 
     def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[Arrays]:
