@@ -91,14 +91,20 @@ class AffineModel(Model):
 
         return (TensorSpec("x", self.shape, "float32"),)
 
-    def program(self, channels_last: frozenset[str] = frozenset(), *, joins_attention: bool = True) -> Program:
+    def program(
+        self,
+        channels_last: frozenset[str] = frozenset(),
+        *,
+        joins_attention: bool = True,
+        states: Mapping[str, str] | None = None,
+    ) -> Program:
         """A Relax function of two operators, after the graph passes."""
         from tvm import relax
 
         from edgetune.graph.imported import Imported
         from edgetune.graph.partition import to_program
 
-        del channels_last, joins_attention
+        del channels_last, joins_attention, states
         builder = relax.BlockBuilder()
         x = relax.Var("x", relax.TensorType(self.shape, "float32"))
         with builder.function("main", [x]):

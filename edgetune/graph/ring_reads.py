@@ -92,7 +92,7 @@ def _with_ring(function: PrimFunc, number: int, inputs: int, read: PrimFunc, off
     index = str(param.shape[0].ty.dtype) if shape else "int64"
     axes = [(variable(f"i{axis}", index), extent) for axis, extent in enumerate(shape)]
     place = [axis for axis, _ in axes]
-    at, rest = _flat(place[:inner], shape[:inner]) + offset // row, place[inner:]
+    at, rest = _flat(place[:inner], shape[:inner]) + tirx.IntImm(index, offset // row), place[inner:]
     names = {str(one.name) for one in function.params}
     ring = _parameter("ring", names, [int(memory.shape[0]), *shape[inner:]], str(memory.dtype), index)
     position = _parameter("position", names, [1], str(read.params[_POSITION].dtype), index)

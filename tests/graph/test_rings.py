@@ -20,6 +20,7 @@ from edgetune.graph.program import Program
 from edgetune.graph.states import with_states, with_states_overwritten
 from edgetune.package.states import kept_states, state_bytes
 from tests.frontend.onnx.streamed import Network, exactly, read
+from tests.frontend.onnx.test_streaming_recurrent import padded
 from tests.package_sample import generic_x86
 
 STEPS = 23
@@ -108,6 +109,7 @@ def moved(program: Program) -> int:
         (attention, 32, 1, 1, 1),  # keys are transposed, which costs more than to move them along
         (attention, 32, 1, 4, 2),
         (waiting, 16, 2, 1, 1),
+        (padded, 8, 0, 1, 1),  # the row before the last one alone, for a recurrent layer
     ],
 )
 def test_rings_compute_what_moved_rows_do(
