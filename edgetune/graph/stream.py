@@ -21,8 +21,9 @@ class StreamedTensor:
 class SteppedTensor:
     """An output of a step: it counts from step `settled` on, the first one since the reset being 0.
 
-    Where it has a time `axis`, step k has its `frames` at k * frames - latency and after. Without one (-1), it is that
-    of the window that ends with the step.
+    Where it has a time `axis`, step k has its `frames` at k * frames - latency and after, of what the model computes of
+    all frames since the reset. Without one (-1), it is what the model computes of the window that ends with the step,
+    or of all frames since the reset where it is `endless`.
     """
 
     name: str
@@ -30,14 +31,21 @@ class SteppedTensor:
     axis: int = -1
     frames: int = 0
     latency: int = 0
+    endless: bool = False
+
+    @property
+    def counts_from(self) -> int:
+        """The first step, from 0, in which all of it counts."""
+        return self.settled if self.axis < 0 else -(-max(0, self.latency) // self.frames)
 
 
 @dataclass(frozen=True)
 class WindowStream:
     """Streamed inputs and all outputs, and what a step costs beside a run of the window.
 
-    After `latency_frames` frames of the first input, all outputs count. `step_macs` and `window_macs` are
-    multiply-adds, `step_ram` and `window_ram` the largest sums of bytes of tensors that are alive at once.
+    Before the first step whose outputs all count, `latency_frames` frames of the first input go in. `step_macs` and
+    `window_macs` are multiply-adds, `step_ram` and `window_ram` the largest sums of bytes of tensors that are alive
+    at once.
     """
 
     inputs: tuple[StreamedTensor, ...]
@@ -51,7 +59,7 @@ class WindowStream:
     @property
     def latency_steps(self) -> int:
         """The first step, from 0, whose outputs all count."""
-        return max(output.settled for output in self.outputs)
+        return max(output.counts_from for output in self.outputs)
 
     @property
     def window_steps(self) -> int:

@@ -149,6 +149,7 @@ class _SteppedTensor(_Part):
     axis: Annotated[int, Field(ge=-1)]
     frames: _Count
     latency: int
+    endless: bool = False
 
 
 class _Stream(_Part):

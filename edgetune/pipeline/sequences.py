@@ -22,10 +22,14 @@ _BEYOND = 5
 
 
 def stream_lengths(stream: WindowStream) -> tuple[int, int]:
-    """How many steps two sequences of a stream have: the first one is longer than the window where it must be."""
+    """How many steps two sequences of a stream have: the first one has all frames of a window where that tells more.
+
+    So it has steps in which each output counts.
+    """
     half = STREAM_STEPS // 2
-    of_window = all(output.axis < 0 for output in stream.outputs)
-    return max(half, stream.window_steps + _BEYOND) if of_window else half, half
+    of_window = any(output.axis < 0 for output in stream.outputs)
+    known = max(output.settled for output in stream.outputs) + 1
+    return max(half, max(known, stream.window_steps * of_window) + _BEYOND), half
 
 
 def golden_cases(

@@ -81,16 +81,18 @@ class SteppedModel(Model):
 
         found, shapes = self.found, {spec.name: spec.shape for spec in self.window.inputs}
         step, window = (costs_of(import_onnx(model)) for model in (found.model, self.onnx))
+        outputs = tuple(
+            SteppedTensor(name, one.settled, -1 if one.axis is None else one.axis, one.frames, one.latency, one.endless)
+            for name, one in found.by_output.items()
+        )
+        hop = next(iter(self.streams.values())).hop
         return WindowStream(
             tuple(
                 StreamedTensor(name, stream.axis % len(shapes[name]), stream.hop, shapes[name][stream.axis])
                 for name, stream in self.streams.items()
             ),
-            tuple(
-                SteppedTensor(name, one.settled, *((one.axis, one.frames, one.latency) if one.axis is not None else ()))
-                for name, one in found.by_output.items()
-            ),
-            found.latency_frames,
+            outputs,
+            max(one.counts_from for one in outputs) * hop,
             step.macs,
             window.macs,
             step.live_bytes,
