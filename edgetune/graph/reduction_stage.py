@@ -131,16 +131,33 @@ def _adds_to_itself(store: Stmt) -> bool:
 
 def with_inlined(function: PrimFunc, params: Sequence[TvmBuffer], stages: Sequence[ReductionStage]) -> PrimFunc:
     """`function` with other parameters, of which `stages` compute those that it had, in the place of each read."""
+    return _inlined(function, params, [stage.statement() for stage in stages], [stage.out for stage in stages])
+
+
+def with_statements_inlined(
+    function: PrimFunc, params: Sequence[TvmBuffer], before: SBlock, made: Sequence[TvmBuffer]
+) -> PrimFunc:
+    """`function` with other parameters, of which the statements of a root block make those that are `made`."""
+    return _inlined(function, params, _statements(before), [*before.alloc_buffers, *made])
+
+
+def _statements(root: SBlock) -> list[Stmt]:
+    return list(root.body.seq) if isinstance(root.body, tirx.SeqStmt) else [root.body]
+
+
+def _inlined(
+    function: PrimFunc, params: Sequence[TvmBuffer], first: Sequence[Stmt], buffers: Sequence[TvmBuffer]
+) -> PrimFunc:
+    """`function` that begins with the loops `first`, which write `buffers`, each of them in the place of its reads."""
     root = function.body.block
-    before = list(root.body.seq) if isinstance(root.body, tirx.SeqStmt) else [root.body]
-    body = tirx.SeqStmt([*(stage.statement() for stage in stages), *before])
-    allocated = [*root.alloc_buffers, *(stage.out for stage in stages)]
+    body = tirx.SeqStmt([*first, *_statements(root)])
+    allocated = [*root.alloc_buffers, *buffers]
     block = s_tir.SBlock([], [], [], root.name_hint, body, None, allocated, annotations=root.annotations)
     realize = s_tir.SBlockRealize([], True, block)
     whole = s_tir.renew_defs(tirx.PrimFunc(list(params), realize, function.ret_type, function.attrs))
     sch = Schedule(whole)
-    for made in sch.get_child_blocks(sch.get_sblock("root"))[: len(stages)]:
-        sch.compute_inline(made)
+    for one in sch.get_child_blocks(sch.get_sblock("root"))[: len(first)]:
+        sch.compute_inline(one)
     return sch.mod["main"].with_attrs(function.attrs)
 
 

@@ -15,7 +15,14 @@ from tvm import ir, s_tir, sym, tirx
 from edgetune.graph.kernels import kernel_of
 from edgetune.graph.parts import Part
 from edgetune.graph.program import Call, Kernel, Program
-from edgetune.graph.reduction_stage import ReductionStage, mentions, variable, with_inlined, with_places
+from edgetune.graph.reduction_stage import (
+    ReductionStage,
+    mentions,
+    variable,
+    with_inlined,
+    with_places,
+    with_statements_inlined,
+)
 from edgetune.graph.row_functions import RING_READ, ROW_WRITE
 from edgetune.graph.row_writes import Step, steps_of, with_steps
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, TvmBuffer
@@ -36,10 +43,55 @@ def with_rings_read(program: Program) -> Program:
         if program.buffers[rows].kind != "intermediate":
             continue
         steps = [step if step[1] is reading[1] else _reading(step, reading, rows) for step in steps]
-        rest = [step for step in steps if step[1] is not reading[1]]
-        if not any(rows in call.arguments for _, call in rest):
-            steps = rest
+        steps = _without(reading, steps)
+    for moving in [step for step in steps if _only_moves(step[0].sources) and RING_READ in step[0].sources]:
+        steps = [step if step[1] is moving[1] else _moving(step, moving, program) for step in steps]
+        steps = _without(moving, steps)
     return with_steps(program, steps)
+
+
+def _without(made: Step, steps: Sequence[Step]) -> list[Step]:
+    """`steps` without the call that made a tensor which no other one uses."""
+    result = made[1].arguments[-1]
+    rest = [step for step in steps if step[1] is not made[1]]
+    return list(steps) if any(result in call.buffers for _, call in rest) else rest
+
+
+def _moving(step: Step, moving: Step, program: Program) -> Step:
+    """A call that reads a ring where it read what `moving` takes of it, such as some channels; or the same call."""
+    kernel, call = step
+    mover, source = moving
+    result = source.arguments[-1]
+    if program.buffers[result].kind != "intermediate" or source.parts or not _in_runs(mover.function):
+        return step
+    for number in reversed(range(len(call.arguments))):
+        param = kernel.params[number]
+        is_whole = call.arguments[number] == result and number not in call.parts and param.role == "input"
+        if is_whole and _is_plain(kernel) and param.rows is None and param.shape == mover.params[-1].shape:
+            inputs = sum(one.role != "output" for one in kernel.params)
+            function = _with_mover(kernel.function, number, inputs, mover.function)
+            kernel, call = _with_position(kernel, call, number, function, (mover, source))
+    return kernel, call
+
+
+def _with_mover(function: PrimFunc, number: int, inputs: int, mover: PrimFunc) -> PrimFunc:
+    """`function` whose parameter `number` is what `mover` makes of a ring at a position."""
+    memory, position, made = mover.params
+    names = {str(one.name) for one in function.params}
+    index = str(memory.shape[0].ty.dtype)
+    new = [
+        _parameter(name, names, [int(extent) for extent in old.shape], str(old.dtype), index)
+        for name, old in (("ring", memory), ("position", position))
+    ]
+    renamed = {memory: new[0], position: new[1], made: function.params[number]}
+
+    def change(one: TvmBuffer) -> TvmBuffer:
+        return next((other for old, other in renamed.items() if one.same_as(old)), one)
+
+    body = tvm_ffi.structural_map(mover.body, [(type(memory), change)])
+    params = [new[0] if n == number else one for n, one in enumerate(function.params)]
+    params.insert(inputs, new[1])
+    return with_statements_inlined(function, params, body.block, [function.params[number]])
 
 
 def _reading(step: Step, reading: Step, rows: int) -> Step:
@@ -53,25 +105,36 @@ def _reading(step: Step, reading: Step, rows: int) -> Step:
 
 def _can_read(kernel: Kernel, call: Call, number: int, read: Kernel) -> bool:
     """Whether a kernel can read a ring; not where it does not know rows, and would divide for each element."""
-    param, root = kernel.params[number], kernel.function.body
+    param = kernel.params[number]
     row = prod(read.params[_MEMORY].shape[1:])
     if _axes_of_a_row(param.shape, row) is None or call.parts.get(number, Part(0, ())).offset % row:
         return False
+    return _is_plain(kernel) and param.role == "input" and param.rows is None
+
+
+def _is_plain(kernel: Kernel) -> bool:
+    """Whether what a kernel reads may be inlined in it."""
+    root = kernel.function.body
     plain = isinstance(root, s_tir.SBlockRealize) and not root.block.match_buffers
-    itself = plain and not is_written(kernel.function) and not kernel.slices and kernel.sources != (ROW_WRITE,)
-    return itself and param.role == "input" and param.rows is None
+    return plain and not is_written(kernel.function) and not kernel.slices and kernel.sources != (ROW_WRITE,)
 
 
 def _composed(kernel: Kernel, call: Call, number: int, reading: Step) -> Step:
     """A kernel that reads a ring in place of its parameter `number`, and the position behind what it reads."""
+    inputs = sum(param.role != "output" for param in kernel.params)
+    part = call.parts.get(number, Part(0, ()))
+    function = _with_ring(kernel.function, number, inputs, reading[0].function, part.offset)
+    return _with_position(kernel, call, number, function, reading)
+
+
+def _with_position(kernel: Kernel, call: Call, number: int, function: PrimFunc, reading: Step) -> Step:
+    """A call of `function`, whose parameter `number` is the ring that `reading` reads, and which has its position."""
     read, source = reading
     memory, position = source.arguments[_MEMORY], source.arguments[_POSITION]
     inputs = sum(param.role != "output" for param in kernel.params)
-    part = call.parts.get(number, Part(0, ()))
-    function = _with_ring(kernel.function, number, inputs, read.function, part.offset)
     mask = [param.role == "constant" for param in kernel.params if param.role != "output"]
     rows = {_later(n, inputs): param.rows for n, param in enumerate(kernel.params) if param.rows is not None}
-    made = kernel_of((RING_READ, *kernel.sources), workload_hash(function), function, [*mask, False], 0, rows)
+    made = kernel_of((*read.sources, *kernel.sources), workload_hash(function), function, [*mask, False], 0, rows)
     arguments = [memory if n == number else one for n, one in enumerate(call.arguments)]
     arguments.insert(inputs, position)
     parts = {_later(n, inputs): one for n, one in call.parts.items() if n != number}

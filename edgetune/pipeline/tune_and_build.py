@@ -63,6 +63,7 @@ class PackageBuild:
     def to_json(self) -> dict[str, object]:
         """Plain JSON values."""
         size, code = self.package.size, self.package.code
+        states = [f"{one.name_in} ({one.nbytes:,} bytes)" for one in self.states if one.of_model]
         return {
             "package": str(self.package.folder),
             "arena_bytes": size.arena_bytes,
@@ -72,7 +73,7 @@ class PackageBuild:
             "kernels": self.kernels,
             "measured_kernels": self.measured_kernels,
             "reference": self.reference,
-            **({"states": [f"{one.name_in} ({one.nbytes:,} bytes)" for one in self.states]} if self.states else {}),
+            **({"states": states} if states else {}),
             **({"not_tested": self.not_tested} if self.not_tested else {}),
             "warnings": list(self.package.warnings),
         }
