@@ -23,6 +23,7 @@ from edgetune.graph.reduction_stage import (
     with_places,
     with_statements_inlined,
 )
+from edgetune.graph.row_axes import with_rows
 from edgetune.graph.row_functions import RING_READ, ROW_WRITE
 from edgetune.graph.row_writes import Step, steps_of, with_steps
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, TvmBuffer
@@ -107,9 +108,10 @@ def _can_read(kernel: Kernel, call: Call, number: int, read: Kernel) -> bool:
     """Whether a kernel can read a ring; not where it does not know rows, and would divide for each element."""
     param = kernel.params[number]
     row = prod(read.params[_MEMORY].shape[1:])
-    if _axes_of_a_row(param.shape, row) is None or call.parts.get(number, Part(0, ())).offset % row:
+    if call.parts.get(number, Part(0, ())).offset % row or param.role != "input" or param.rows is not None:
         return False
-    return _is_plain(kernel) and param.role == "input" and param.rows is None
+    known = _axes_of_a_row(param.shape, row) is not None
+    return _is_plain(kernel) and (known or with_rows(kernel.function, number, row) is not None)
 
 
 def _is_plain(kernel: Kernel) -> bool:
@@ -123,7 +125,11 @@ def _composed(kernel: Kernel, call: Call, number: int, reading: Step) -> Step:
     """A kernel that reads a ring in place of its parameter `number`, and the position behind what it reads."""
     inputs = sum(param.role != "output" for param in kernel.params)
     part = call.parts.get(number, Part(0, ()))
-    function = _with_ring(kernel.function, number, inputs, reading[0].function, part.offset)
+    row = prod(reading[0].params[_MEMORY].shape[1:])
+    known = _axes_of_a_row(kernel.params[number].shape, row) is not None
+    function = kernel.function if known else with_rows(kernel.function, number, row)
+    assert function is not None, "_can_read has looked"  # noqa: S101
+    function = _with_ring(function, number, inputs, reading[0].function, part.offset)
     return _with_position(kernel, call, number, function, reading)
 
 
@@ -150,11 +156,11 @@ def _with_ring(function: PrimFunc, number: int, inputs: int, read: PrimFunc, off
     param, memory = function.params[number], read.params[_MEMORY]
     shape = [int(extent) for extent in param.shape]
     row = prod(int(extent) for extent in memory.shape[1:])
-    inner = _axes_of_a_row(shape, row)
-    assert inner is not None, "only kernels that know rows read a ring"  # noqa: S101
     index = str(param.shape[0].ty.dtype) if shape else "int64"
     axes = [(variable(f"i{axis}", index), extent) for axis, extent in enumerate(shape)]
     place = [axis for axis, _ in axes]
+    inner = _axes_of_a_row(shape, row)
+    assert inner is not None, "only kernels that know rows read a ring"  # noqa: S101
     at, rest = _flat(place[:inner], shape[:inner]) + tirx.IntImm(index, offset // row), place[inner:]
     names = {str(one.name) for one in function.params}
     ring = _parameter("ring", names, [int(memory.shape[0]), *shape[inner:]], str(memory.dtype), index)

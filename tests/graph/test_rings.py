@@ -57,6 +57,13 @@ def attention(frames: int) -> onnx.ModelProto:
     return net.proto(net.add("MatMul", scores, v))
 
 
+def flattened(frames: int) -> onnx.ModelProto:
+    """A layer that reads all rows of a window as one vector."""
+    net = Network()
+    rows = net.add("Relu", net.add("MatMul", net.input("x", (1, frames, 4)), net.weight(4, 8)))
+    return net.proto(net.add("MatMul", net.add("Flatten", rows), net.weight(8 * frames, 3)))
+
+
 def waiting(frames: int) -> onnx.ModelProto:
     """A connection around a convolution that looks ahead: it waits for the frames that this needs."""
     net = Network()
@@ -109,6 +116,7 @@ def moved(program: Program) -> int:
         (attention, 32, 1, 1, 1),  # keys are transposed, which costs more than to move them along
         (attention, 32, 1, 4, 2),
         (waiting, 16, 2, 1, 1),
+        (flattened, 12, 1, 1, 1),
         (padded, 8, 0, 1, 1),  # the row before the last one alone, for a recurrent layer
     ],
 )
@@ -122,6 +130,25 @@ def test_rings_compute_what_moved_rows_do(
         for name, array in wanted.items():
             np.testing.assert_array_equal(found[name], array)
     assert moved(ring) < moved(moving)
+
+
+def test_a_kernel_reads_some_channels_of_a_ring_where_they_lie() -> None:
+    net = Network()
+    x, kept = net.input("x", (1, 1, 8)), net.input("kept", (1, 7, 8))
+    joined = net.add("Concat", kept, x, axis=1)
+
+    def cut(name: str, start: int, end: int, axis: int) -> str:
+        return net.add("Slice", name, *(net.constant([one], "int64") for one in (start, end, axis)))
+
+    half = cut(cut(joined, 4, 8, 2), 3, 8, 1)
+    found = net.add("ReduceSum", net.add("Mul", half, net.weight(1, 5, 4)), net.constant([1], "int64"))
+    following = cut(joined, 1, 8, 1)
+    model, pairs = LoadedOnnx(read(net.proto(found, following))), {kept: following}
+    ring, moving = with_states(model.program(states=pairs), pairs), with_states(model.program(), pairs)
+    given = feeds(ring, STEPS)
+    for one, wanted in zip(evaluate_sequence(ring, given), evaluate_sequence(moving, given), strict=True):
+        np.testing.assert_array_equal(one[found], wanted[found])
+    assert moved(ring) == 8 * 4, "the new row alone"
 
 
 def tensor_scatter() -> tuple[onnx.ModelProto, dict[str, str]]:
