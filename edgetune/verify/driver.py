@@ -13,7 +13,7 @@ from edgetune.errors import SelfTestFailed, WrongResult
 from edgetune.package.golden import Golden
 from edgetune.package.manifest import run_function
 from edgetune.package.rendering import render
-from edgetune.package.states import KeptState
+from edgetune.package.states import KeptState, state_bytes
 from edgetune.verify.place import ExecutionPlace
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import ProgramResult
@@ -31,6 +31,7 @@ def run_cases(
 ) -> list[dict[str, np.ndarray]]:
     """Return the outputs by name that the package built in `copy` computes at `place` for the inputs of `cases`.
 
+    After the last case of each sequence, the states that it leaves are there as well, by the names of their outputs.
     The package's own Makefile links the program. Raises what the place raises, SelfTestFailed (it crashed or refused)
     and WrongResult (inputs do not fit the package).
     """
@@ -38,7 +39,9 @@ def run_cases(
     done = run_driver(copy, manifest, tools, place, cases, timeout_s)
     if done.status:
         raise SelfTestFailed(f"{p}_run failed on fresh inputs: {last_words(done.status, done.stderr)}")
-    return _outputs(p, done.stdout, manifest["outputs"], len(cases))
+    ends = [not case.goes_on for case in cases[1:]] + [True]
+    states = [KeptState.from_json(one) for one in manifest.get("states", [])]
+    return _outputs(p, done.stdout, manifest["outputs"], states, ends)
 
 
 def run_driver(
@@ -111,9 +114,15 @@ def _state(state: KeptState, case: Golden) -> bytes:
     return np.ascontiguousarray(memory.astype(memory.dtype.newbyteorder("<"), copy=False)).tobytes()
 
 
-def _outputs(p: str, text: str, tensors: list[dict[str, Any]], cases: int) -> list[dict[str, np.ndarray]]:
-    """The outputs of all cases from what the driver printed. Raises SelfTestFailed where that is anything else."""
-    wanted = cases * sum(tensor["bytes"] for tensor in tensors)
+def _outputs(
+    p: str, text: str, tensors: list[dict[str, Any]], states: Sequence[KeptState], ends: Sequence[bool]
+) -> list[dict[str, np.ndarray]]:
+    """The outputs of all cases from what the driver printed, and all states where a case `ends` a sequence.
+
+    Raises SelfTestFailed where that is anything else.
+    """
+    kept = state_bytes(states)
+    wanted = len(ends) * sum(tensor["bytes"] for tensor in tensors) + sum(ends) * kept
     printed = _printed(text)
     if len(printed) != 2 * wanted:
         raise SelfTestFailed(
@@ -126,13 +135,17 @@ def _outputs(p: str, text: str, tensors: list[dict[str, Any]], cases: int) -> li
     if len(data) != wanted:  # also where `fromhex` has skipped spaces
         raise SelfTestFailed(f"{p}_run on fresh inputs printed outputs that are not hexadecimal: run it again")
     results, offset = [], 0
-    for _ in range(cases):
+    for is_last in ends:
         result = {}
         for tensor in tensors:
             dtype = np.dtype(tensor["dtype"])
             flat = np.frombuffer(data, dtype.newbyteorder("<"), prod(tensor["shape"]), offset)
             result[tensor["name"]] = flat.astype(dtype).reshape(tensor["shape"])
             offset += tensor["bytes"]
+        if is_last and kept:
+            copy = data[offset : offset + kept]
+            result |= {state.name_out: state.value_in(copy, states) for state in states if state.of_model}
+            offset += kept
         results.append(result)
     return results
 

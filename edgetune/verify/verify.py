@@ -59,6 +59,8 @@ def _position(values: np.ndarray) -> np.ndarray:
 
 TIMEOUT_S = 1800.0
 NO_CASES = GoldenCases(())
+_OF_STATES = 1e-3
+"""Share of the largest element by which states of floats may be off: they add up what many steps round."""
 CPU_TOO_OLD = "this CPU lacks instructions that the kernels were compiled for"
 """End of the self-test's output on a CPU that cannot run the package; it says nothing about the package."""
 _LINE = re.compile(
@@ -237,4 +239,23 @@ def _compare(
             worst = report if worst is None else worst.worse(report)
         if worst is not None:
             reports.append(worst)
+    _compare_states(manifest, fresh, computed)
     return reports
+
+
+def _compare_states(manifest: dict[str, Any], fresh: GoldenCases, computed: Sequence[dict[str, Any]]) -> None:
+    """Raise WrongResult where a sequence leaves another state than the reference: outputs may hide that for long."""
+    widest = max((OutputTolerance(**tensor["tolerance"]).relative for tensor in manifest["outputs"]), default=0.0)
+    for state in manifest.get("states", []):
+        name = state["output"]
+        floats = max(_OF_STATES, widest) if "float" in state["dtype"] else 0.0
+        tolerance = fresh.tolerances.get(name, OutputTolerance(relative=floats, absolute=0.0 if floats else 1.0))
+        for number, (case, got) in enumerate(zip(fresh.cases, computed, strict=True)):
+            if name not in got or name not in case.outputs:
+                continue
+            error = difference(got[name], case.outputs[name].reshape(got[name].shape), tolerance).error
+            if not error.allowed:
+                raise WrongResult(
+                    f"fresh case {number} leaves a state '{name}' that is off by {error.absolute:g}, the tolerance is "
+                    f"{error.bound:g}"
+                )

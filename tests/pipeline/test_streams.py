@@ -14,16 +14,18 @@ import pytest
 from edgetune import api
 from edgetune.config.input_stream import InputStream, stream_of
 from edgetune.config.settings import CommandLineFlags, Settings, resolve_settings
-from edgetune.errors import ModelError, PackageInvalid, UsageError
+from edgetune.errors import ModelError, PackageInvalid, UsageError, WrongResult
 from edgetune.frontend.onnx.streaming import step_model
 from edgetune.frontend.onnx.streaming.stepped_model import SteppedModel
-from edgetune.package.golden import Golden
-from edgetune.package.manifest import read_manifest, run_function, states_of
+from edgetune.package.golden import Golden, GoldenCases
+from edgetune.package.manifest import interface_of, read_manifest, run_function, states_of
 from edgetune.package.manifest import stream_of as stream_of_manifest
 from edgetune.pipeline.compile_input import CompileInput, load
+from edgetune.pipeline.fresh_inputs import fresh_goldens, model_of
 from edgetune.pipeline.inspection import inspect_model
-from edgetune.pipeline.model_formats import read_model
+from edgetune.pipeline.model_formats import read_model, read_stored
 from edgetune.target.target import load_board_kind
+from edgetune.verify.verify import verify
 from tests.frontend.onnx.streamed import Network
 from tests.frontend.onnx.test_streaming import dilated, encoder, flattened, keyword
 from tests.frontend.onnx.test_streaming_integers import late_quantised, padded_quantised
@@ -182,6 +184,22 @@ def test_a_damaged_stream_in_a_manifest_is_named(tmp_path: Path) -> None:
         path.write_text(text.replace(right, wrong), encoding="utf-8")
         with pytest.raises(PackageInvalid, match=rf"stream\..*{key}"):
             read_manifest(settings.out)
+
+
+@pytest.mark.long
+def test_a_wrong_state_is_seen_though_all_outputs_are_right(tmp_path: Path) -> None:
+    model, streams = written(tmp_path, "gru")
+    settings = settings_for(model, streams)
+    api.build(settings, events=lambda _: None)
+    manifest = read_manifest(settings.out)
+    states = [state for state in states_of(manifest) if state.of_model]
+    read = model_of(read_stored(model), interface_of(manifest)[:1], states, stream_of_manifest(manifest))
+    cases, _ = fresh_goldens(read, interface_of(manifest), lambda _: None, states)
+    verify(settings.out, fresh=GoldenCases(cases))
+    name = states[0].name_out
+    off = {**cases[-1].outputs, name: cases[-1].outputs[name] * 1.01}
+    with pytest.raises(WrongResult, match=rf"fresh case {len(cases) - 1} leaves a state '{name}' that is off by"):
+        verify(settings.out, fresh=GoldenCases([*cases[:-1], cases[-1]._replace(outputs=off)]))
 
 
 def constant_input(frames: int) -> onnx.ModelProto:

@@ -319,9 +319,9 @@ def test_what_a_board_prints_for_outputs_takes_no_more_memory_than_itself(text: 
     try:
         if complaint:
             with pytest.raises(SelfTestFailed, match=complaint):
-                driver._outputs("tiny", text, tensors, 1)
+                driver._outputs("tiny", text, tensors, [], [True])
         else:
-            assert driver._outputs("tiny", text, tensors, 1)[0]["y"] == [1.0]
+            assert driver._outputs("tiny", text, tensors, [], [True])[0]["y"] == [1.0]
         assert tracemalloc.get_traced_memory()[1] < 2 * len(text) + 100_000
     finally:
         tracemalloc.stop()
