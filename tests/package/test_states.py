@@ -97,11 +97,10 @@ def test_a_first_value_is_a_constant_of_the_type_that_c_has_for_it(dtype: str, z
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
-def test_a_first_value_of_16_bits_is_what_the_model_gets(tmp_path: Path, kind: int) -> None:
+def test_a_first_value_of_16_bits_is_what_the_model_gets(tmp_path: Path) -> None:
     """The build itself compares the package with the model."""
-    dtype = helper.tensor_dtype_to_np_dtype(kind)
-    np.save(tmp_path / "first.npy", np.full(3, -2048, dtype))
+    np.save(tmp_path / "first.npy", np.full(3, -2048, np.float16))
+    kind = TensorProto.FLOAT16
     sides = {"x": TensorProto.FLOAT, "h": kind}, {"y": TensorProto.FLOAT, "n": kind, "o": kind}
     ends = [[helper.make_tensor_value_info(name, of, [3]) for name, of in side.items()] for side in sides]
     nodes = [helper.make_node("Relu", ["x"], ["y"]), *(helper.make_node("Identity", ["h"], [one]) for one in "no")]
@@ -112,7 +111,7 @@ def test_a_first_value_of_16_bits_is_what_the_model_gets(tmp_path: Path, kind: i
     flags = CommandLineFlags(model=tmp_path / "m.onnx", board="host", states=states, out=tmp_path / "package")
     api.build(resolve_settings(flags, {}, tmp_path), events=lambda _: None)
     with edgetune.Package.open(tmp_path / "package") as package:
-        assert package.kept["h"].dtype == dtype
+        assert package.kept["h"].dtype == np.float16
         assert package.run(x=np.zeros(3, np.float32))["o"].tolist() == [-2048] * 3
 
 
