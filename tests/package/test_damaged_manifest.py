@@ -82,10 +82,10 @@ def stepped(**values: object) -> Damage:
 
 def twice(*keys: str) -> Damage:
     def doubled(content: dict[str, Any]) -> None:
-        entries = content
+        entries: Any = content
         for key in keys:
             entries = entries[key]
-        entries.append(copy.deepcopy(entries[0]))  # type: ignore[attr-defined]
+        entries.append(copy.deepcopy(entries[0]))
 
     return doubled
 
