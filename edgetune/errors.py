@@ -43,9 +43,10 @@ class ModelError(EdgetuneError):
 
     exit_code = 4
 
-    def __init__(self, message: str = "", *, lines: Sequence[str] = ()) -> None:
+    def __init__(self, message: str = "", *, lines: Sequence[str] = (), of_inputs: bool = False) -> None:
         super().__init__(message)
         self.lines = tuple(lines)
+        self.of_inputs = of_inputs  # what was said of the inputs does not fit the model, which is right
 
     def __str__(self) -> str:
         return "\n".join((self.message, *(f"    {line}" for line in self.lines)))

@@ -57,6 +57,7 @@ def prepare(folder: Path) -> None:
         (folder / name).mkdir()
         (folder / name / "edgetune.yaml").write_text(text, encoding="utf-8")
     np.save(folder / "x.npy", np.zeros((4, 8), np.float32))
+    (folder / "text.npy").write_text("mine\n", encoding="utf-8")
     (folder / "cut.npy").write_bytes((folder / "x.npy").read_bytes()[:150])
     package_sample.emit(folder / "package", reference="numpy", model_file="tiny.onnx")
     package_sample.emit(folder / "changed", reference="numpy", model_file="tiny.onnx")

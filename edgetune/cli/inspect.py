@@ -95,7 +95,7 @@ def _lines(found: Inspection, name: str) -> list[str]:
                 f"{step.state_bytes:,} bytes kept in between, at most {step.live_bytes:,} bytes of tensors "
                 f"alive at once (the window: {step.window_live_bytes:,})"
             ),
-            f"latency: {step.latency_frames:,} frames",
+            f"latency: {step.latency_frames:,} frame{'' if step.latency_frames == 1 else 's'}",
         ]
     lines += [f"note: {remark}" for remark in found.remarks]
     return lines if found.board is None else [*lines, *_on_board(found.board)]

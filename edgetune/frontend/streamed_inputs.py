@@ -8,6 +8,8 @@ from edgetune.config.input_stream import InputStream
 from edgetune.errors import ModelError
 from edgetune.frontend.model_facts import InterfaceTensor
 
+_LEAST_FRAMES = 2
+
 
 def checked_streams(
     inputs: Sequence[InterfaceTensor], streams: Mapping[str, InputStream], name: str
@@ -23,19 +25,41 @@ def checked_streams(
     for given, stream in streams.items():
         if given not in shapes:
             raise ModelError(
-                f"{name} has no input {given!r} to be a stream; its inputs are {', '.join(sorted(shapes))}"
+                f"--stream names the input {given!r}, but {name} has the inputs {', '.join(sorted(shapes))}: give "
+                "--stream NAME:AXIS with one of them",
+                of_inputs=True,
             )
         shape = shapes[given]
         if shape is None or not all(isinstance(extent, int) for extent in shape):
-            raise ModelError(f"the shape of input {given!r} of {name} is not known; export it with fixed shapes")
-        if not -len(shape) <= stream.axis < len(shape):
-            raise ModelError(f"input {given!r} of {name} has the shape {list(shape)}, and no axis {stream.axis}")
-        axis = stream.axis % len(shape)
-        window = int(shape[axis])
+            raise ModelError(
+                f"--stream names the input {given!r}, whose shape in {name} is not known: export it with fixed shapes",
+                of_inputs=True,
+            )
+        extents = [int(extent) for extent in shape]
+        if not -len(extents) <= stream.axis < len(extents):
+            raise ModelError(
+                f"--stream names axis {stream.axis} of input {given!r}, whose shape in {name} is {extents}: give "
+                f"{_flag(given)}:AXIS with its time axis, from 0 on",
+                of_inputs=True,
+            )
+        axis = stream.axis % len(extents)
+        window = extents[axis]
+        if window < _LEAST_FRAMES:
+            raise ModelError(
+                f"--stream names axis {axis} of input {given!r}, which has {'one element' if window else 'no elements'}"
+                f" (its shape in {name} is {extents}), and there is nothing to keep of such a window: is it the time "
+                f"axis? give {_flag(given)}:AXIS with that one",
+                of_inputs=True,
+            )
         if not 1 <= stream.hop <= window:
             raise ModelError(
-                f"a step cannot have {stream.hop} frames of input {given!r} of {name}, whose window has {window}; "
-                f"choose a HOP of 1 to {window}"
+                f"--stream gives a step {stream.hop} frames of input {given!r}, and its window in {name} has {window}: "
+                f"give {_flag(given)}:{axis}=HOP with a HOP of 1 to {window}",
+                of_inputs=True,
             )
         found[given] = InputStream(axis, stream.hop)
     return found
+
+
+def _flag(name: str) -> str:
+    return f"--stream {name if name.isprintable() else repr(name)}"

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import base64
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
+from edgetune.package.manifest_part import ClosedPart, Count, Part, ShapedPart
+from edgetune.package.manifest_states import StatePart, require_places
+from edgetune.package.manifest_stream import StreamPart, require_frames
 from edgetune.target.isa import Isa
-from edgetune.target.preferences import Layout
 from edgetune.yaml_reader.messages import complaint as in_words
 
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
-
-
-_Count = Annotated[int, Field(ge=0)]
 _Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class _Model(_Part):
+class _Model(Part):
     file: str
     sha256: str
 
 
-class _Compiler(_Part):
+class _Compiler(Part):
     cc: str
     cflags: list[str]
     ldflags: list[str]
     package: str | None
 
 
-class _BoardKind(_Part):
+class _BoardKind(Part):
     name: str
     compiler: _Compiler
 
@@ -48,33 +43,29 @@ class _GpuTarget(_BoardKind):
     instead: str
 
 
-class _Memory(_Part):
+class _Memory(Part):
     weights_bytes: int
     weights_placement: Literal["text", "binary", "external"]
-    workspace_bytes: _Count | None = None
-    arena_bytes: _Count | None = None
-    io_bytes: _Count | None = None
-    state_bytes: _Count | None = None
-    code_bytes: _Count | None = None
-    call_stack_bytes: _Count | None = None
+    workspace_bytes: Count | None = None
+    arena_bytes: Count | None = None
+    io_bytes: Count | None = None
+    state_bytes: Count | None = None
+    code_bytes: Count | None = None
+    call_stack_bytes: Count | None = None
     measured_with: str | None = None
 
 
-class _Tensor(_Part):
+class _Tensor(ShapedPart):
     name: str
     field: str
-    shape: list[int]
     dtype: str
     nbytes: int = Field(alias="bytes")
     alignment: int
-    layout: Layout = "model"
     scale: float | None = None
     zero_point: int | None = None
 
 
-class _Tolerance(_Part):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
+class _Tolerance(ClosedPart):
     relative: float
     absolute: float
     share: float = 1.0
@@ -91,12 +82,12 @@ class _Output(_Tensor):
     tolerance: _Tolerance
 
 
-class _Goldens(_Part):
+class _Goldens(Part):
     cases: int
     reference: str
 
 
-class _Written(_Part):
+class _Written(Part):
     tensor: str = Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")
     offset: int = Field(ge=0)
     nbytes: int = Field(alias="bytes", ge=0)
@@ -104,74 +95,14 @@ class _Written(_Part):
     row_bytes: int = Field(default=0, ge=0)
 
 
-class _Ring(_Part):
-    axis: int = Field(ge=0)
-    rows: int = Field(ge=1)
-    count: int = Field(ge=1)
-    position: str
-
-
-class _State(_Part):
-    input: str
-    output: str
-    shape: list[int]
-    dtype: str
-    zero: int
-    first: str = ""
-    copied: bool
-    offset: int = Field(ge=0)
-    nbytes: int = Field(alias="bytes", ge=0)
-    layout: Layout = "model"
-    ring: _Ring | None = None
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        first = len(base64.b64decode(self.first, validate=True))
-        if first and self.ring is None and first != self.nbytes:
-            raise ValueError("must have as many first bytes as the state")
-        return self
-
-
-class _StreamedTensor(_Part):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    name: str
-    axis: _Count
-    hop: Annotated[int, Field(ge=1)]
-    window: Annotated[int, Field(ge=1)]
-
-
-class _SteppedTensor(_Part):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    name: str
-    settled: _Count
-    axis: Annotated[int, Field(ge=-1)]
-    frames: _Count
-    latency: int
-    endless: bool = False
-
-
-class _Stream(_Part):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    inputs: Annotated[list[_StreamedTensor], Field(min_length=1)]
-    outputs: Annotated[list[_SteppedTensor], Field(min_length=1)]
-    latency_frames: _Count
-    step_macs: _Count
-    window_macs: _Count
-    step_ram: _Count
-    window_ram: _Count
-
-
-class _LoopCall(_Part):
+class _LoopCall(Part):
     kernel: str
     label: str
     macs: int
     times: int
 
 
-class ManifestLayer(_Part):
+class ManifestLayer(Part):
     """One call of a kernel; `nbytes` counts all tensors that it reads or writes, with weights and scratch.
 
     A loop has no kernel, but `calls` of several.
@@ -180,14 +111,14 @@ class ManifestLayer(_Part):
     kernel: str
     label: str
     macs: int
-    output: list[int] = []
-    nbytes: _Count | None = Field(default=None, alias="bytes")
-    written: list[_Written] = []
+    output: list[int] = Field(default_factory=list)
+    nbytes: Count | None = Field(default=None, alias="bytes")
+    written: list[_Written] = Field(default_factory=list)
     steps: int = 1
-    calls: list[_LoopCall] = []
+    calls: list[_LoopCall] = Field(default_factory=list)
 
 
-class _Provenance(_Part):
+class _Provenance(Part):
     workload: str = ""
     trace_sha256: str | None = None
     form: str = "direct"
@@ -197,10 +128,10 @@ class _Provenance(_Part):
     median_us: _Cost | None = None
     low_us: _Cost | None = None
     high_us: _Cost | None = None
-    instructions: _Count | None = None
+    instructions: Count | None = None
 
 
-class ManifestKernel(_Part):
+class ManifestKernel(Part):
     """One kernel, and where it comes from."""
 
     name: str
@@ -211,16 +142,16 @@ class ManifestKernel(_Part):
     provenance: _Provenance
 
 
-class _File(_Part):
+class _File(Part):
     nbytes: int = Field(alias="bytes")
     sha256: str
 
 
-class _Generator(_Part):
+class _Generator(Part):
     version: str = ""
 
 
-class Manifest(_Part):
+class Manifest(Part):
     """The keys that edgetune reads."""
 
     threads: int = 1
@@ -233,12 +164,34 @@ class Manifest(_Part):
     memory: _Memory
     inputs: list[_Tensor]
     outputs: list[_Output]
-    states: list[_State] = []
-    stream: _Stream | None = None
+    states: list[StatePart] = Field(default_factory=list)
+    stream: StreamPart | None = None
     goldens: _Goldens
     layers: list[ManifestLayer]
     kernels: list[ManifestKernel]
     files: dict[str, _File]
+
+    @field_validator("states", mode="after")
+    @classmethod
+    def _placed(cls, states: list[StatePart], info: ValidationInfo) -> list[StatePart]:
+        require_places(states)
+        tensors = {one.name for one in (*info.data.get("inputs", ()), *info.data.get("outputs", ()))}
+        inside = next((name for one in states for name in (one.input, one.output) if name in tensors), None)
+        if inside is not None:
+            raise ValueError(f"has {inside!r}, which is an input or output of the package")
+        size = info.data["memory"].state_bytes if "memory" in info.data else None
+        if states and size is not None and states[-1].end > size:
+            raise ValueError(f"ends at byte {states[-1].end}, and 'memory' has {size} bytes of states")
+        return states
+
+    @field_validator("stream", mode="after")
+    @classmethod
+    def _framed(cls, stream: StreamPart | None, info: ValidationInfo) -> StreamPart | None:
+        if stream is not None and {"inputs", "outputs", "states"} <= info.data.keys():
+            inputs = {one.name: one.of_model for one in info.data["inputs"]}
+            outputs = {one.name: one.of_model for one in info.data["outputs"]}
+            require_frames(stream, inputs, {one.output: one.of_model for one in info.data["states"]} | outputs)
+        return stream
 
 
 class _CpuManifest(Manifest):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from edgetune.graph.program import Program, Ring, StateTensor
-from edgetune.package.ctext import c_type
+from edgetune.package.ctext import c_type, literals
 
 WORD_BYTES = 8
 """Size of the word that names the layout, and alignment of the context and of each state in it."""
@@ -44,6 +44,11 @@ class KeptState(StateTensor):
     def c_type(self) -> str:
         """Type of an element in C."""
         return c_type(self.dtype)
+
+    @property
+    def zero_literal(self) -> str:
+        """`zero` in C."""
+        return literals(np.full(1, self.zero, self.dtype))[0]
 
     @property
     def elements(self) -> int:

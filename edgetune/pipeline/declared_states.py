@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from edgetune.config.model_file import not_a_file
 from edgetune.config.settings import Settings
 from edgetune.config.state_setting import output_and_file
 from edgetune.errors import ModelError, UsageError
@@ -19,6 +20,7 @@ from edgetune.frontend.model_format import Interface, Model
 from edgetune.frontend.streamed_inputs import checked_streams
 from edgetune.graph.program import Program
 from edgetune.pipeline.backends import backend_of
+from edgetune.verify.array_files import stored_array
 
 _MOST_BYTES = 2 * 1024 * 1024
 """Of all first values of a package that are not zero, which it has as C text."""
@@ -82,13 +84,14 @@ def _first_value(flag: str, file: Path, tensor: InterfaceTensor) -> np.ndarray:
 
     Raises UsageError where it cannot be read, and ModelError where it has another shape or type than the state.
     """
+    fault = not_a_file(file)
+    if fault is not None:
+        raise UsageError(f"{flag} names a file that {fault}: write it with numpy.save")
     try:
-        found = np.load(file, mmap_mode="r", allow_pickle=False)
+        found = stored_array(file)
     except OSError as error:
         raise UsageError(f"{flag} names a file that cannot be read: {error.strerror or error}") from None
-    except (ValueError, EOFError, SyntaxError, OverflowError):
-        found = None
-    if not isinstance(found, np.ndarray):
+    except ValueError:
         raise UsageError(f"{flag} names a file that is no array of NumPy: write it with numpy.save") from None
     if found.shape != tensor.shape or str(found.dtype) != tensor.dtype:
         shown = ",".join(map(str, found.shape)) or "a scalar"
@@ -97,7 +100,7 @@ def _first_value(flag: str, file: Path, tensor: InterfaceTensor) -> np.ndarray:
             f"{flag} gives '{tensor.name}' the first value {shown} {found.dtype}, and the state is {wanted} "
             f"{tensor.dtype}: write a file of that shape and type"
         )
-    return np.array(found)
+    return np.ascontiguousarray(found.read()).reshape(found.shape)
 
 
 def require_states(settings: Settings, model: Model) -> None:

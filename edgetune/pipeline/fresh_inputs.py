@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgetune.config.input_stream import InputStream
+from edgetune.errors import ModelError, PackageInvalid
 from edgetune.frontend.model_format import Model, StoredModel
 from edgetune.graph.program import StateTensor, TensorSpec
 from edgetune.graph.stream import WindowStream
 from edgetune.package.golden import Golden
+from edgetune.package.manifest import MANIFEST
 from edgetune.pipeline.on_board import Events
 from edgetune.pipeline.sequences import golden_cases, stream_lengths
 
@@ -26,15 +28,28 @@ def model_of(
 ) -> Model:
     """Return `stored` with the shapes of a package's `inputs` and `states`, or its step for a `stream`.
 
-    Raises ModelError and DynamicShape.
+    Raises PackageInvalid where the model has other inputs, and what `StoredModel.with_shapes` and `Model.stepped`
+    raise.
     """
     shapes = {tensor.name: tensor.of_model().shape for tensor in inputs}
+    streams = {} if stream is None else {one.name: InputStream(one.axis, one.hop) for one in stream.inputs}
     if stream is None:
-        return stored.with_shapes(shapes | {state.name_in: state.ends[0].of_model().shape for state in states})
-    for one in stream.inputs:
-        shape = shapes[one.name]
-        shapes[one.name] = (*shape[: one.axis], one.window, *shape[one.axis + 1 :])
-    return stored.with_shapes(shapes).stepped({one.name: InputStream(one.axis, one.hop) for one in stream.inputs})
+        shapes |= {state.name_in: state.ends[0].of_model().shape for state in states}
+    else:
+        for one in stream.inputs:
+            shape = shapes[one.name]
+            shapes[one.name] = (*shape[: one.axis], one.window, *shape[one.axis + 1 :])
+    try:
+        model = stored.with_shapes(shapes)
+        return model.stepped(streams) if streams else model
+    except ModelError as error:
+        if not error.of_inputs:
+            raise
+        shown = ", ".join(f"{name!r} of {'x'.join(map(str, shape)) or 'a scalar'}" for name, shape in shapes.items())
+        raise PackageInvalid(
+            f"{MANIFEST} makes the inputs of the model {shown}, which they are not: write it again with "
+            "`edgetune build`"
+        ) from None
 
 
 def fresh_goldens(

@@ -137,6 +137,12 @@ def stored_arrays(path: Path) -> list[tuple[str | None, StoredArray]]:
             return found
 
 
+def stored_array(path: Path) -> StoredArray:
+    """The array of a .npy file; raises OSError where it cannot be read, and ValueError where it is no such file."""
+    with path.open("rb") as file:
+        return _described(path, None, file)
+
+
 def _described(path: Path, member: zipfile.ZipInfo | None, stream: IO[bytes]) -> StoredArray:
     shape, columns_first, dtype = _header(stream)
     if dtype.hasobject or dtype.fields is not None or dtype.subdtype is not None:
@@ -173,7 +179,7 @@ def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
             raise ValueError("its header does not describe an array") from None
     if any(extent < 0 for extent in shape):
         raise ValueError(f"its shape is {shape}")
-    return shape, columns_first, dtype
+    return tuple(map(int, shape)), columns_first, dtype  # numpy takes True for an extent
 
 
 @contextmanager

@@ -9,11 +9,27 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
+import edgetune
+from edgetune import api
+from edgetune.config.settings import CommandLineFlags, resolve_settings
 from edgetune.package.manifest import MANIFEST
+from edgetune.package.states import KeptState
 from tests import package_sample as sample
 from tests.package.test_build import WARNINGS, last, make
+
+FIRST_VALUES = {
+    ("float16", 2048): "0x6800",
+    ("bfloat16", -3): "0xc040",
+    ("float32", 2): "0x1p+1f",
+    ("int8", -128): "-128",
+    ("int64", -(2**24)): "-16777216LL",
+    ("bool", 1): "1",
+}
 
 WORD = re.compile(r"__LAYOUT 0x[0-9a-f]{16}u")
 
@@ -73,6 +89,30 @@ def test_the_self_test_notices(keeping: Path, tmp_path: Path, right: str, wrong:
     done = subprocess.run(["make", "selftest"], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert f"FAIL: {said}" in done.stdout
+
+
+@pytest.mark.parametrize(("dtype", "zero"), FIRST_VALUES)
+def test_a_first_value_is_a_constant_of_the_type_that_c_has_for_it(dtype: str, zero: int) -> None:
+    assert KeptState("h", "h_next", (2,), dtype, zero=zero).zero_literal == FIRST_VALUES[dtype, zero]
+
+
+@pytest.mark.long
+def test_a_first_value_of_16_bits_is_what_the_model_gets(tmp_path: Path) -> None:
+    """The build itself compares the package with the model."""
+    np.save(tmp_path / "first.npy", np.full(3, -2048, np.float16))
+    kind = TensorProto.FLOAT16
+    sides = {"x": TensorProto.FLOAT, "h": kind}, {"y": TensorProto.FLOAT, "n": kind, "o": kind}
+    ends = [[helper.make_tensor_value_info(name, of, [3]) for name, of in side.items()] for side in sides]
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), *(helper.make_node("Identity", ["h"], [one]) for one in "no")]
+    graph = helper.make_graph(nodes, "g", *ends)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "m.onnx")
+    states = {"h": f"n:{tmp_path / 'first.npy'}"}
+    flags = CommandLineFlags(model=tmp_path / "m.onnx", board="host", states=states, out=tmp_path / "package")
+    api.build(resolve_settings(flags, {}, tmp_path), events=lambda _: None)
+    with edgetune.Package.open(tmp_path / "package") as package:
+        assert package.kept["h"].dtype == np.float16
+        assert package.run(x=np.zeros(3, np.float32))["o"].tolist() == [-2048] * 3
 
 
 def test_header_and_manifest_say_what_is_kept(keeping: Path) -> None:

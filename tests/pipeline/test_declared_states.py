@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from edgetune.errors import ModelError, UsageError
 from edgetune.events import Event
 from edgetune.frontend.tensor_expression.format import ExpressionModel
 from edgetune.pipeline.compile_input import CompileInput, load
-from edgetune.pipeline.declared_states import require_states, undeclared, with_equal_layouts
+from edgetune.pipeline.declared_states import first_values, require_states, undeclared, with_equal_layouts
 from edgetune.pipeline.model_formats import read_model
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.target import load_board_kind
@@ -126,7 +127,7 @@ def test_names_with_colons_are_names() -> None:
         (FIRST.astype("f8"), ModelError, "gives 'h0' the first value 1,64 float64"),
         (b"1, 2, 3", UsageError, "names a file that is no array of NumPy"),
         (b"", UsageError, "names a file that is no array of NumPy"),
-        (None, UsageError, "names a file that cannot be read: No such file"),
+        (None, UsageError, "names a file that does not exist"),
     ],
 )
 def test_another_first_value_is_refused(
@@ -139,6 +140,51 @@ def test_another_first_value_is_refused(
         np.save(file, content)
     with pytest.raises(error, match=said):
         loaded(sample.average(tmp_path / "m.onnx"), {"h0": f"hn:{file}"})
+
+
+def headed(header: str, data: bytes = b"") -> bytes:
+    """A .npy file with this header."""
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode() + data
+
+
+DAMAGED = {
+    "a zip file": b"PK\3\4",
+    "a pickle": b"\x80\4N.",
+    "brackets that stay open": headed("[" * 5000),
+    "a text that stays open": headed("'''(2L"),
+    "a list as key": headed("{[]:1}"),
+    "signs that exhaust the parser": headed("-" * 9000 + "1"),
+    "another sign": headed("{'descr':'<f4','fortran_order':False,'shape':(-1,-64)}"),
+    "arrays of arrays": headed("{'descr':('<f4',(1,64)),'fortran_order':False,'shape':()}", bytes(256)),
+    "objects": headed("{'descr':'|O','fortran_order':False,'shape':(1,64)}", bytes(512)),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_first_value_is_refused(tmp_path: Path, name: str) -> None:
+    model, file = sample.average(tmp_path / "m.onnx"), tmp_path / "first.npy"
+    file.write_bytes(DAMAGED[name])
+    with pytest.raises(UsageError, match=r"names a file that is no array of NumPy: write it with numpy\.save"):
+        require_states(settings_for(model, {"h0": f"hn:{file}"}), read_model(model))
+
+
+def test_nothing_is_read_of_a_first_value_of_another_shape(tmp_path: Path) -> None:
+    model, file = sample.average(tmp_path / "m.onnx"), tmp_path / "first.npy"
+    settings = settings_for(model, {"h0": f"hn:{file}"})
+    file.write_bytes(headed(f"{{'descr':'<f4','fortran_order':False,'shape':({10**40},)}}"))
+    with pytest.raises(ModelError, match=r"gives 'h0' the first value 10+ float32, and the state is 1,64 float32"):
+        require_states(settings, read_model(model))
+    file.write_bytes(headed("{'descr':'<f4','fortran_order':False,'shape':(1,64)}", bytes(10)))
+    with pytest.raises(UsageError, match="it holds 10 of 256 bytes of data"):
+        require_states(settings, read_model(model))
+
+
+def test_a_first_value_of_another_order_of_bytes_is_the_same(tmp_path: Path) -> None:
+    model, file = sample.average(tmp_path / "m.onnx"), tmp_path / "first.npy"
+    np.save(file, np.asfortranarray(FIRST.astype(">f4")))
+    found = first_values(settings_for(model, {"h0": f"hn:{file}"}), read_model(model))["h0"]
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, FIRST)
 
 
 def test_first_values_that_no_text_should_hold_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,6 +184,9 @@ def test_a_damaged_stream_in_a_manifest_is_named(tmp_path: Path) -> None:
         path.write_text(text.replace(right, wrong), encoding="utf-8")
         with pytest.raises(PackageInvalid, match=rf"stream\..*{key}"):
             read_manifest(settings.out)
+    path.write_text(text.replace('"window": 32', '"window": 33'), encoding="utf-8")
+    with pytest.raises(PackageInvalid, match="makes the inputs of the model 'x' of 1x2x33, which they are not"):
+        api.verify(settings.out, None, model)
 
 
 @pytest.mark.long

@@ -74,7 +74,8 @@ def _checked_inputs(proto: onnx.ModelProto, shapes: Shapes, where: str) -> Input
     unknown = sorted(set(shapes) - set(inputs))
     if unknown:
         raise ModelError(
-            f"--shape names {unknown[0]!r}, but {where} has the inputs {', '.join(sorted(inputs)) or 'none'}"
+            f"--shape names {unknown[0]!r}, but {where} has the inputs {', '.join(sorted(inputs)) or 'none'}",
+            of_inputs=True,
         )
     for name, value in inputs.items():
         if not value.type.HasField("tensor_type"):
@@ -101,7 +102,8 @@ def _check_against_file(name: str, tensor: onnx.TypeProto.Tensor, wanted: tuple[
     if len(known) != len(wanted) or any(k > 0 and k != w for k, w in zip(known, wanted, strict=True)):
         shown = ",".join(str(k) if k > 0 else "?" for k in known)
         raise ModelError(
-            f"--shape {_flag(name, wanted)} contradicts {where}, where its shape is {shown or 'empty'}: give that one"
+            f"--shape {_flag(name, wanted)} contradicts {where}, where its shape is {shown or 'empty'}: give that one",
+            of_inputs=True,
         )
 
 
@@ -117,7 +119,8 @@ def _sizes_by_symbol(inputs: Inputs, shapes: Shapes, sizes: AxisSizes) -> dict[s
                 given = f"{other} and {flag} give" if other != flag else f"{flag} gives"
                 raise ModelError(
                     f"{given} the axis {symbol!r} the sizes {known[symbol]} and {extent}, and an axis of one name has "
-                    "one size: give the same"
+                    "one size: give the same",
+                    of_inputs=True,
                 )
             if symbol:
                 flags.setdefault(symbol, flag)

@@ -135,7 +135,9 @@ class StoredTflite(StoredModel):
         given = {name: shape for name, shape in stated.items() if kept.get(name) != tuple(shape)}
         unknown = sorted(set(given) - set(tensors))
         if unknown:
-            raise ModelError(f"--shape names {unknown[0]!r}, but {path} has the inputs {', '.join(sorted(tensors))}")
+            raise ModelError(
+                f"--shape names {unknown[0]!r}, but {path} has the inputs {', '.join(sorted(tensors))}", of_inputs=True
+            )
         found: dict[str, tuple[int, ...]] = {}
         free: list[str] = []
         for name, tensor in tensors.items():
@@ -143,7 +145,8 @@ class StoredTflite(StoredModel):
             if wanted != tensor.shape:
                 raise ModelError(
                     f"--shape gives {name!r} the shape {list(wanted)}, and {path} was converted for "
-                    f"{list(tensor.shape)}: convert the model for the shape that it is to have"
+                    f"{list(tensor.shape)}: convert the model for the shape that it is to have",
+                    of_inputs=True,
                 )
             if name not in given and -1 in tensor.signature[1:]:
                 free.append(f"--shape {name}={','.join(map(str, tensor.shape))}")

@@ -269,7 +269,7 @@ class _Reader:
         if union is None or kinds.get(number, "NONE") == "NONE":
             return {}
         options = getattr(self._schema, kinds[number])()
-        options.Init(union.Bytes, union.Pos)
+        self._read(f"the options of {where}", lambda: options.Init(union.Bytes, union.Pos))
         found: dict[str, Any] = {}
         for name, method in vars(type(options)).items():
             field_name = name.removesuffix("AsNumpy")

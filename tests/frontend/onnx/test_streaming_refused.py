@@ -106,11 +106,12 @@ def test_refused(layers: Layers, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("streams", "sentence"),
     [
-        ({"y": InputStream(2)}, "no input 'y' to be a stream; its inputs are x"),
-        ({"x": InputStream(3)}, "no axis 3"),
-        ({"x": InputStream(-4)}, "no axis -4"),
-        ({"x": InputStream(2, 0)}, "choose a HOP of 1 to 12"),
-        ({"x": InputStream(2, 13)}, "choose a HOP of 1 to 12"),
+        ({"y": InputStream(2)}, "--stream names the input 'y', but m has the inputs x: give --stream NAME:AXIS"),
+        ({"x": InputStream(3)}, "--stream names axis 3 of input 'x'"),
+        ({"x": InputStream(-4)}, "--stream names axis -4 of input 'x'"),
+        ({"x": InputStream(0)}, "axis 0 of input 'x', which has one element"),
+        ({"x": InputStream(2, 0)}, "give --stream x:2=HOP with a HOP of 1 to 12"),
+        ({"x": InputStream(2, 13)}, "give --stream x:2=HOP with a HOP of 1 to 12"),
         ({}, "name one of x"),
     ],
 )

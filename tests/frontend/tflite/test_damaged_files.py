@@ -105,6 +105,7 @@ DAMAGES: dict[str, Damage] = {
         vector(tflite.Model.GetRootAs(bytes(data), 0).Subgraphs(0).Operators(0), 6) + 4,
         tflite.Model.GetRootAs(bytes(data), 0).Subgraphs(0).Operators(0).Outputs(0),
     )(data),
+    "options outside": at_table(lambda m: scalar(m.Subgraphs(0).Operators(0), 12), NEGATIVE),
     "version 4": at_table(lambda m: scalar(m, 4), 4),
 }
 
