@@ -111,14 +111,15 @@ def state_pairs(inputs: Sequence[InterfaceTensor], outputs: Sequence[InterfaceTe
     for one in inputs:
         keys = _state_keys(one.name)
         for other in free:
-            if one.dtype == other.dtype and _alike(one.shape, other.shape) and keys & _state_keys(other.name):
+            if one.dtype == other.dtype and alike(one.shape, other.shape) and keys & _state_keys(other.name):
                 pairs.append((one.name, other.name))
                 free.remove(other)
                 break
     return tuple(pairs)
 
 
-def _alike(one: Sequence[int | str] | None, other: Sequence[int | str] | None) -> bool:
+def alike(one: Sequence[int | str] | None, other: Sequence[int | str] | None) -> bool:
+    """Whether two shapes can be equal, as far as they are stated: an axis that has a name may be of any size."""
     if one is None or other is None:
         return True
     return len(one) == len(other) and all(

@@ -15,7 +15,7 @@ from edgetune.config.model_file import not_a_file
 from edgetune.config.settings import Settings
 from edgetune.config.state_setting import output_and_file
 from edgetune.errors import ModelError, UsageError
-from edgetune.frontend.model_facts import InterfaceTensor, state_pairs
+from edgetune.frontend.model_facts import InterfaceTensor, alike, state_pairs
 from edgetune.frontend.model_format import Interface, Model
 from edgetune.frontend.streamed_inputs import checked_streams
 from edgetune.graph.program import Program
@@ -160,7 +160,7 @@ def _require_pairs(settings: Settings, model: Model, interface: Interface) -> No
                     f"--state names the {words} '{name}', but {settings.model} has the {words}s {', '.join(side)}"
                 )
         one, other = sides[0][pair[0]], sides[1][pair[1]]
-        if one.shape != other.shape or one.dtype != other.dtype:
+        if not alike(one.shape, other.shape) or one.dtype != other.dtype:
             raise ModelError(
                 f"--state {pair[0]}={pair[1]} joins {_shown(one)} and {_shown(other)}: name an input and an output of "
                 "one shape and type"

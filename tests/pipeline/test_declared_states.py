@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -58,6 +59,32 @@ def test_what_looks_like_a_state_is_said_in_one_line_with_its_flags(tmp_path: Pa
     (one,) = loaded(model, {"b": "b_next"})[1]
     assert one == f"input 'a' and output 'a_next' look like a state, {why}: --state a=a_next keeps it inside"
     assert not loaded(model, sample.PAIRS["swap"])[1]
+
+
+def opened(model: Path, output: str) -> Path:
+    """The model, with an output whose axes have names alone, as exporters write what they cannot infer."""
+    proto = onnx.load(model)
+    for value in proto.graph.output:
+        if value.name == output:
+            for number, dim in enumerate(value.type.tensor_type.shape.dim):
+                dim.dim_param = f"unknown_{number}"
+    onnx.save(proto, model)
+    return model
+
+
+def test_a_state_may_become_an_output_of_open_shape(tmp_path: Path) -> None:
+    model = opened(sample.average(tmp_path / "m.onnx"), "hn")
+    assert "--state h0=hn keeps it inside" in loaded(model, {})[1][0]
+    subject, warnings = loaded(model, {"h0": "hn"})
+    assert not warnings
+    (state,) = subject.program.states
+    assert (state.name_out, state.shape) == ("hn", (1, 64))
+
+
+def test_an_output_of_open_shape_that_turns_out_another_is_refused(tmp_path: Path) -> None:
+    model = opened(sample.average(tmp_path / "m.onnx"), "y")
+    with pytest.raises(ModelError, match=r"--state h0=y joins 'h0' \(1,64 float32\) and 'y' \(1,1 float32\)"):
+        loaded(model, {"h0": "y"})
 
 
 def test_a_gpu_keeps_none_and_is_told_nothing(tmp_path: Path) -> None:
