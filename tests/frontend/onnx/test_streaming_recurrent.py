@@ -170,3 +170,24 @@ def test_import() -> None:
         assert found_now.keys() == wanted.keys()
         for name, value in wanted.items():
             np.testing.assert_allclose(found_now[name], value, rtol=1e-4, atol=1e-5)
+
+
+def given(frames: int, *, operator: str, pads: tuple[int, int]) -> onnx.ModelProto:
+    """States before the first frame are inputs; where no layer looks ahead, those after the last one are outputs."""
+    net = Network()
+    x = net.conv(net.input("x", (1, FEATURES, frames)), (FEATURES, FEATURES), 3, pads=list(pads))
+    first = [net.input(name, (1, 1, HIDDEN)) for name in ("h0", "c0")[: 1 + (operator == "LSTM")]]
+    x = net.add("Transpose", x, perm=[2, 0, 1])
+    weights = [net.weight(1, HIDDEN * GATES[operator], features) for features in (FEATURES, HIDDEN)]
+    y = net.add(operator, x, *weights, "", "", *first, outputs=1 + len(first), hidden_size=HIDDEN)
+    last = [f"{y}_{number}" for number, _ in enumerate(first, 1)]
+    return net.proto(y, *([] if pads[1] else last))
+
+
+@pytest.mark.parametrize("hop", [1, 3])
+@pytest.mark.parametrize("pads", [(2, 0), (1, 1)])
+@pytest.mark.parametrize("operator", list(GATES))
+def test_first_states_that_are_inputs(operator: str, pads: tuple[int, int], hop: int) -> None:
+    """The first step after a reset reads them."""
+    build = partial(given, operator=operator, pads=pads)
+    equals_window(build, 15, {"x": InputStream(2, hop)}, of_all_frames=True, steps=15)

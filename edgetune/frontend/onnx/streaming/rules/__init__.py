@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from edgetune.frontend.onnx.streaming.rules.arranging import ARRANGING
 from edgetune.frontend.onnx.streaming.rules.attributes import Rule
+from edgetune.frontend.onnx.streaming.rules.einsum import EINSUM
 from edgetune.frontend.onnx.streaming.rules.elementwise import ELEMENTWISE
 from edgetune.frontend.onnx.streaming.rules.matrix_products import PRODUCTS
 from edgetune.frontend.onnx.streaming.rules.normalising import NORMALISING
@@ -17,6 +18,7 @@ from edgetune.frontend.onnx.streaming.rules.sliding import SLIDING
 
 RULES: Mapping[str, Rule] = {
     **ARRANGING,
+    **EINSUM,
     **ELEMENTWISE,
     **NORMALISING,
     **PRODUCTS,

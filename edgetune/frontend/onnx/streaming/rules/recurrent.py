@@ -20,7 +20,7 @@ def _recurrent(step: StepGraph, node: onnx.NodeProto) -> None:
     name, attributes = node.input[0], attributes_of(node)
     direction, layout = attributes.get("direction", "forward"), attributes.get("layout", 0)
     if step.timed(node) != [name]:
-        raise UnsupportedOperator("has weights or first states that depend on a stream; make them constants")
+        raise UnsupportedOperator("has weights or first states that are frames of a stream; make them constants")
     frames = step.frames[name]
     if frames.axis == 1 - layout:
         _batch(step, node, layout)
@@ -50,9 +50,11 @@ def _recurrent(step: StepGraph, node: onnx.NodeProto) -> None:
     frozen = step.is_before(np.array(frames.latency // frames.count)) if frames.latency > 0 else ""
     following: list[tuple[str, list[str], str]] = []
     for number, place in enumerate(places, 1):
-        first = constant_input(step, node, place)
-        first = np.zeros(_shape(step, node, layout), step.dtype(name)) if first is None else first
+        given = node.input[place] if place < len(node.input) else ""
+        first = step.constants.get(given, np.zeros(_shape(step, node, layout), step.dtype(name)))
         now, after = step.state(next(filter(None, node.output)), first)
+        if given and given not in step.constants:
+            now = step.emit("Where", [step.is_before(np.array(1)), given, now])
         written.input[place] = now
         result = step.name(f"{now}_found") if frozen else after
         if frozen:
