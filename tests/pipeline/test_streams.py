@@ -126,6 +126,25 @@ def test_a_step_that_differs_from_its_window_is_refused(tmp_path: Path) -> None:
     right.sequence_outputs(feeds, kept, states, right.program, lambda _: None)
 
 
+def test_a_step_whose_elements_come_near_zero_may_be_off_as_others_may(tmp_path: Path) -> None:
+    """They are what is left of large terms: an error that is nothing beside these is large beside them."""
+    net = Network()
+    output = net.add("Conv", net.input("x", (1, 2, 8)), net.constant([[[1], [-1]]]))
+    onnx.save(net.proto(output), tmp_path / "m.onnx")
+    whole, streams = read_model(tmp_path / "m.onnx"), {"x": InputStream(2)}
+    model = whole.stepped(streams)
+    assert isinstance(model, SteppedModel)
+    found = step_model(model.onnx, streams)
+    (tensor,) = found.model.proto.graph.initializer
+    tensor.CopyFrom(onnx.numpy_helper.from_array(np.array([[[1 + 1e-6], [-1]]], np.float32), tensor.name))
+    other = SteppedModel(whole, model.onnx, streams, "0" * 64)
+    vars(other)["found"] = found  # the cached property
+    frames = [np.array([[[1], [second]]], np.float32) for second in (-1, 0.999, 0.5)]
+    outputs, _ = other.sequence_outputs([{"x": one} for one in frames], {}, {}, other.program, lambda _: None)
+    of_window = in_windows(tmp_path / "m.onnx", np.repeat(frames[1], 8, 2))[output]
+    np.testing.assert_array_equal(outputs[1][output], of_window[:, :, :1])
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", list(NETWORKS))
 def test_packages(name: str, tmp_path: Path) -> None:
