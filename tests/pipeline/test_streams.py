@@ -192,6 +192,15 @@ def test_facts_of_a_step() -> None:
     assert found.live_bytes < found.window_live_bytes
 
 
+def test_facts_of_a_step_whose_window_has_a_name(tmp_path: Path) -> None:
+    proto = encoder(32)
+    proto.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "time"
+    onnx.save(proto, tmp_path / "m.onnx")
+    found = inspect_model(tmp_path / "m.onnx", {}, {"time": 64}, None, {"x": InputStream(2, 4)})
+    assert found.step is not None
+    assert (found.step.multiply_adds, found.step.window_multiply_adds) == (120, 16 * 120)
+
+
 def test_a_damaged_stream_in_a_manifest_is_named(tmp_path: Path) -> None:
     model, streams = written(tmp_path, "encoder")
     settings = settings_for(model, streams)

@@ -46,10 +46,8 @@ def facts_of(stored: OnnxFile, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
     unsupported: tuple[UnsupportedNode, ...] = ()
     macs = ram = None
     source: RamSource = "largest live set"
-    before = onnx.GraphProto(input=stored.proto.graph.input, output=stored.proto.graph.output)
-    initializers = {tensor.name for tensor in stored.proto.graph.initializer}
-    inputs: Iterable[onnx.ValueInfoProto] = [value for value in before.input if value.name not in initializers]
-    outputs: Iterable[onnx.ValueInfoProto] = before.output
+    inputs: Iterable[onnx.ValueInfoProto] = real_inputs(stored.proto.graph)
+    outputs: Iterable[onnx.ValueInfoProto] = stored.proto.graph.output
     try:
         model = with_shapes(stored, shapes, sizes)
     except DynamicShape as error:

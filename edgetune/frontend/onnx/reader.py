@@ -153,9 +153,10 @@ def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str:
 
 
 def with_shapes(stored: OnnxFile, shapes: Shapes | None = None, sizes: AxisSizes | None = None) -> OnnxModel:
-    """`stored` checked and with fixed input shapes; raises as `read_onnx` does."""
-    path = stored.path
-    return model_from_proto(stored.proto, stored.sha256, path.stem, shapes, str(path), stored.weights, sizes)
+    """`stored`, which stays as it is, checked and with fixed input shapes; raises as `read_onnx` does."""
+    path, proto = stored.path, onnx.ModelProto()
+    proto.CopyFrom(stored.proto)
+    return model_from_proto(proto, stored.sha256, path.stem, shapes, str(path), stored.weights, sizes)
 
 
 def read_stored(path: Path) -> OnnxFile:

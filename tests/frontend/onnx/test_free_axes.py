@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.errors import DynamicShape, ModelError
-from edgetune.frontend.onnx.reader import OnnxModel, read_onnx
+from edgetune.frontend.onnx.facts import facts_of
+from edgetune.frontend.onnx.reader import OnnxModel, read_onnx, read_stored, with_shapes
 
 Dim = int | str | None
 
@@ -246,6 +247,16 @@ def test_names_fix_the_axes_of_all_inputs(tmp_path: Path) -> None:
     model = read_onnx(path, sizes={"past tokens": 9})
     assert [shape_of(model, number) for number in (0, 1)] == [(1, 9), (1, 9)]
     assert len(model.settled) == 1
+
+
+def test_a_file_that_is_read_once_takes_other_sizes_each_time(tmp_path: Path) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    stored = read_stored(save(tmp_path / "m.onnx", {"x": ["batch", "time"]}, [node]))
+    for size in (3, 4):
+        model = with_shapes(stored, {}, {"time": size})
+        assert [dim.dim_value for dim in model.proto.graph.input[0].type.tensor_type.shape.dim] == [1, size]
+    assert facts_of(stored, {"x": (2, 5)}, {}).inputs[0].shape == (2, 5)
+    assert facts_of(stored, {}, {}).inputs[0].shape == ("batch", "time")
 
 
 @pytest.mark.parametrize(
