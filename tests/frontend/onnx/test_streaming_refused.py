@@ -136,6 +136,13 @@ def test_streams_of_unequal_pace() -> None:
         step_model(read(net.proto(net.add("Add", x, y))), {"x": InputStream(2, 2), "y": InputStream(2, 3)})
 
 
+def test_inputs_of_frames_that_are_no_streams() -> None:
+    net = Network()
+    x, y = net.input("x", (1, 4, 12)), net.add("Relu", net.input("y", (1, 4, 12)))
+    with pytest.raises(UnsupportedOperator, match=r"Add .*reads 'relu0', .* made of inputs that are no streams; make"):
+        step_model(read(net.proto(net.add("Add", x, y))), {"x": InputStream(2)})
+
+
 def test_operators_of_other_domains() -> None:
     """They may have the name of one that has a rule."""
     net = Network()

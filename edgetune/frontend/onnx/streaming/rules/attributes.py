@@ -47,7 +47,12 @@ def one_row(step: StepGraph, name: str, axis: int, count: int = 1) -> str:
     Raises UnsupportedOperator where these rows differ.
     """
     value = step.constants.get(name)
-    if value is None or (value != value.take([0], axis)).any():
+    if value is None:
+        raise UnsupportedOperator(
+            f"reads {name!r}, which has its own values for each frame of the window and is made of inputs that are no "
+            "streams; make streams of these as well"
+        )
+    if (value != value.take([0], axis)).any():
         raise UnsupportedOperator(
             f"reads {name!r}, which is not the same for all frames of the window; leave out what depends on the place "
             "of a frame"
