@@ -30,8 +30,8 @@ RIGHT, REFUSED, FAULT = "right", "refused", "FAULT"
 class RealModel:
     """A file of a package, relative to the folder that the package is installed in; `refused` is a regular expression.
 
-    `refused` is what the sentence of a refusal has to contain, `reason` what it waits for; both are empty where the
-    model has to be right.
+    `states` and `streams` are what `--state` and `--stream` say. `refused` is what the sentence of a refusal has to
+    contain, `reason` what it waits for; both are empty where the model has to be right.
     """
 
     package: str
@@ -39,13 +39,29 @@ class RealModel:
     file: str
     archive: str = ""
     shapes: dict[str, str] = field(default_factory=dict)
+    states: dict[str, str] = field(default_factory=dict)
+    streams: list[str] = field(default_factory=list)
     refused: str = ""
     reason: str = ""
+
+    @property
+    def flags(self) -> list[str]:
+        """The words of `edgetune build` for its states and streams."""
+        states = [word for name, output in self.states.items() for word in ("--state", f"{name}={output}")]
+        return [*states, *(word for stream in self.streams for word in ("--stream", stream))]
+
+    @property
+    def shown(self) -> str:
+        """Its shapes and flags, as the table has them."""
+        return " ".join([*(f"{key}={dims}" for key, dims in self.shapes.items()), *self.flags])
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a model: verdict, sentence, seconds of `edgetune build`, and bytes of the package."""
+    """What became of a model: verdict, sentence, seconds of `edgetune build`, and bytes of the package.
+
+    `shapes` are those of the model, followed by its flags.
+    """
 
     package: str
     file: str
@@ -83,9 +99,8 @@ def built(model: RealModel, file: Path, name: str, out: Path) -> Outcome:
     """Builds and verifies one file."""
     shapes = [word for key, dims in model.shapes.items() for word in ("--shape", f"{key}={dims}")]
     begin = time.monotonic()
-    done = _edgetune("build", str(file), "--board", "host", "-o", str(out), "--json", *shapes)
+    done = _edgetune("build", str(file), "--board", "host", "-o", str(out), "--json", *shapes, *model.flags)
     seconds = round(time.monotonic() - begin, 1)
-    text = " ".join(f"{key}={dims}" for key, dims in model.shapes.items())
     size = {}
     if done.returncode == 0:
         built_package = json.loads(done.stdout)
@@ -99,7 +114,7 @@ def built(model: RealModel, file: Path, name: str, out: Path) -> Outcome:
         clean = "Traceback" not in done.stderr and done.returncode > 1  # 1 is a fault of edgetune itself
         verdict = REFUSED if clean and model.refused and re.search(model.refused, said) else FAULT
         said = f"{said} ({model.reason})" if verdict == REFUSED else f"exit code {done.returncode}: {said}"
-    return Outcome(model.package, name, text, verdict, said, seconds, **size)
+    return Outcome(model.package, name, model.shown, verdict, said, seconds, **size)
 
 
 def _edgetune(*words: str) -> subprocess.CompletedProcess[str]:
@@ -128,7 +143,7 @@ def table(outcomes: list[Outcome]) -> str:
     lines = [
         totals,
         "",
-        "| package | file | shapes | result | workspace, bytes | weights, bytes |",
+        "| package | file | shapes, states and streams | result | workspace, bytes | weights, bytes |",
         "|---|---|---|---|---:|---:|",
     ]
     for one in outcomes:
@@ -151,13 +166,12 @@ def main(arguments: list[str] | None = None) -> int:
         place = install(model, given.folder / "installed")
         files = sorted(place.glob(model.file))
         if not files:
-            shapes = " ".join(f"{key}={dims}" for key, dims in model.shapes.items())
-            outcomes.append(Outcome(model.package, model.file, shapes, FAULT, "the package has no such file", 0.0))
+            outcomes.append(Outcome(model.package, model.file, model.shown, FAULT, "the package has no such file", 0.0))
         for file in files:
             name = str(file.relative_to(place))
             if not fnmatch.fnmatch(name, given.only):
                 continue
-            words = f"{name} {' '.join(model.shapes.values())}".strip()
+            words = " ".join([name, *model.shapes.values(), *model.flags])
             key = f"{model.package}-{re.sub(r'[^A-Za-z0-9_.]', '-', words)}"
             result = given.folder / "results" / f"{key}.json"
             if given.again or not result.exists():

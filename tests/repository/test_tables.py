@@ -60,10 +60,17 @@ def test_a_real_model_that_is_built_and_verified_is_right(tmp_path: Path, monkey
     built = {"weights_bytes": 5, "arena_bytes": 7}
     verified = {"passed": True}
     answers = [subprocess.CompletedProcess([], 0, json.dumps(one), "") for one in (built, verified)]
-    monkeypatch.setattr(real_models, "_edgetune", lambda *_: answers.pop(0))
-    model = real_models.RealModel("p", "1", "m.onnx", shapes={"x": "1,2"})
+    commands: list[str] = []
+
+    def answer(*words: str) -> subprocess.CompletedProcess[str]:
+        commands.append(" ".join(words))
+        return answers.pop(0)
+
+    monkeypatch.setattr(real_models, "_edgetune", answer)
+    model = real_models.RealModel("p", "1", "m.onnx", shapes={"x": "1,2"}, states={"h": "hn"}, streams=["x:1=2"])
     outcome = real_models.built(model, tmp_path / "m.onnx", "m.onnx", tmp_path / "out")
-    assert "| p | m.onnx | x=1,2 | right | 7 | 5 |" in real_models.table([outcome])
+    assert "| p | m.onnx | x=1,2 --state h=hn --stream x:1=2 | right | 7 | 5 |" in real_models.table([outcome])
+    assert commands[0].endswith("--shape x=1,2 --state h=hn --stream x:1=2")
 
 
 def test_each_listed_package_has_a_version_and_an_unknown_word_is_refused(tmp_path: Path) -> None:
