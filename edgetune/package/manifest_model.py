@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
-from edgetune.package.manifest_part import ClosedPart, Count, Part, ShapedPart
+from edgetune.package.manifest_part import ClosedPart, Count, ManifestPart, ShapedPart
 from edgetune.package.manifest_states import StatePart, require_places
 from edgetune.package.manifest_stream import StreamPart, require_frames
 from edgetune.target.isa import Isa
@@ -15,19 +15,19 @@ from edgetune.yaml_reader.messages import complaint as in_words
 _Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class _Model(Part):
+class _Model(ManifestPart):
     file: str
     sha256: str
 
 
-class _Compiler(Part):
+class _Compiler(ManifestPart):
     cc: str
     cflags: list[str]
     ldflags: list[str]
     package: str | None
 
 
-class _BoardKind(Part):
+class _BoardKind(ManifestPart):
     name: str
     compiler: _Compiler
 
@@ -43,7 +43,7 @@ class _GpuTarget(_BoardKind):
     instead: str
 
 
-class _Memory(Part):
+class _Memory(ManifestPart):
     weights_bytes: int
     weights_placement: Literal["text", "binary", "external"]
     workspace_bytes: Count | None = None
@@ -82,12 +82,12 @@ class _Output(_Tensor):
     tolerance: _Tolerance
 
 
-class _Goldens(Part):
+class _Goldens(ManifestPart):
     cases: int
     reference: str
 
 
-class _Written(Part):
+class _Written(ManifestPart):
     tensor: str = Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")
     offset: int = Field(ge=0)
     nbytes: int = Field(alias="bytes", ge=0)
@@ -95,14 +95,14 @@ class _Written(Part):
     row_bytes: int = Field(default=0, ge=0)
 
 
-class _LoopCall(Part):
+class _LoopCall(ManifestPart):
     kernel: str
     label: str
     macs: int
     times: int
 
 
-class ManifestLayer(Part):
+class ManifestLayer(ManifestPart):
     """One call of a kernel; `nbytes` counts all tensors that it reads or writes, with weights and scratch.
 
     A loop has no kernel, but `calls` of several.
@@ -118,7 +118,7 @@ class ManifestLayer(Part):
     calls: list[_LoopCall] = Field(default_factory=list)
 
 
-class _Provenance(Part):
+class _Provenance(ManifestPart):
     workload: str = ""
     trace_sha256: str | None = None
     form: str = "direct"
@@ -131,7 +131,7 @@ class _Provenance(Part):
     instructions: Count | None = None
 
 
-class ManifestKernel(Part):
+class ManifestKernel(ManifestPart):
     """One kernel, and where it comes from."""
 
     name: str
@@ -142,16 +142,16 @@ class ManifestKernel(Part):
     provenance: _Provenance
 
 
-class _File(Part):
+class _File(ManifestPart):
     nbytes: int = Field(alias="bytes")
     sha256: str
 
 
-class _Generator(Part):
+class _Generator(ManifestPart):
     version: str = ""
 
 
-class Manifest(Part):
+class Manifest(ManifestPart):
     """The keys that edgetune reads."""
 
     threads: int = 1

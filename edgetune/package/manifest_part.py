@@ -13,7 +13,7 @@ _MOST_AXES = 64  # of an array of NumPy
 _LEAST_AXES = 3  # of an image: N, C and one in space
 
 
-class Part(BaseModel):
+class ManifestPart(BaseModel):
     """A part whose unknown keys are kept and ignored."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
@@ -29,7 +29,7 @@ Count = Annotated[int, Field(ge=0)]
 _Shape = Annotated[list[Annotated[int, Field(ge=0, lt=1 << 31)]], Field(max_length=_MOST_AXES)]
 
 
-class ShapedPart(Part):
+class ShapedPart(ManifestPart):
     """A tensor, whose shape has the axes in the order of its layout."""
 
     shape: _Shape

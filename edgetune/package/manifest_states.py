@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 from edgetune.errors import UnsupportedOperator
 from edgetune.graph.program import Ring
 from edgetune.package.ctext import c_type
-from edgetune.package.manifest_part import Count, Part, ShapedPart
+from edgetune.package.manifest_part import Count, ManifestPart, ShapedPart
 from edgetune.package.states import WORD_BYTES
 
 _MOST_BYTES = 1 << 32
@@ -37,7 +37,7 @@ def _bytes_of_base64(text: str) -> str:
     return text
 
 
-class RingPart(Part):
+class RingPart(ManifestPart):
     """How a state lies in a ring buffer."""
 
     axis: Count
