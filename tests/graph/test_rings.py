@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from math import prod
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgetune.backends.c_kernels import written_over_at_best
+from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.format import LoadedOnnx
 from edgetune.frontend.onnx.streaming import InputStream, StepModel, step_model
 from edgetune.frontend.tflite.format import FORMAT as TFLITE
@@ -19,7 +24,10 @@ from edgetune.graph.memory.plan import plan
 from edgetune.graph.program import Program
 from edgetune.graph.states import with_states, with_states_overwritten
 from edgetune.package.states import kept_states, state_bytes
+from tests.examples import costly
 from tests.frontend.onnx.streamed import Network, exactly, read
+from tests.frontend.onnx.test_streaming_attention import conformer
+from tests.frontend.onnx.test_streaming_chains import LAYERS, LEAST, Layer, chain, mixed
 from tests.frontend.onnx.test_streaming_recurrent import padded
 from tests.package_sample import generic_x86
 
@@ -149,6 +157,41 @@ def test_a_kernel_reads_some_channels_of_a_ring_where_they_lie() -> None:
     for one, wanted in zip(evaluate_sequence(ring, given), evaluate_sequence(moving, given), strict=True):
         np.testing.assert_array_equal(one[found], wanted[found])
     assert moved(ring) == 8 * 4, "the new row alone"
+
+
+def assert_rings_are_right(build: Callable[[int], onnx.ModelProto], window: int, stream: InputStream) -> None:
+    """With the first values of a step's states, over more steps than any ring has."""
+    try:
+        found = step_model(read(build(window)), {"x": stream})
+    except UnsupportedOperator:
+        return
+    model, pairs = LoadedOnnx(found.model), {state.input: state.output for state in found.states}
+    first = {state.input: state.first for state in found.states}
+    made = (model.program(states=pairs), model.program())
+    ring, moving = (with_states(program, pairs, first) for program in made)
+    given = feeds(ring, 60)
+    for one, wanted in zip(evaluate_sequence(ring, given), evaluate_sequence(moving, given), strict=True):
+        for name, array in wanted.items():
+            np.testing.assert_allclose(one[name], array, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.long
+@costly(25)
+@given(LAYERS, st.integers(1, 3), st.sampled_from(["", "Flatten", "GlobalAveragePool", "ReduceMax"]))
+def test_chains_with_rings(layers: list[Layer], pace: int, last: str) -> None:
+    extents = 40
+    for layer in layers:
+        extents = layer.extent(extents)
+    if extents >= LEAST:
+        build = partial(mixed, layers=layers, last=last) if last else partial(chain, layers=layers)
+        assert_rings_are_right(build, 40, InputStream(2, pace * prod(layer.stride for layer in layers)))
+
+
+@pytest.mark.long
+@costly(10)
+@given(st.integers(1, 12), st.integers(1, 5), st.sampled_from(["add", "slopes", "where"]))
+def test_attention_with_rings(last: int, hop: int, kind: str) -> None:
+    assert_rings_are_right(partial(conformer, last=last, kind=kind), 30, InputStream(1, hop))
 
 
 def tensor_scatter() -> tuple[onnx.ModelProto, dict[str, str]]:
