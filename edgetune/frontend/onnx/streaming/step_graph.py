@@ -6,7 +6,7 @@ integers that a DequantizeLinear widens, the state is of the integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from edgetune.frontend.onnx.nested_graphs import reads, reads_from_outside, unus
 from edgetune.frontend.onnx.node_values import static_shape
 from edgetune.frontend.onnx.origins import keep_origin
 from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
-from edgetune.frontend.onnx.streaming.frames import Band, Frames, KeptRows, State, lag_of, moved_forward, shared
+from edgetune.frontend.onnx.streaming.frames import Band, Frames, KeptRows, State, combined, moved_forward, shared
 
 PADDED = (
     "mixes all frames of its window, and a layer before it pads inside the window or keeps a state, so a step differs "
@@ -173,7 +173,7 @@ class StepGraph:
             raise UnsupportedOperator(
                 "reads a window that begins between two frames of a step; choose a HOP that divides the window"
             )
-        lag, extent = lag_of(frames), last or frames.extent
+        lag, extent = frames.lag, last or frames.extent
         key = ("window", name, extent, frames.latency)
         if key not in self._known:
             source, wide = self._storage(name, None)
@@ -188,7 +188,7 @@ class StepGraph:
 
     def last_frame(self, frames: Frames) -> int:
         """The step from which on the last frame of a step, which has to be that of the window, counts."""
-        if lag_of(frames):
+        if frames.lag:
             raise UnsupportedOperator(
                 "returns its last state, and a step has frames after the window; read the last frame of its first "
                 "output instead"
@@ -245,7 +245,6 @@ class StepGraph:
         node: onnx.NodeProto,
         axes: int | Sequence[int],
         inputs: Mapping[str, str] | None = None,
-        touched: Callable[[int], int] = lambda number: number,
         **changed: Any,
     ) -> onnx.NodeProto:
         """Writes a node that computes each frame of that frame alone; `axes` are the time axes of its outputs.
@@ -257,15 +256,14 @@ class StepGraph:
         aligned = self._aligned(names, all(name in self.constants or name in self.written for name in others))
         written = self.copy(node, {**aligned, **(inputs or {})}, **changed)
         of = [self.frames[name] for name in aligned.values()]
-        common = of[0]
-        number = max(self.frames[name].touched for name in names)
+        common = combined(of)
         is_early = all(frames.is_early for frames in of)
         before = self._before(written) if is_early else [None] * len(node.output)
         axes = [axes] * len(node.output) if isinstance(axes, int) else axes[: len(node.output)]
         for output, axis, frame in zip(node.output, axes, before, strict=True):
             if output:
                 row = None if frame is None else frame.take([0], axis)
-                self.frames[output] = replace(common, axis=axis, touched=touched(number), before=row)
+                self.frames[output] = replace(common, axis=axis, before=row)
                 self.shape(output)
         return written
 

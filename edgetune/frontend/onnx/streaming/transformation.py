@@ -217,7 +217,8 @@ class _Transformation:
                 f"output {name!r} of {self.model.name} has frames of each step, and another result needs a window that "
                 "begins between two of them; choose a HOP that divides the window"
             )
-        return OutputFrames(frames.axis, frames.count, frames.latency, frames.settled(1), frames.touched)
+        touched = frames.touched if frames.aligned else frames.extent
+        return OutputFrames(frames.axis, frames.count, frames.latency, frames.settled(1), touched, frames.touched_after)
 
     def _written(self) -> OnnxModel:
         step, model = self.step, self.model
