@@ -9,10 +9,8 @@ import pytest
 
 from edgetune.config.input_stream import InputStream
 from edgetune.errors import EdgetuneError, UnsupportedOperator
-from edgetune.frontend.onnx.format import LoadedOnnx
 from edgetune.frontend.onnx.streaming import OutputFrames, step_model
-from edgetune.frontend.onnx.streaming.stepped_model import SteppedModel
-from tests.frontend.onnx.streamed import Network, read
+from tests.frontend.onnx.streamed import Network, read, stepped_model
 
 Layers = Callable[[Network, str], str]
 FRAMES = 12
@@ -35,7 +33,7 @@ def built(layers: Layers, frames: int = FRAMES) -> onnx.ModelProto:
 def compared(layers: Layers, streams: Mapping[str, InputStream], frames: int = FRAMES) -> OutputFrames:
     """Compares with all windows, as a build does."""
     model = read(built(layers, frames))
-    stepped = SteppedModel(LoadedOnnx(model), model, streams, "0" * 64)
+    stepped = stepped_model(model, streams)
     feeds = stepped.sample_inputs([one for one in stepped.inputs if one.name in streams], 25, 1)
     states = {state.name_in: state.name_out for state in stepped.states()}
     first = {state.name_in: state.first for state in stepped.states()}

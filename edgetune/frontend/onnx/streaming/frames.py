@@ -7,7 +7,7 @@ a value's delay is tract's `pulse` (Sonos, `PulseFact`: a frequency and a delay 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -144,13 +144,25 @@ def combined(of: Sequence[Frames], reach: int = 1) -> Frames:
 class Band:
     """What is known of scores of attention: those of each frame against the `last` frames that end with it.
 
-    A step has them against these and the other frames of the step. `latency` is that of the keys. Scores of frames that
-    are too far back, or before the reset, are excluded once they are `masked`.
+    A step has them against these and the other frames of the step. `latency` is that of the keys. `products` are the
+    values that the scores were at first. Scores of frames that are too far back, or before the reset, are excluded:
+    `excluded` are numbers that they may be, None where they may be any. They are `ranked` as long as those that are
+    kept are what the product made, scaled or limited: none of these gets as small as those that a mask excludes.
     """
 
+    products: frozenset[str]
     last: int
     latency: int
-    masked: bool = False
+    excluded: tuple[float, ...] | None = None
+    ranked: bool = True
+
+
+class UnbandedError(Exception):
+    """What begins as attention over the last frames goes on as something else: why, by the product that begins it."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        super().__init__(*reasons.values())
+        self.reasons = reasons
 
 
 class MisalignedError(Exception):
