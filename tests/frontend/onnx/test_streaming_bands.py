@@ -197,7 +197,7 @@ def test_scores_that_are_outputs(shown: str) -> None:
 def test_scores_that_are_read_as_a_whole() -> None:
     def build(_: int) -> onnx.ModelProto:
         net = Network()
-        scores, _ = factors(net, net.input("x", [1, FRAMES, FEATURES]))
+        scores = factors(net, net.input("x", [1, FRAMES, FEATURES]))[0]
         return net.proto(net.add("ReduceMax", net.add("Add", scores, net.constant(mask(FRAMES))), axes=[-1]))
 
     assert not is_of_last_frames(compared(build))
