@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from edgetune.config.input_stream import InputStream
 from edgetune.errors import ModelError
@@ -16,10 +17,12 @@ def checked_streams(
 ) -> dict[str, InputStream]:
     """`streams` with axes from 0 on; `name` is that of the model.
 
-    Raises ModelError for an input, an axis or a number of frames that the model has not.
+    Raises ModelError for an input, an axis or a number of frames that the model has not, and for windows that are not
+    equally many steps long.
     """
     shapes = {one.name: one.shape for one in inputs}
     found: dict[str, InputStream] = {}
+    steps: dict[str, Fraction] = {}
     if not streams:
         raise ModelError(f"no input of {name} is a stream; name one of {', '.join(sorted(shapes))}")
     for given, stream in streams.items():
@@ -58,6 +61,14 @@ def checked_streams(
                 of_inputs=True,
             )
         found[given] = InputStream(axis, stream.hop)
+        steps[given] = Fraction(window, stream.hop)
+    first, *others = steps
+    for other in others:
+        if steps[other] != steps[first]:
+            raise ModelError(
+                f"the window of input {first!r} of {name} is {float(steps[first]):g} steps long, and that of {other!r} "
+                f"{float(steps[other]):g}; choose a HOP for each so that they are equally many"
+            )
     return found
 
 

@@ -11,8 +11,10 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.frontend.onnx.double import evaluate_exactly
+from edgetune.frontend.onnx.format import LoadedOnnx
 from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.frontend.onnx.streaming import InputStream, OutputFrames, StepModel, step_model
+from edgetune.frontend.onnx.streaming.stepped_model import SteppedModel
 
 STEPS = 50
 Run = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
@@ -158,6 +160,11 @@ def equals_window(
                 wanted_all.append(compared(last)[name])
             close(np.stack([results[k][name] for k in steps_compared]), np.stack(wanted_all), tolerance)
     return found
+
+
+def stepped_model(model: OnnxModel, streams: Mapping[str, InputStream]) -> SteppedModel:
+    """The model of a step beside that of the window, as a build has them."""
+    return SteppedModel(LoadedOnnx(model), model, streams, "0" * 64)
 
 
 def hop_of(streams: Mapping[str, InputStream]) -> int:

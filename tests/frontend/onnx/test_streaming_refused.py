@@ -131,9 +131,19 @@ def test_windows_between_frames_of_an_output() -> None:
 
 def test_streams_of_unequal_pace() -> None:
     net = Network()
-    x, y = net.input("x", (1, 4, 12)), net.input("y", (1, 4, 12))
+    x, y = net.input("x", (1, 4, 12)), net.input("y", (1, 4, 18))
+    cut = net.add("Slice", y, *(net.constant([one], "int64") for one in (6, 18, 2)))
     with pytest.raises(UnsupportedOperator, match="unequal frames"):
-        step_model(read(net.proto(net.add("Add", x, y))), {"x": InputStream(2, 2), "y": InputStream(2, 3)})
+        step_model(read(net.proto(net.add("Add", x, cut))), {"x": InputStream(2, 2), "y": InputStream(2, 3)})
+
+
+def test_streams_whose_windows_are_unequally_long() -> None:
+    net = Network()
+    means = [net.add("ReduceMean", net.input(name, (1, 4, frames)), axes=[2]) for name, frames in (("x", 12), ("y", 6))]
+    model = read(net.proto(net.add("Concat", *means, axis=1)))
+    with pytest.raises(ModelError, match="window of input 'x' of m is 6 steps long, and that of 'y' 3; choose a HOP"):
+        step_model(model, {"x": InputStream(2, 2), "y": InputStream(2, 2)})
+    step_model(model, {"x": InputStream(2, 2), "y": InputStream(2)})
 
 
 def test_inputs_of_frames_that_are_no_streams() -> None:

@@ -6,6 +6,6 @@ after how many frames its outputs count.
 
 from edgetune.config.input_stream import InputStream
 from edgetune.frontend.onnx.streaming.frames import OutputFrames, State, StepModel
-from edgetune.frontend.onnx.streaming.transformation import StepCosts, step_costs, step_model
+from edgetune.frontend.onnx.streaming.transformation import step_model
 
-__all__ = ["InputStream", "OutputFrames", "State", "StepCosts", "StepModel", "step_costs", "step_model"]
+__all__ = ["InputStream", "OutputFrames", "State", "StepModel", "step_model"]

@@ -7,8 +7,8 @@ a value's delay is tract's `pulse` (Sonos, `PulseFact`: a frequency and a delay 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -37,7 +37,8 @@ class OutputFrames:
     With an `axis` it has `frames` along it: of step k, those at k * frames - latency and after of what the window model
     computes of all frames since the reset; where a window begins later than that, so do its first `touched` frames
     differ. Without, it is what the window model computes of the last window, or of all frames since the reset where it
-    is `endless`. It counts from step `settled` on, the first step being 0.
+    is `endless`. It counts from step `settled` on, the first step being 0. The last `touched_after` frames of a window
+    are no frames of a step: the window pads where a step has the frames that follow.
     """
 
     axis: int | None
@@ -45,6 +46,7 @@ class OutputFrames:
     latency: int
     settled: int
     touched: int = 0
+    touched_after: int = 0
     endless: bool = False
 
 
@@ -72,7 +74,9 @@ class Frames:
 
     `count` are the frames of a step: of step k those at k * count - latency and after, of the frames that the window
     model computes of all frames since the reset. `extent` is how many the window has; the window is `steps` steps long.
-    The first `touched` frames of the window depend on what layers found before the window: padding, or a state.
+    The first `touched` frames of the window depend on what layers found before the window: padding, or a state. The
+    last `touched_after` depend on what they found after it: padding, where a step has the frames that follow. It is
+    `aligned` where layers with a stride begin at the same frames in all windows.
     `before` is a frame (extent 1 along `axis`) as those are from 0 on that come before the first step's where `latency`
     is negative; None where they do not matter.
     """
@@ -83,15 +87,32 @@ class Frames:
     latency: int
     steps: Fraction
     touched: int = 0
+    touched_after: int = 0
+    aligned: bool = True
     before: np.ndarray | None = field(default=None, compare=False)
 
     @property
-    def lag(self) -> Fraction:
-        """How many frames of a step come after the last one of a window that ends with the step; negative: too few.
+    def lag(self) -> int:
+        """How many frames of a step come after the last one of a window that ends with the step.
 
-        It is no integer where a window begins between two frames.
+        Raises UnsupportedOperator where the step lacks the last one, or the window pads in place of frames of the step,
+        and MisalignedError.
         """
-        return self.steps * self.count - self.extent - self.latency
+        if not self.aligned:
+            raise MisalignedError
+        found = int(self.steps * self.count) - self.extent - self.latency
+        if found < 0:
+            raise UnsupportedOperator(
+                "needs the last frames of its window, and a step does not have them yet, because layers before it pad "
+                "after the last frame, or wait for a whole step; pad before the first frame alone (causal padding), or "
+                "choose another HOP"
+            )
+        if self.touched_after:
+            raise UnsupportedOperator(
+                "needs frames of its window that depend on padding after the last one, where a step has the frames "
+                "that follow; pad before the first frame alone (causal padding)"
+            )
+        return found
 
     @property
     def is_early(self) -> bool:
@@ -103,34 +124,49 @@ class Frames:
         return max(0, -(-(frames + self.latency) // self.count) - 1)
 
 
+def combined(of: Sequence[Frames], reach: int = 1) -> Frames:
+    """The frames of a value that is made of those of several, and of the `reach` last ones of all but the first.
+
+    They are alike but for what layers found around the window.
+    """
+    first, *others = of
+    touched = max([first.touched, *(frames.touched + reach - 1 for frames in others)])
+    return replace(
+        first,
+        touched=min(touched, first.extent),
+        touched_after=max(frames.touched_after for frames in of),
+        aligned=all(frames.aligned for frames in of),
+        before=None,
+    )
+
+
 @dataclass(frozen=True)
 class Band:
     """What is known of scores of attention: those of each frame against the `last` frames that end with it.
 
-    A step has them against these and the other frames of the step. `latency` is that of the keys. Scores of frames that
-    are too far back, or before the reset, are excluded once they are `masked`.
+    A step has them against these and the other frames of the step. `latency` is that of the keys. `products` are the
+    values that the scores were at first. Scores of frames that are too far back, or before the reset, are excluded:
+    `excluded` are numbers that they may be, None where they may be any. They are `ranked` as long as those that are
+    kept are what the product made, scaled or limited: none of these gets as small as those that a mask excludes.
     """
 
+    products: frozenset[str]
     last: int
     latency: int
-    masked: bool = False
+    excluded: tuple[float, ...] | None = None
+    ranked: bool = True
+
+
+class UnbandedError(Exception):
+    """What begins as attention over the last frames goes on as something else: why, by the product that begins it."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        super().__init__(*reasons.values())
+        self.reasons = reasons
 
 
 class MisalignedError(Exception):
-    """A window begins between two frames: the frames have to be counted from another one."""
-
-
-def lag_of(frames: Frames) -> int:
-    """How many frames of a step come after the window; raises UnsupportedOperator where it lacks the last one."""
-    if frames.lag.denominator != 1:
-        raise MisalignedError
-    if frames.lag < 0:
-        raise UnsupportedOperator(
-            "needs the last frames of its window, and a step does not have them yet, because layers before it pad "
-            "after the last frame, or wait for a whole step; pad before the first frame alone (causal padding), or "
-            "choose another HOP"
-        )
-    return int(frames.lag)
+    """A window begins between two frames of a layer with a stride: the frames have to be counted from another one."""
 
 
 @dataclass(frozen=True)

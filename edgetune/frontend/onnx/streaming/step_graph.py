@@ -6,7 +6,7 @@ integers that a DequantizeLinear widens, the state is of the integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +15,11 @@ import onnx
 from onnx import helper
 
 from edgetune.errors import UnsupportedOperator
-from edgetune.frontend.onnx.fixed_point import NAMES
 from edgetune.frontend.onnx.nested_graphs import reads, reads_from_outside, unused_prefix
 from edgetune.frontend.onnx.node_values import static_shape
 from edgetune.frontend.onnx.origins import keep_origin
-from edgetune.frontend.onnx.reference_evaluator import reference_evaluator
-from edgetune.frontend.onnx.streaming.frames import Band, Frames, KeptRows, State, lag_of, moved_forward, shared
+from edgetune.frontend.onnx.streaming.frames import Band, Frames, KeptRows, State, combined, moved_forward, shared
+from edgetune.frontend.onnx.streaming.node_results import results_of
 
 PADDED = (
     "mixes all frames of its window, and a layer before it pads inside the window or keeps a state, so a step differs "
@@ -34,11 +33,20 @@ class StepGraph:
     `origin` is the node of the window model that it is at. `constants` and `types` are those of that model.
     `frames` has the values with a time axis, `settled` those that depend on a stream without having one, and from
     which step on they count; those of `endless` depend on all frames since the reset, not on the last window alone.
-    Where it is `anchored`, frames are counted from one before the reset, at which a window begins.
+    Where it is `anchored`, frames are counted from one before the reset, at which a window begins. Products of
+    `unbanded` are not to be scores of attention over the last frames.
     """
 
-    def __init__(self, proto: onnx.ModelProto, constants: dict[str, np.ndarray], *, anchored: bool) -> None:
+    def __init__(
+        self,
+        proto: onnx.ModelProto,
+        constants: dict[str, np.ndarray],
+        *,
+        anchored: bool,
+        unbanded: Collection[str] = (),
+    ) -> None:
         self.proto = proto
+        self.unbanded = unbanded
         self.anchored = anchored
         self.constants = constants
         graph = proto.graph
@@ -173,7 +181,7 @@ class StepGraph:
             raise UnsupportedOperator(
                 "reads a window that begins between two frames of a step; choose a HOP that divides the window"
             )
-        lag, extent = lag_of(frames), last or frames.extent
+        lag, extent = frames.lag, last or frames.extent
         key = ("window", name, extent, frames.latency)
         if key not in self._known:
             source, wide = self._storage(name, None)
@@ -188,7 +196,7 @@ class StepGraph:
 
     def last_frame(self, frames: Frames) -> int:
         """The step from which on the last frame of a step, which has to be that of the window, counts."""
-        if lag_of(frames):
+        if frames.lag:
             raise UnsupportedOperator(
                 "returns its last state, and a step has frames after the window; read the last frame of its first "
                 "output instead"
@@ -245,7 +253,6 @@ class StepGraph:
         node: onnx.NodeProto,
         axes: int | Sequence[int],
         inputs: Mapping[str, str] | None = None,
-        touched: Callable[[int], int] = lambda number: number,
         **changed: Any,
     ) -> onnx.NodeProto:
         """Writes a node that computes each frame of that frame alone; `axes` are the time axes of its outputs.
@@ -257,26 +264,23 @@ class StepGraph:
         aligned = self._aligned(names, all(name in self.constants or name in self.written for name in others))
         written = self.copy(node, {**aligned, **(inputs or {})}, **changed)
         of = [self.frames[name] for name in aligned.values()]
-        common = of[0]
-        number = max(self.frames[name].touched for name in names)
+        common = combined(of)
         is_early = all(frames.is_early for frames in of)
         before = self._before(written) if is_early else [None] * len(node.output)
         axes = [axes] * len(node.output) if isinstance(axes, int) else axes[: len(node.output)]
         for output, axis, frame in zip(node.output, axes, before, strict=True):
             if output:
                 row = None if frame is None else frame.take([0], axis)
-                self.frames[output] = replace(common, axis=axis, touched=touched(number), before=row)
+                self.frames[output] = replace(common, axis=axis, before=row)
                 self.shape(output)
         return written
 
-    def follows(self, name: str, source: str, axis: int, touched: int) -> None:
-        """Notes that a value has the frames of another one, along another axis."""
-        self.frames[name] = replace(self.frames[source], axis=axis, touched=touched, before=None)
-
-    def attends(self, name: str, source: str, touched: int, band: Band) -> None:
-        """Notes scores of attention, whose rows are the frames of `source`."""
-        self.follows(name, source, len(self.shape(name)) - 2, touched)
-        self.bands[name] = band
+    def attends(self, name: str, sources: Sequence[str], reach: int = 1, band: Band | None = None) -> None:
+        """Notes rows that are the frames of `sources`, as `combined` has them; with a `band` they are scores."""
+        found = combined([self.frames[source] for source in sources], reach)
+        self.frames[name] = replace(found, axis=len(self.shape(name)) - 2)
+        if band is not None:
+            self.bands[name] = band
 
     def whole(self, node: onnx.NodeProto) -> None:
         """Writes a node that reads the frames of its window together: as it is in the window model."""
@@ -319,23 +323,7 @@ class StepGraph:
                 feeds[name] = self.constants[name] if name in self.constants else self.written[name]
             elif frames.before is not None:
                 feeds[name] = np.repeat(frames.before, frames.count, frames.axis)
-        values = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
-                  for n, v in feeds.items()]  # fmt: skip
-        results = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
-        graph = helper.make_graph([node], "before", values, results)
-        own = [function for function in self.proto.functions if (function.domain, function.name) in NAMES]
-        model = helper.make_model(
-            graph, opset_imports=self.proto.opset_import, ir_version=self.proto.ir_version, functions=own
-        )
-        try:
-            with np.errstate(all="ignore"):
-                found = iter(reference_evaluator(model).run(None, feeds))
-        except (NotImplementedError, RuntimeError) as error:  # for operators and types that it lacks
-            raise UnsupportedOperator(
-                f"reads padding, and its value there cannot be computed ({error}); put the padding right before the "
-                "layer that needs it"
-            ) from error
-        return [np.asarray(next(found)) if name else None for name in node.output]
+        return results_of(node, feeds, self.proto)
 
     # States
 

@@ -176,7 +176,7 @@ class SteppedModel(Model):
         local = first - start * output.frames
         if first < 0 or local.denominator != 1 or (start > 0 and local < output.touched):
             return None
-        return _Place(start, output.axis, int(local), output.frames)
+        return _Place(start, output.axis, int(local), output.frames, output.touched_after)
 
     def _window(self, feeds: Sequence[Feed], start: Fraction) -> Arrays:
         """The frames of a window that begins `start` steps after the reset; those that are still to come are 0."""
@@ -234,13 +234,15 @@ class _Place:
     axis: int | None = None
     first: int = 0
     rows: int = 0
+    touched_after: int = 0
 
     def of(self, array: np.ndarray) -> np.ndarray | None:
-        """That part of a result of the window; None where the window ends before."""
+        """That part of a result of the window; None where the window ends before, or pads in place of these rows."""
         if self.axis is None:
             return array
         end = self.first + self.rows
-        return array.take(range(self.first, end), self.axis) if end <= array.shape[self.axis] else None
+        known = array.shape[self.axis] - self.touched_after
+        return array.take(range(self.first, end), self.axis) if end <= known else None
 
 
 def _largest(array: np.ndarray) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
@@ -30,7 +30,14 @@ from edgetune.frontend.onnx.node_values import constant_value, real_inputs, stat
 from edgetune.frontend.onnx.origins import described
 from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.frontend.onnx.refused_nodes import refused_where_unfit
-from edgetune.frontend.onnx.streaming.frames import Frames, MisalignedError, OutputFrames, State, StepModel
+from edgetune.frontend.onnx.streaming.frames import (
+    Frames,
+    MisalignedError,
+    OutputFrames,
+    State,
+    StepModel,
+    UnbandedError,
+)
 from edgetune.frontend.onnx.streaming.rules import RULES
 from edgetune.frontend.onnx.streaming.rules.attention import banded
 from edgetune.frontend.onnx.streaming.step_graph import StepGraph
@@ -38,24 +45,6 @@ from edgetune.frontend.streamed_inputs import checked_streams
 
 _OLDEST = 13
 """The first opset whose axes are inputs, and whose Softmax is of one axis."""
-
-
-@dataclass(frozen=True)
-class StepCosts:
-    """Multiply-adds of a step and of the window model, and bytes of the states."""
-
-    step: int
-    window: int
-    state_bytes: int
-
-
-def step_costs(window: OnnxModel, step: StepModel) -> StepCosts:
-    """The costs of a step model and of the window model that it was made of."""
-    from edgetune.frontend.onnx.importer import import_onnx  # imports TVM
-    from edgetune.graph.module_costs import costs_of
-
-    found = [costs_of(import_onnx(model)).macs for model in (step.model, window)]
-    return StepCosts(found[0], found[1], step.state_bytes)
 
 
 def step_model(model: OnnxModel, streams: Mapping[str, InputStream]) -> StepModel:
@@ -70,15 +59,25 @@ def step_model(model: OnnxModel, streams: Mapping[str, InputStream]) -> StepMode
     modern = _modern(model)
     streams = checked_streams(interface_of(modern)[0], streams, model.name)
     try:
-        return _Transformation(modern, streams, anchored=False).result()
+        return _followed(modern, streams, anchored=False)
     except MisalignedError:
         pass
     try:
-        return _Transformation(modern, streams, anchored=True).result()
+        return _followed(modern, streams, anchored=True)
     except MisalignedError:
         raise ModelError(
             f"the frames of the streams of {model.name} do not fit one another: choose a HOP by which strides divide"
         ) from None
+
+
+def _followed(model: OnnxModel, streams: Mapping[str, InputStream], *, anchored: bool) -> StepModel:
+    """The step model. Where attention cannot be followed to its end, it is begun again as a product of the window."""
+    unbanded: dict[str, str] = {}
+    while True:
+        try:
+            return _Transformation(model, streams, anchored=anchored, unbanded=unbanded).result()
+        except UnbandedError as error:
+            unbanded = {**unbanded, **error.reasons}
 
 
 def _modern(model: OnnxModel) -> OnnxModel:
@@ -99,16 +98,22 @@ def _modern(model: OnnxModel) -> OnnxModel:
 
 
 class _Transformation:
-    """One pass over a model. `anchored` frames are counted from the first one at which windows begin."""
+    """One pass over a model. `anchored` frames are counted from the first one at which windows begin.
 
-    def __init__(self, model: OnnxModel, streams: Mapping[str, InputStream], *, anchored: bool) -> None:
+    `unbanded` are products that are no scores of attention over the last frames, and why.
+    """
+
+    def __init__(
+        self, model: OnnxModel, streams: Mapping[str, InputStream], *, anchored: bool, unbanded: Mapping[str, str]
+    ) -> None:
         self.model, self.streams, self.anchored = model, streams, anchored
         graph = model.proto.graph
         constants = {tensor.name: value_of(tensor, model.weights) for tensor in graph.initializer}
         given = {value.name for value in real_inputs(graph)}
         constants = {name: value for name, value in constants.items() if name not in given}
-        self.step = StepGraph(model.proto, constants, anchored=anchored)
-        self._refused: list[tuple[onnx.NodeProto, str]] = []
+        self.step = StepGraph(model.proto, constants, anchored=anchored, unbanded=unbanded.keys())
+        self._unbanded, self._stopped = {**unbanded}, dict[str, str]()
+        self._refused: list[str] = []
         self._unknown: set[str] = set()
         for name, stream in streams.items():
             extent = self.step.shape(name)[stream.axis]
@@ -123,10 +128,12 @@ class _Transformation:
             self._note_constants(node)
         for node in nodes:
             self._node(node)
+        for output in self.model.proto.graph.output:
+            self._stop([output.name], f"output {output.name!r} has scores of attention")
+        if self._stopped:
+            raise UnbandedError(self._stopped)
         if self._refused:
-            raise UnsupportedOperator(
-                "; ".join(f"{described(node, self.model.name)} {reason}" for node, reason in self._refused)
-            )
+            raise UnsupportedOperator("; ".join(self._refused))
         self.step.finish()
         by_output = {output.name: self._output(output.name) for output in self.model.proto.graph.output}
         hop = next(iter(self.streams.values())).hop
@@ -167,8 +174,26 @@ class _Transformation:
             with refused_where_unfit(node):
                 self._streamed(node)
         except UnsupportedOperator as error:
-            self._refused.append((node, error.message))
+            self._refuse(node, f"{described(node, self.model.name)} {error.message}")
             self._unknown.update(node.output)
+        for reason in self._other(node)[:1]:
+            self._unbanded.update(dict.fromkeys(node.output, reason))
+
+    def _refuse(self, node: onnx.NodeProto, reason: str) -> None:
+        if self._stop(reads_from_outside(node), reason):
+            return
+        self._refused.append("; nor is it attention over the last frames, because ".join([reason, *self._other(node)]))
+
+    def _other(self, node: onnx.NodeProto) -> list[str]:
+        """Why what a node is, or reads, is no attention over the last frames."""
+        names = [*reads_from_outside(node), *node.output]
+        return list(dict.fromkeys(self._unbanded[name] for name in names if name in self._unbanded))
+
+    def _stop(self, names: Iterable[str], reason: str) -> bool:
+        """Notes why scores of attention cannot be followed further; whether any of `names` has such."""
+        bands = [self.step.bands[name] for name in names if name in self.step.bands]
+        self._stopped.update({product: reason for band in bands for product in band.products})
+        return bool(bands)
 
     def _inferred(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         """Types that depend on constants which the model computes."""
@@ -196,6 +221,8 @@ class _Transformation:
         step = self.step
         names = step.timed(node)
         if any(name in step.settled for name in reads_from_outside(node)):
+            if any(name in step.bands for name in names):
+                raise UnsupportedOperator("joins scores of attention over the last frames with a result of the window")
             if names != [name for name in dict.fromkeys(reads_from_outside(node)) if name in step.frames]:
                 raise UnsupportedOperator("has a nested graph that reads a stream; export the model without it")
             step.whole(node)
@@ -217,7 +244,8 @@ class _Transformation:
                 f"output {name!r} of {self.model.name} has frames of each step, and another result needs a window that "
                 "begins between two of them; choose a HOP that divides the window"
             )
-        return OutputFrames(frames.axis, frames.count, frames.latency, frames.settled(1), frames.touched)
+        touched = frames.touched if frames.aligned else frames.extent
+        return OutputFrames(frames.axis, frames.count, frames.latency, frames.settled(1), touched, frames.touched_after)
 
     def _written(self) -> OnnxModel:
         step, model = self.step, self.model

@@ -104,7 +104,7 @@ def _behind(step: StepGraph, node: onnx.NodeProto, axis: int) -> None:
     if (rows != rows.take([0], axis)).any():
         step.whole(node)
         return
-    padded(step, identity(node, name), rows.shape[axis], rows.take([0], axis))
+    padded(step, identity(node, name), rows.shape[axis], 0, rows.take([0], axis))
 
 
 def split(step: StepGraph, node: onnx.NodeProto) -> None:

@@ -41,9 +41,15 @@ def slice_(step: StepGraph, node: onnx.NodeProto) -> None:
         return
     if frames.is_early and start:
         other.input[0] = step.delayed(name, -frames.latency)
-    step.through(other, frames.axis, touched=lambda touched: max(0, min(touched - start, end - start)))
-    found = step.frames[output]
-    step.frames[output] = replace(found, extent=end - start, latency=found.latency + start)
+    step.through(other, frames.axis)
+    found, extent = step.frames[output], end - start
+    step.frames[output] = replace(
+        found,
+        extent=extent,
+        latency=found.latency + start,
+        touched=max(0, min(found.touched - start, extent)),
+        touched_after=max(0, min(found.touched_after - (found.extent - end), extent)),
+    )
 
 
 def gather(step: StepGraph, node: onnx.NodeProto) -> None:

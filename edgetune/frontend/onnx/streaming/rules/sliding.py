@@ -87,8 +87,16 @@ def _slides(
     step.copy(node, {name: source}, **changed)
     reached = along.left + frames.touched
     touched = min(extent, -(-reached // along.stride)) if reached > 0 else 0
+    count, beyond = frames.count // along.stride, along.left + frames.extent - frames.touched_after - along.reach + 1
     step.frames[output] = replace(
-        frames, count=frames.count // along.stride, extent=extent, latency=latency, touched=touched, before=None
+        frames,
+        count=count,
+        extent=extent,
+        latency=latency,
+        touched=touched,
+        touched_after=max(0, min(extent, extent - -(-beyond // along.stride))),
+        aligned=frames.aligned and (frames.steps * count).denominator == 1,
+        before=None,
     )
 
 
@@ -160,19 +168,21 @@ def _pad(step: StepGraph, node: onnx.NodeProto) -> None:
     other = onnx.NodeProto()
     other.CopyFrom(node)
     other.input[1] = step.constant(np.array(rest, np.int64))
-    padded(step, other if any(rest) else identity(node, name), left, fill)
+    padded(step, other if any(rest) else identity(node, name), left, right, fill)
 
 
-def padded(step: StepGraph, node: onnx.NodeProto, left: int, fill: np.ndarray) -> None:
-    """Writes a node of which a step has its first operand's frames, and the window has `left` frames before these.
+def padded(step: StepGraph, node: onnx.NodeProto, left: int, right: int, fill: np.ndarray) -> None:
+    """Writes a node of which a step has its first operand's frames, and the window has frames before and after these.
 
-    Those are `fill`, an element or a frame. Where `left` is negative, the window lacks so many of its first frames.
+    Those are `fill`, an element or a frame. Where their number is negative, the window lacks so many of its own.
     """
     name, output = node.input[0], node.output[0]
     frames = step.frames[name]
     if not left:
         step.through(node, frames.axis)
-        step.frames[output] = replace(step.frames[output], extent=step.shape(output)[frames.axis])
+        found, extent = step.frames[output], step.shape(output)[frames.axis]
+        after = max(0, min(extent, right + found.touched_after))
+        step.frames[output] = replace(found, extent=extent, touched_after=after)
         return
     is_wrong = frames.is_early and (left < 0 or not np.all(frames.before == fill))
     if is_wrong or (left > 0 and frames.latency > 0):
@@ -182,8 +192,14 @@ def padded(step: StepGraph, node: onnx.NodeProto, left: int, fill: np.ndarray) -
     shape = list(step.shape(output))
     extent, shape[frames.axis] = shape[frames.axis], 1
     before = np.broadcast_to(fill, shape).astype(step.dtype(output)) if left > 0 else None
-    touched = min(extent, max(0, left + frames.touched))
-    step.frames[output] = replace(frames, extent=extent, latency=frames.latency - left, touched=touched, before=before)
+    step.frames[output] = replace(
+        frames,
+        extent=extent,
+        latency=frames.latency - left,
+        touched=max(0, min(extent, left + frames.touched)),
+        touched_after=max(0, min(extent, right + frames.touched_after)),
+        before=before,
+    )
 
 
 def identity(node: onnx.NodeProto, name: str) -> onnx.NodeProto:
@@ -221,18 +237,19 @@ def _transposed(step: StepGraph, node: onnx.NodeProto) -> None:
         frames = step.frames[name]
     reach, stride = (kernel[at] - 1) * dilations[at] + 1, strides[at]
     rows = max(0, -(-(reach - stride) // stride))
-    left, touched = pads[at], max(0, frames.touched * stride + reach - 1 - pads[at])
     end = reach - stride
+    left, touched = pads[at], max(0, frames.touched * stride + end - pads[at])
     pads[at], pads[at + rank], added[at] = rows * stride, max(0, end), max(0, -end)
     source = step.kept(name, rows, 0.0 if rows else None)
     step.copy(node, {node.input[0]: source}, pads=pads, output_padding=added)
-    extent = step.shape(output)[frames.axis]
+    extent, whole = step.shape(output)[frames.axis], (frames.extent - frames.touched_after) * stride - left
     step.frames[output] = replace(
         frames,
         count=frames.count * stride,
         extent=extent,
         latency=frames.latency * stride + left,
         touched=min(extent, touched),
+        touched_after=max(0, min(extent, extent - whole)),
         before=None,
     )
 
