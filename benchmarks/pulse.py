@@ -26,7 +26,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from edgetune.frontend.onnx.streaming import InputStream, step_costs, step_model
+from edgetune.frontend.onnx.importer import import_onnx
+from edgetune.frontend.onnx.streaming import InputStream, step_model
+from edgetune.graph.module_costs import costs_of
 from tests.frontend.onnx.streamed import feeds_of, in_runtime, part, read
 from tests.frontend.onnx.test_streaming import dilated, encoder, keyword
 from tests.frontend.onnx.test_streaming_attention import conformer
@@ -155,7 +157,7 @@ def compared(tract: Any, name: str, folder: Path) -> Row:
     network = NETWORKS[name]
     window = read(network.build(network.window))
     found = step_model(window, {"x": InputStream(network.axis, network.hop)})
-    step = step_costs(window, found).step
+    step = costs_of(import_onnx(found.model)).macs
     path = folder / f"{name}.onnx"
     onnx.save(of_open_length(network), path)
     try:
