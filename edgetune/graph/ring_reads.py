@@ -46,7 +46,9 @@ def with_rings_read(program: Program) -> Program:
         steps = [step if step[1] is reading[1] else _reading(step, reading, rows) for step in steps]
         steps = _without(reading, steps)
     for moving in [step for step in steps if _only_moves(step[0].sources) and RING_READ in step[0].sources]:
-        steps = [step if step[1] is moving[1] else _moving(step, moving, program) for step in steps]
+        if program.buffers[moving[1].arguments[-1]].kind != "intermediate":
+            continue
+        steps = [step if step[1] is moving[1] else _moving(step, moving) for step in steps]
         steps = _without(moving, steps)
     return with_steps(program, steps)
 
@@ -58,12 +60,12 @@ def _without(made: Step, steps: Sequence[Step]) -> list[Step]:
     return list(steps) if any(result in call.buffers for _, call in rest) else rest
 
 
-def _moving(step: Step, moving: Step, program: Program) -> Step:
+def _moving(step: Step, moving: Step) -> Step:
     """A call that reads a ring where it read what `moving` takes of it, such as some channels; or the same call."""
     kernel, call = step
     mover, source = moving
     result = source.arguments[-1]
-    if program.buffers[result].kind != "intermediate" or source.parts or not _in_runs(mover.function):
+    if source.parts or not _in_runs(mover.function):
         return step
     for number in reversed(range(len(call.arguments))):
         param = kernel.params[number]
@@ -216,9 +218,14 @@ _LANES, _APART = 4, 6
 
 
 def states_moved(program: Program) -> frozenset[str]:
-    """The rings, by the name of their input, whose rows a kernel moves that does nothing else."""
+    """The rings, by the name of their input, whose rows a kernel moves that does nothing else, or writes all of."""
     moving = [call for call in program.calls if _only_moves(program.kernels[call.kernel].sources)]
-    read = {one for call in moving for one in call.arguments if RING_READ in program.kernels[call.kernel].sources}
+    read = {
+        one
+        for call in moving
+        for one in call.arguments
+        if {RING_READ, ROW_WRITE}.intersection(program.kernels[call.kernel].sources)
+    }
     return frozenset(one.name_in for one in program.states if one.ring is not None and one.buffer in read)
 
 

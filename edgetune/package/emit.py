@@ -13,7 +13,7 @@ from edgetune.errors import KernelFailed, MemoryLimitExceeded
 from edgetune.events import Event
 from edgetune.graph.loops import stages, times_called
 from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT
-from edgetune.graph.program import Program
+from edgetune.graph.program import Call, Program
 from edgetune.package.calls import arena_slots, call_views, kernel_views, prefetch_while_waiting, written_places
 from edgetune.package.constants import place_weights
 from edgetune.package.facts import PackageFacts, manifest_facts, template_context
@@ -142,12 +142,21 @@ def _check(model: CompiledModel, prefix: str) -> None:
     kernels, printed, explained = len(model.program.kernels), len(model.sources), len(model.provenance)
     if not kernels == printed == explained:
         raise KernelFailed(f"the model has {kernels} kernels, but {printed} were printed and {explained} explained")
+    program = model.program
+    written = {place.buffer for call in program.calls for n, place in call.places if _writes(program, call, n)}
+    for spec, buffer in zip(program.outputs, program.output_buffers(), strict=True):
+        if buffer.id not in written:
+            raise KernelFailed(f"no layer writes the output '{spec.name}': report this, with the model")
     for source in model.sources:
         if not source.symbol.startswith(f"{prefix}_"):
             raise KernelFailed(f"kernel symbol {source.symbol} does not start with the package's prefix {prefix}_")
     places = (*model.plan.offsets.values(), *model.plan.scratch_offsets.values())
     if any(offset % ARENA_ALIGNMENT for offset in places):
         raise KernelFailed(f"the memory plan has an offset that is not a multiple of {ARENA_ALIGNMENT}")
+
+
+def _writes(program: Program, call: Call, parameter: int) -> bool:
+    return program.kernels[call.kernel].params[parameter].role == "output"
 
 
 def _write(stage: Path, facts: PackageFacts, flavours: Sequence[Flavour], objects: Path | None) -> CodeSize | None:

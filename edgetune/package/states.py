@@ -67,7 +67,7 @@ class KeptState(StateTensor):
     def meaning(self) -> str:
         """What it is, for comments; names of the model are untrusted text."""
         if not self.of_model:
-            return "where the next rows of rings are written"
+            return f"where the next rows of rings are written: {self.name_out}"
         rows = "" if self.ring is None else f", in a ring of {self.ring.rows} rows"
         return f"{self.name_in}, which is {self.name_out} of the run before{rows}"
 

@@ -194,6 +194,24 @@ def test_attention_with_rings(last: int, hop: int, kind: str) -> None:
     assert_rings_are_right(partial(conformer, last=last, kind=kind), 30, InputStream(1, hop))
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_an_output_is_rows_of_a_ring(*, whole: bool) -> None:
+    """A delay line, whose output is the oldest row, and the window itself as an output."""
+    net = Network()
+    x, kept = net.input("x", (1, 1, 4)), net.input("kept", (1, 5, 4))
+    joined = net.add("Concat", kept, x, axis=1)
+    bounds = {name: net.constant([name], "int64") for name in (0, 1, 6)}
+    following = net.add("Slice", joined, bounds[1], bounds[6], bounds[1])
+    oldest = joined if whole else net.add("Slice", joined, bounds[0], bounds[1], bounds[1])
+    out = net.add("Identity", oldest)
+    model, pairs = LoadedOnnx(read(net.proto(out, following))), {kept: following}
+    ring, moving = with_states(model.program(states=pairs), pairs), with_states(model.program(), pairs)
+    assert any(state.ring for state in ring.states)
+    given = feeds(ring, STEPS)
+    for one, wanted in zip(evaluate_sequence(ring, given), evaluate_sequence(moving, given), strict=True):
+        np.testing.assert_array_equal(one[out], wanted[out])
+
+
 def tensor_scatter() -> tuple[onnx.ModelProto, dict[str, str]]:
     """A decoder step: keys and values of a run are written at its position, and all of them are read."""
     heads, rows, width = 2, 12, 8
