@@ -27,7 +27,7 @@ import onnx
 from onnx import numpy_helper
 
 from edgetune.frontend.onnx.importer import import_onnx
-from edgetune.frontend.onnx.streaming import InputStream, step_model
+from edgetune.frontend.onnx.streaming import InputStream, StepModel, step_model
 from edgetune.graph.module_costs import costs_of
 from tests.frontend.onnx.streamed import feeds_of, in_runtime, part, read
 from tests.frontend.onnx.test_streaming import dilated, encoder, keyword
@@ -163,8 +163,8 @@ def compared(tract: Any, name: str, folder: Path) -> Row:
     try:
         pulse = pulsed(tract, path, network)
     except RefusedError as error:
-        return Row(name, network.hop, step, found.latency_frames, None, str(error))
-    return Row(name, network.hop, step, found.latency_frames, pulse)
+        return Row(name, network.hop, step, _delay(found, network.hop), None, str(error))
+    return Row(name, network.hop, step, _delay(found, network.hop), pulse)
 
 
 def _cause(message: str) -> str:
@@ -172,6 +172,12 @@ def _cause(message: str) -> str:
     before, _, _ = message.partition("Stack backtrace")
     lines = [line.strip() for line in before.splitlines() if line.strip()]
     return lines[-1] if lines else "without a reason"
+
+
+def _delay(found: StepModel, hop: int) -> int:
+    """By how many frames of the input the results of a step are late."""
+    (output,) = found.by_output.values()
+    return max(0, output.latency) * hop // output.frames if output.axis is not None else output.settled * hop
 
 
 def main(arguments: Sequence[str]) -> int:

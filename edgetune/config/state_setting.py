@@ -1,6 +1,7 @@
 """A state as settings state it: the output that an input becomes, and the file of the input's first value.
 
-That is `hn` or `hn:first.npy`. Names may have colons, so only what ends with `.npy` behind the last one is a file.
+That is `hn` or `hn:first.npy`. Names may have colons, so a file is what follows the last colon, if
+that ends with `.npy`.
 """
 
 from __future__ import annotations

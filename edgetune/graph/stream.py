@@ -33,11 +33,6 @@ class SteppedTensor:
     latency: int = 0
     endless: bool = False
 
-    @property
-    def counts_from(self) -> int:
-        """The first step, from 0, in which all of it counts."""
-        return self.settled if self.axis < 0 else -(-max(0, self.latency) // self.frames)
-
 
 @dataclass(frozen=True)
 class WindowStream:
@@ -59,17 +54,12 @@ class WindowStream:
     @property
     def latency_steps(self) -> int:
         """The first step, from 0, whose outputs all count."""
-        return max(output.counts_from for output in self.outputs)
+        return self.latency_frames // self.inputs[0].hop
 
     @property
     def window_steps(self) -> int:
         """How many steps have all frames of a window."""
         return max(-(-one.window // one.hop) for one in self.inputs)
-
-    @property
-    def hop(self) -> int:
-        """Frames of the first input that a step gets."""
-        return self.inputs[0].hop
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values for MANIFEST.json."""

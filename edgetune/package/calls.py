@@ -54,7 +54,7 @@ class WrittenPlace:
     """Where a call writes an output: `nbytes` bytes from `offset` on, in the workspace or a tensor of the interface.
 
     `tensor` is the field of that tensor, empty for the workspace and for what an instance keeps (`in_state`). `nbytes`
-    includes gaps that the call does not touch, but for one at the end. With `row_bytes`,
+    includes gaps that the call does not touch, except a gap at the end. With `row_bytes`,
     it writes only so many of them.
     """
 

@@ -85,7 +85,7 @@ def stepped(build: Callable[[int], onnx.ModelProto], window: int, axis: int, hop
 
 def programs(found: StepModel) -> tuple[Program, Program]:
     """With rings, and without."""
-    model, pairs = LoadedOnnx(found.model), {state.input: state.output for state in found.states}
+    model, pairs = LoadedOnnx(found.model), {state.name_in: state.name_out for state in found.states}
     return with_states(model.program(states=pairs), pairs), with_states(model.program(), pairs)
 
 
@@ -165,8 +165,8 @@ def assert_rings_are_right(build: Callable[[int], onnx.ModelProto], window: int,
         found = step_model(read(build(window)), {"x": stream})
     except UnsupportedOperator:
         return
-    model, pairs = LoadedOnnx(found.model), {state.input: state.output for state in found.states}
-    first = {state.input: state.first for state in found.states}
+    model, pairs = LoadedOnnx(found.model), {state.name_in: state.name_out for state in found.states}
+    first = {state.name_in: state.first for state in found.states}
     made = (model.program(states=pairs), model.program())
     ring, moving = (with_states(program, pairs, first) for program in made)
     given = feeds(ring, 60)

@@ -114,7 +114,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "the name of an input": (state(input="x"), "'states' is wrong .*'x', which is an input or output"),
     "the layout's word": (state(offset=0), r"'states\.0\.offset'"),
     "another place": (state(offset=16), "'states' is wrong .*'position of 4 steps' at byte 264"),
-    "an end behind the context": (lambda content: content["memory"].update(state_bytes=136), "'states'"),
+    "a state that ends after the context": (lambda content: content["memory"].update(state_bytes=136), "'states'"),
     "a state twice": (twice("states"), "'states' is wrong .*'h' twice"),
     "a ring along no axis": (ring(axis=2), r"'states\.0' is wrong .*along axis 2"),
     "a short ring": (ring(rows=2), r"'states\.0' is wrong .*2 rows"),

@@ -40,7 +40,7 @@ def step(
     build: Callable[[int], onnx.ModelProto], window: int, axis: int, hop: int
 ) -> tuple[onnx.ModelProto, dict[str, str]]:
     found = step_model(read(build(window)), {"x": InputStream(axis, hop)})
-    return found.model.proto, {state.input: state.output for state in found.states}
+    return found.model.proto, {state.name_in: state.name_out for state in found.states}
 
 
 @pytest.mark.parametrize(

@@ -98,11 +98,11 @@ def stepped(
     found: StepModel, streams: Mapping[str, InputStream], frames: Mapping[str, np.ndarray], steps: int, run: Run
 ) -> list[dict[str, np.ndarray]]:
     """The outputs of all steps since a reset."""
-    states, outputs = {state.input: state.first for state in found.states}, []
+    states, outputs = {state.name_in: state.first for state in found.states}, []
     for k in range(steps):
         feed = _part_of(frames, streams, k * hop_of(streams), (k + 1) * hop_of(streams))
         outputs.append(run({**feed, **states}))
-        states = {state.input: outputs[-1][state.output] for state in found.states}
+        states = {state.name_in: outputs[-1][state.name_out] for state in found.states}
     return outputs
 
 

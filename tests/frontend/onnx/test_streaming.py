@@ -39,7 +39,8 @@ def test_causal_dilated_convolutions(hop: int) -> None:
 @pytest.mark.parametrize("hop", [1, 4])
 def test_padding_on_both_sides_delays(hop: int) -> None:
     found = equals_window(partial(dilated, left=1, right=1), 64, {"x": InputStream(2, hop)}, steps=200 // hop)
-    assert found.latency_frames == 63
+    assert [output.latency for output in found.by_output.values()] == [63]
+    assert found.latency_frames == -(-63 // hop) * hop
 
 
 def flattened(frames: int, *, stride: int = 1, kernel: int = 3) -> onnx.ModelProto:
@@ -119,7 +120,7 @@ def test_branches_of_unequal_latency(hop: int, *, crops: bool) -> None:
 
 
 def branched(frames: int, *, mixes: bool) -> onnx.ModelProto:
-    """Layers that look back by unequal numbers of frames at one value, and one of them at what is behind them too."""
+    """Layers read one value, each with another number of frames before it; one reads a later value too."""
     net = Network()
     x = net.add("Tanh", net.input("x", (1, 2, frames)))
     y = net.conv(x, (2, 2), 3, pads=[1, 1])
@@ -135,7 +136,7 @@ def branched(frames: int, *, mixes: bool) -> onnx.ModelProto:
 @pytest.mark.parametrize("mixes", [False, True])
 def test_branches_share_a_state(hop: int, *, mixes: bool) -> None:
     found = equals_window(partial(branched, mixes=mixes), 16, {"x": InputStream(2, hop)})
-    of_input = [state.first.shape[2] for state in found.states if state.input.startswith("tanh0")]
+    of_input = [state.first.shape[2] for state in found.states if state.name_in.startswith("tanh0")]
     assert sorted(of_input) == ([16 - hop] if mixes else [2, 8])
 
 
@@ -243,7 +244,7 @@ def test_large_tensors_stay_outside(tmp_path: Path) -> None:
     found = step_model(model, {"x": InputStream(2)})
     assert list(found.model.weights) == list(model.weights) == ["w0"]
     frames = np.random.default_rng(1).standard_normal((1, 64, 3)).astype("f4")
-    feed = {"x": frames[..., 2:], found.states[0].input: frames[..., :2]}
+    feed = {"x": frames[..., 2:], found.states[0].name_in: frames[..., :2]}
     wanted = evaluate_model(model, [{"x": np.pad(frames, [(0, 0), (0, 0), (0, 6)])}])[0]["conv0"]
     result = evaluate_model(found.model, [feed])[0]
     np.testing.assert_allclose(result["conv0"], wanted[..., :1], rtol=1e-4, atol=1e-5)

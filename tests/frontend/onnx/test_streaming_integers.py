@@ -57,7 +57,7 @@ def test_names_of_states_are_new() -> None:
     x = net.add("Identity", net.conv(net.input("x", (1, 2, 9)), (2, 2), 3))
     net.input("x_state", (1,))
     found: StepModel = step_model(read(net.proto(x, net.add("Neg", "x_state"))), {"x": InputStream(2)})
-    assert [(state.input, state.output) for state in found.states] == [("x_state_2", "x_state_2_next")]
+    assert [(state.name_in, state.name_out) for state in found.states] == [("x_state_2", "x_state_2_next")]
 
 
 def quantised_operators(frames: int) -> onnx.ModelProto:

@@ -15,19 +15,8 @@ import numpy as np
 import onnx
 
 from edgetune.errors import UnsupportedOperator
+from edgetune.frontend.model_format import ModelState
 from edgetune.frontend.onnx.reader import OnnxModel
-
-
-@dataclass(frozen=True)
-class State:
-    """A pair of input and output of a step model: the output of a step is the input of the next one.
-
-    After a reset the input is `first`, which has its shape and element type.
-    """
-
-    input: str
-    output: str
-    first: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -49,18 +38,33 @@ class OutputFrames:
     touched_after: int = 0
     endless: bool = False
 
+    @property
+    def counts_from(self) -> int:
+        """The first step, from 0, in which all of it counts."""
+        return self.settled if self.axis is None else -(-max(0, self.latency) // self.frames)
+
 
 @dataclass(frozen=True)
 class StepModel:
     """A model of one step. Its inputs and outputs are those of the window model, followed by those of its states.
 
-    `latency_frames` says after how many frames (of the first stream) all results count.
+    A step gets `hop` frames of the first stream.
     """
 
     model: OnnxModel
-    states: tuple[State, ...]
-    latency_frames: int
+    states: tuple[ModelState, ...]
+    hop: int
     by_output: dict[str, OutputFrames]
+
+    @property
+    def latency_steps(self) -> int:
+        """The first step, from 0, whose outputs all count."""
+        return max(output.counts_from for output in self.by_output.values())
+
+    @property
+    def latency_frames(self) -> int:
+        """How many frames of the first stream go in before that step."""
+        return self.latency_steps * self.hop
 
     @property
     def state_bytes(self) -> int:
@@ -127,7 +131,7 @@ class Frames:
 def combined(of: Sequence[Frames], reach: int = 1) -> Frames:
     """The frames of a value that is made of those of several, and of the `reach` last ones of all but the first.
 
-    They are alike but for what layers found around the window.
+    Their counts, extents and latencies are equal; what layers found before and after the window may differ.
     """
     first, *others = of
     touched = max([first.touched, *(frames.touched + reach - 1 for frames in others)])
@@ -177,7 +181,7 @@ class KeptRows:
     The longest is a state of all: the last rows of that one are the states of the others.
     """
 
-    state: State
+    state: ModelState
     source: str
     joined: str
     axis: int

@@ -15,10 +15,11 @@ import onnx
 from onnx import helper
 
 from edgetune.errors import UnsupportedOperator
+from edgetune.frontend.model_format import ModelState
 from edgetune.frontend.onnx.nested_graphs import reads, reads_from_outside, unused_prefix
 from edgetune.frontend.onnx.node_values import static_shape
 from edgetune.frontend.onnx.origins import keep_origin
-from edgetune.frontend.onnx.streaming.frames import Band, Frames, KeptRows, State, combined, moved_forward, shared
+from edgetune.frontend.onnx.streaming.frames import Band, Frames, KeptRows, combined, moved_forward, shared
 from edgetune.frontend.onnx.streaming.node_results import results_of
 
 PADDED = (
@@ -59,7 +60,7 @@ class StepGraph:
         self.bands: dict[str, Band] = {}
         self.origin = onnx.NodeProto()
         self.nodes: list[onnx.NodeProto] = []
-        self.states: list[State] = []
+        self.states: list[ModelState] = []
         self.written: dict[str, np.ndarray] = {}
         self._kept: list[KeptRows] = []
         self._widened: dict[str, onnx.NodeProto] = {}
@@ -229,7 +230,7 @@ class StepGraph:
         """Writes what counts the steps, up to the last one that matters, and leaves out states that others hold."""
         self.origin = onnx.NodeProto()
         for kept, holder in shared(self._kept):
-            gone = {kept.joined, kept.state.output}
+            gone = {kept.joined, kept.state.name_out}
             self.nodes = [node for node in self.nodes if not gone.intersection(node.output)]
             self.states = [state for state in self.states if state is not kept.state]
             self.nodes = moved_forward(self.nodes, holder.joined)
@@ -379,9 +380,9 @@ class StepGraph:
 
     def _state(self, name: str, first: np.ndarray) -> tuple[str, str]:
         stem = self.name(f"{name}_state")
-        state = State(stem, self.name(f"{stem}_next"), first)
+        state = ModelState(stem, self.name(f"{stem}_next"), first)
         self.states.append(state)
-        return state.input, state.output
+        return state.name_in, state.name_out
 
     def _like(self, name: str, model: str, rows: int) -> None:
         self.types[name] = self.types[model]

@@ -72,7 +72,7 @@ class SteppedModel(Model):
 
     def states(self) -> Sequence[ModelState]:
         """The rows that a step keeps, and states of recurrent layers."""
-        return tuple(ModelState(one.input, one.output, one.first) for one in self.found.states)
+        return self.found.states
 
     def stream(self) -> WindowStream:
         """What the package is to say of the stream."""
@@ -85,14 +85,13 @@ class SteppedModel(Model):
             SteppedTensor(name, one.settled, -1 if one.axis is None else one.axis, one.frames, one.latency, one.endless)
             for name, one in found.by_output.items()
         )
-        hop = next(iter(self.streams.values())).hop
         return WindowStream(
             tuple(
                 StreamedTensor(name, stream.axis % len(shapes[name]), stream.hop, shapes[name][stream.axis])
                 for name, stream in self.streams.items()
             ),
             outputs,
-            max(one.counts_from for one in outputs) * hop,
+            found.latency_frames,
             step.macs,
             window.macs,
             step.live_bytes,

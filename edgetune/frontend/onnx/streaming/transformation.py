@@ -10,7 +10,6 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import ceil
 
 import numpy as np
 import onnx
@@ -19,6 +18,7 @@ from onnx import helper, inliner, numpy_helper, shape_inference
 
 from edgetune.config.input_stream import InputStream
 from edgetune.errors import ModelError, UnsupportedOperator
+from edgetune.frontend.model_format import ModelState
 from edgetune.frontend.onnx.domains import is_onnx
 from edgetune.frontend.onnx.facts import interface_of
 from edgetune.frontend.onnx.fixed_point import NAMES, is_fixed_point
@@ -34,7 +34,6 @@ from edgetune.frontend.onnx.streaming.frames import (
     Frames,
     MisalignedError,
     OutputFrames,
-    State,
     StepModel,
     UnbandedError,
 )
@@ -137,12 +136,8 @@ class _Transformation:
         self.step.finish()
         by_output = {output.name: self._output(output.name) for output in self.model.proto.graph.output}
         hop = next(iter(self.streams.values())).hop
-        late = [
-            Fraction(max(0, output.latency), output.frames) if output.axis is not None else Fraction(output.settled)
-            for output in by_output.values()
-        ]
         model = self._written()
-        return StepModel(model, tuple(self.step.states), ceil(max(late) * hop), by_output)
+        return StepModel(model, tuple(self.step.states), hop, by_output)
 
     def _note_constants(self, node: onnx.NodeProto) -> None:
         """Notes the results of a node that are the same in all runs."""
@@ -253,7 +248,7 @@ class _Transformation:
         proto.CopyFrom(model.proto)
         graph = proto.graph
         nodes, states = _needed(step, [output.name for output in graph.output])
-        step.states = [state for state in step.states if state.input in states]
+        step.states = [state for state in step.states if state.name_in in states]
         inputs, outputs = _state_values(step.states)
         for value in (*graph.input, *graph.output):
             if value.name in step.frames:
@@ -282,7 +277,7 @@ class _Transformation:
 
 def _needed(step: StepGraph, outputs: Sequence[str]) -> tuple[list[onnx.NodeProto], set[str]]:
     """The nodes that the outputs need, at once or by way of a state, and the inputs of the states that they need."""
-    wanted, states = set(outputs), {state.input: state.output for state in step.states}
+    wanted, states = set(outputs), {state.name_in: state.name_out for state in step.states}
     while True:
         before = len(wanted)
         for node in reversed(step.nodes):
@@ -294,10 +289,10 @@ def _needed(step: StepGraph, outputs: Sequence[str]) -> tuple[list[onnx.NodeProt
     return [node for node in step.nodes if wanted.intersection(node.output)], wanted & states.keys()
 
 
-def _state_values(states: Iterable[State]) -> tuple[list[onnx.ValueInfoProto], list[onnx.ValueInfoProto]]:
+def _state_values(states: Iterable[ModelState]) -> tuple[list[onnx.ValueInfoProto], list[onnx.ValueInfoProto]]:
     """The inputs and outputs of states."""
     kinds = [(state, helper.np_dtype_to_tensor_dtype(state.first.dtype)) for state in states]
     return (
-        [helper.make_tensor_value_info(state.input, kind, state.first.shape) for state, kind in kinds],
-        [helper.make_tensor_value_info(state.output, kind, state.first.shape) for state, kind in kinds],
+        [helper.make_tensor_value_info(state.name_in, kind, state.first.shape) for state, kind in kinds],
+        [helper.make_tensor_value_info(state.name_out, kind, state.first.shape) for state, kind in kinds],
     )

@@ -4,8 +4,8 @@ Of the scores of all frames of a window against all others, a mask leaves a band
 weights depend on how far back a frame is, and on nothing else. A step computes the rows of its own frames, against the
 keys of n - 1 frames before them, which are a state.
 
-A step lacks the scores that the mask excludes. What nodes behind the mask make of these is computed along the way, and
-has to be 0 where values are summed. Where it is not, a rule raises UnsupportedOperator, and the product of queries and
+A step lacks the scores that the mask excludes. The rules compute what nodes after the mask make of these. It has to be
+0 where values are summed. Where it is not, a rule raises UnsupportedOperator, and the product of queries and
 keys reads the whole window instead.
 """
 
@@ -220,7 +220,8 @@ def _row(step: StepGraph, node: onnx.NodeProto) -> None:
         raise UnsupportedOperator("goes along the queries of attention, which a step does not have; use the keys")
     if band.excluded is None or not band.ranked or not all(one <= _NEGLIGIBLE for one in band.excluded):
         raise UnsupportedOperator(
-            "reads scores of attention that are not masked, or changed behind the mask; put the mask right before it"
+            "reads scores of attention that have no mask, or that a node changes after the mask; put the mask right "
+            "before it"
         )
     step.copy(node)
     excluded = (0.0,) if node.op_type == "Softmax" else band.excluded
