@@ -18,6 +18,7 @@ import resource
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -29,11 +30,11 @@ import numpy as np  # noqa: E402  the path comes first
 import onnx  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
+from benchmarks.command import run_command  # noqa: E402
 from benchmarks.result import ModelResult  # noqa: E402
 from benchmarks.run import LEAST_ROUNDS, Plan, build_package, compare  # noqa: E402
 from benchmarks.sides import OURS  # noqa: E402
-from edgetune.boards.cores import CoreSplit, confined, split_cores  # noqa: E402
-from edgetune.errors import EdgetuneError  # noqa: E402
+from edgetune.boards.cores import CoreSplit  # noqa: E402
 from edgetune.package.manifest import read_manifest  # noqa: E402
 
 PEER = "onnxruntime"
@@ -157,13 +158,7 @@ def table(rows: Sequence[Row]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 1 where something is not as expected, or the code of an error."""
     options = _parser().parse_args(arguments)
-    split = split_cores()
-    try:
-        with confined(split.building):
-            return _run(options, split)
-    except EdgetuneError as error:
-        print(f"recurrent: {error}", file=sys.stderr)
-        return error.exit_code
+    return run_command("recurrent", partial(_run, options))
 
 
 def _run(options: argparse.Namespace, split: CoreSplit) -> int:

@@ -13,12 +13,14 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:  # as a script, the folder above is not on the path
     sys.path.insert(0, str(ROOT))
 
+from benchmarks.command import run_command  # noqa: E402
 from benchmarks.machine import machine_facts  # noqa: E402  the path comes first
 from benchmarks.result import ModelResult, difference, model_result, side_result, tolerance, within  # noqa: E402
 from benchmarks.rounds import measure_rounds  # noqa: E402
@@ -26,7 +28,7 @@ from benchmarks.side import CannotLoad, Case, Loaded  # noqa: E402
 from benchmarks.side_process import SideProcess  # noqa: E402
 from benchmarks.sides import OURS, PEERS, TITLES  # noqa: E402
 from benchmarks.table import markdown  # noqa: E402
-from edgetune.boards.cores import CoreSplit, confined, split_cores  # noqa: E402
+from edgetune.boards.cores import CoreSplit  # noqa: E402
 from edgetune.boards.lock import TimingLock  # noqa: E402
 from edgetune.errors import EdgetuneError  # noqa: E402
 from edgetune.package.manifest import read_manifest  # noqa: E402
@@ -53,13 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     That is when a package gives wrong answers, cannot be measured, or takes longer than `--at-most` allows.
     """
     options = _parser().parse_args(arguments)
-    split = split_cores()
-    try:
-        with confined(split.building):
-            return _run(options, split)
-    except EdgetuneError as error:
-        print(f"benchmark: {error}", file=sys.stderr)
-        return error.exit_code
+    return run_command("benchmark", partial(_run, options))
 
 
 def _run(options: argparse.Namespace, split: CoreSplit) -> int:

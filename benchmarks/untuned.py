@@ -14,20 +14,22 @@ import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:  # as a script, the folder above is not on the path
     sys.path.insert(0, str(ROOT))
 
+from benchmarks.command import run_command  # noqa: E402
 from benchmarks.rounds import measure_rounds  # noqa: E402  the path comes first
 from benchmarks.run import LEAST_ROUNDS, build_package, held  # noqa: E402
 from benchmarks.side import CannotLoad, Case  # noqa: E402
 from benchmarks.side_process import SideProcess  # noqa: E402
 from benchmarks.sides import OURS  # noqa: E402
-from edgetune.boards.cores import CoreSplit, confined, split_cores  # noqa: E402
+from edgetune.boards.cores import CoreSplit  # noqa: E402
 from edgetune.boards.lock import TimingLock  # noqa: E402
-from edgetune.errors import EdgetuneError, UsageError  # noqa: E402
+from edgetune.errors import UsageError  # noqa: E402
 from edgetune.package.manifest import read_manifest  # noqa: E402
 from edgetune.pipeline.model_formats import read_model  # noqa: E402
 
@@ -103,16 +105,7 @@ def geometric_mean(pairs: Sequence[Pair]) -> float:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 1 where the mean is above `--at-most` or a package does not run, or the code of an error."""
     options = _parser().parse_args(arguments)
-    split = split_cores()
-    try:
-        with confined(split.building):
-            return _run(options, split)
-    except EdgetuneError as error:
-        print(f"untuned: {error}", file=sys.stderr)
-        return error.exit_code
-    except CannotLoad as error:
-        print(f"untuned: {error}", file=sys.stderr)
-        return 1
+    return run_command("untuned", partial(_run, options))
 
 
 def _run(options: argparse.Namespace, split: CoreSplit) -> int:

@@ -250,6 +250,51 @@ class Model(Protocol):
         return None
 
 
+class TranslatedModel(Model, Protocol):
+    """A model that is one of another format, `translation`, apart from what its class says of it."""
+
+    @property
+    def translation(self) -> Model:
+        """The same model in the other format, with equal names of inputs and outputs."""
+
+    @property
+    def inputs(self) -> Sequence[TensorSpec]:
+        """Those of the translation."""
+        return self.translation.inputs
+
+    def interface(self) -> Interface | None:
+        """That of the translation."""
+        return self.translation.interface()
+
+    def channels_last(self, layout: Layout, layouts: Mapping[str, Layout]) -> frozenset[str]:
+        """Those of the translation."""
+        return self.translation.channels_last(layout, layouts)
+
+    def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:
+        """Feeds of the translation."""
+        return self.translation.sample_inputs(inputs, count, seed)
+
+    def quantised_outputs(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, QuantisedOutput]:
+        """Steps of the translation; how far its evaluators and the reference differ counts as their disagreement."""
+        return self.translation.quantised_outputs(feeds, outputs)
+
+    def rounding(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, Rounding]:
+        """What rounding does to the translation."""
+        return self.translation.rounding(feeds, outputs)
+
+    def output_limits(self) -> Mapping[str, float]:
+        """Limits by the operators of the translation."""
+        return self.translation.output_limits()
+
+    def outputs_in_double(self, feeds: Sequence[Feed]) -> list[dict[str, np.ndarray]] | None:
+        """Those of the translation."""
+        return self.translation.outputs_in_double(feeds)
+
+    def import_departure(self, feed: Feed, allowed: Callable[[np.ndarray], Tolerance]) -> ImportDeparture | None:
+        """The first node of the translation that departs from the evaluators of its format."""
+        return self.translation.import_departure(feed, allowed)
+
+
 class StoredModel(Protocol):
     """A model as read, before its open input shapes are fixed."""
 

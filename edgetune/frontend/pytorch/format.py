@@ -17,18 +17,15 @@ from edgetune.errors import ModelError
 from edgetune.events import Event
 from edgetune.frontend.model_format import (
     Feed,
-    ImportDeparture,
-    Interface,
     Model,
     ModelFormat,
     ModelInPython,
     ModelSource,
     OpenShape,
-    QuantisedOutput,
     Recognition,
-    Rounding,
     Shapes,
     StoredModel,
+    TranslatedModel,
 )
 from edgetune.frontend.pytorch.archive_check import copy_data, require_data_only
 from edgetune.frontend.pytorch.sources import is_torch, name_of, require_inputs, require_program, save, torch_file
@@ -39,9 +36,7 @@ if TYPE_CHECKING:
 
     from edgetune.config.input_stream import InputStream
     from edgetune.frontend.pytorch.exporter_process import ExporterProcess
-    from edgetune.graph.accuracy import Tolerance
-    from edgetune.graph.program import Program, TensorSpec
-    from edgetune.target.preferences import Layout
+    from edgetune.graph.program import Program
 
 
 class PyTorchFormat(ModelFormat):
@@ -165,28 +160,20 @@ class StoredPyTorch(StoredModel):
 
 
 @dataclass(frozen=True)
-class LoadedPyTorch(Model):
+class LoadedPyTorch(TranslatedModel):
     """A program with fixed shapes: the model in ONNX, with PyTorch's eager mode as its reference."""
 
     exported: Exported
     onnx: Model
 
     @property
-    def inputs(self) -> Sequence[TensorSpec]:
-        """The inputs of the model in ONNX."""
-        return self.onnx.inputs
-
-    def interface(self) -> Interface | None:
-        """Those of the model in ONNX."""
-        return self.onnx.interface()
+    def translation(self) -> Model:
+        """The model in ONNX."""
+        return self.onnx
 
     def stepped(self, streams: Mapping[str, InputStream], reference: Model | None = None, sha256: str = "") -> Model:
         """The step of the model in ONNX, known by the hash of what was given."""
         return self.onnx.stepped(streams, reference or self, sha256 or self.exported.sha256)
-
-    def channels_last(self, layout: Layout, layouts: Mapping[str, Layout]) -> frozenset[str]:
-        """The images among inputs and outputs, and those that are named."""
-        return self.onnx.channels_last(layout, layouts)
 
     def program(
         self,
@@ -199,10 +186,6 @@ class LoadedPyTorch(Model):
         made = self.onnx.program(channels_last, joins_attention=joins_attention, states=states)
         return replace(made, model_sha256=self.exported.sha256)
 
-    def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:
-        """Feeds of the model in ONNX."""
-        return self.onnx.sample_inputs(inputs, count, seed)
-
     def reference_outputs(
         self, feeds: Sequence[Feed], program: Callable[[], Program], events: Callable[[Event], None]
     ) -> tuple[list[dict[str, np.ndarray]], str]:
@@ -212,23 +195,3 @@ class LoadedPyTorch(Model):
         numbered = [{inputs.index(name): array for name, array in feed.items()} for feed in feeds]
         results, version = self.exported.process.run(numbered)
         return [dict(zip(names, outputs, strict=True)) for outputs in results], f"torch {version}"
-
-    def quantised_outputs(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, QuantisedOutput]:
-        """Steps of the model in ONNX; how far its evaluators disagree with PyTorch counts as their disagreement."""
-        return self.onnx.quantised_outputs(feeds, outputs)
-
-    def rounding(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, Rounding]:
-        """What rounding does to the model in ONNX."""
-        return self.onnx.rounding(feeds, outputs)
-
-    def output_limits(self) -> Mapping[str, float]:
-        """Limits by the operators of the model in ONNX."""
-        return self.onnx.output_limits()
-
-    def outputs_in_double(self, feeds: Sequence[Feed]) -> list[dict[str, np.ndarray]] | None:
-        """Those of the model in ONNX."""
-        return self.onnx.outputs_in_double(feeds)
-
-    def import_departure(self, feed: Feed, allowed: Callable[[np.ndarray], Tolerance]) -> ImportDeparture | None:
-        """The first node of the model in ONNX that departs from ONNX's own evaluators."""
-        return self.onnx.import_departure(feed, allowed)

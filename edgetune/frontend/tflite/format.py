@@ -16,8 +16,6 @@ from edgetune.events import Event
 from edgetune.frontend.model_format import (
     AxisSizes,
     Feed,
-    ImportDeparture,
-    Interface,
     Model,
     ModelFormat,
     ModelSource,
@@ -28,6 +26,7 @@ from edgetune.frontend.model_format import (
     Rounding,
     Shapes,
     StoredModel,
+    TranslatedModel,
 )
 
 if TYPE_CHECKING:
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
     from edgetune.frontend.onnx.format import LoadedOnnx
     from edgetune.frontend.tflite.content import Quantisation, Tensor, TfliteContent
     from edgetune.frontend.tflite.variables import VariableState
-    from edgetune.graph.accuracy import Tolerance
-    from edgetune.graph.program import LinearQuantisation, Program, TensorSpec
+    from edgetune.graph.program import LinearQuantisation, Program
     from edgetune.target.preferences import Layout
 
 _IDENTIFIER = b"TFL3"
@@ -160,7 +158,7 @@ class StoredTflite(StoredModel):
 
 
 @dataclass(frozen=True)
-class LoadedTflite(Model):
+class LoadedTflite(TranslatedModel):
     """A model of fixed shapes, translated. Names of inputs and outputs are those of the file's tensors."""
 
     content: TfliteContent
@@ -193,13 +191,9 @@ class LoadedTflite(Model):
         return {name: QuantisedOutput(1.0) for name, found in self._quantisations.items() if found is not None}
 
     @property
-    def inputs(self) -> Sequence[TensorSpec]:
-        """The inputs of the file, without unused ones."""
-        return self.onnx.inputs
-
-    def interface(self) -> Interface | None:
-        """Those of the model in ONNX."""
-        return self.onnx.interface()
+    def translation(self) -> Model:
+        """The model in ONNX."""
+        return self.onnx
 
     def stepped(self, streams: Mapping[str, InputStream], reference: Model | None = None, sha256: str = "") -> Model:
         """The translated model's step, with the quantisation of the file."""
@@ -240,10 +234,6 @@ class LoadedTflite(Model):
             for name, found in (*inputs.items(), *self._quantisations.items())
             if found is not None and found.scale.size == 1
         }
-
-    def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:
-        """Feeds in which integers that index a table stay within it."""
-        return self.onnx.sample_inputs(inputs, count, seed)
 
     def reference_outputs(
         self, feeds: Sequence[Feed], program: Callable[[], Program], events: Callable[[Event], None]
@@ -317,14 +307,6 @@ class LoadedTflite(Model):
         """As for an ONNX model; nothing where all outputs are quantised."""
         return {} if len(self._steps) == len(self._quantisations) else self.onnx.rounding(feeds, outputs)
 
-    def output_limits(self) -> Mapping[str, float]:
-        """As for an ONNX model."""
-        return self.onnx.output_limits()
-
     def outputs_in_double(self, feeds: Sequence[Feed]) -> list[dict[str, np.ndarray]] | None:
         """As for an ONNX model; None where a tensor is quantised, because steps judge that."""
         return None if self._quantised else self.onnx.outputs_in_double(feeds)
-
-    def import_departure(self, feed: Feed, allowed: Callable[[np.ndarray], Tolerance]) -> ImportDeparture | None:
-        """As for an ONNX model."""
-        return self.onnx.import_departure(feed, allowed)

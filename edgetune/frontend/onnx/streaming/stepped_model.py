@@ -14,12 +14,9 @@ from edgetune.errors import ModelError
 from edgetune.events import Event
 from edgetune.frontend.model_format import (
     Feed,
-    ImportDeparture,
-    Interface,
     Model,
     ModelState,
-    QuantisedOutput,
-    Rounding,
+    TranslatedModel,
 )
 from edgetune.frontend.onnx.format import LoadedOnnx
 from edgetune.frontend.onnx.reader import OnnxModel
@@ -28,13 +25,12 @@ from edgetune.frontend.onnx.streaming.transformation import step_model
 from edgetune.graph.accuracy import Tolerance, compare
 from edgetune.graph.program import LinearQuantisation, Program, TensorSpec
 from edgetune.graph.stream import SteppedTensor, StreamedTensor, WindowStream
-from edgetune.target.preferences import Layout
 
 Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class SteppedModel(Model):
+class SteppedModel(TranslatedModel):
     """One step of `window`, which computes a window of frames, and which `onnx` is in ONNX.
 
     Its inputs are those of the window, streams with the frames of a step, and its states. `sha256` is the hash by which
@@ -58,17 +54,9 @@ class SteppedModel(Model):
         return LoadedOnnx(self.found.model)
 
     @property
-    def inputs(self) -> Sequence[TensorSpec]:
-        """The inputs of a step, states included."""
-        return self.step.inputs
-
-    def interface(self) -> Interface | None:
-        """The inputs and outputs of a step, states included."""
-        return self.step.interface()
-
-    def channels_last(self, layout: Layout, layouts: Mapping[str, Layout]) -> frozenset[str]:
-        """As for any ONNX model."""
-        return self.step.channels_last(layout, layouts)
+    def translation(self) -> Model:
+        """The step."""
+        return self.step
 
     def states(self) -> Sequence[ModelState]:
         """The rows that a step keeps, and states of recurrent layers."""
@@ -203,26 +191,6 @@ class SteppedModel(Model):
                     f"{self.found.model.name} computes {name!r} of step {step} otherwise than its window, by "
                     f"{error.absolute:.3g}: build it without --stream, and report this"
                 )
-
-    def quantised_outputs(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, QuantisedOutput]:
-        """As for the model of a step in ONNX."""
-        return self.step.quantised_outputs(feeds, outputs)
-
-    def rounding(self, feeds: Sequence[Feed], outputs: Sequence[Feed]) -> Mapping[str, Rounding]:
-        """As for the model of a step in ONNX."""
-        return self.step.rounding(feeds, outputs)
-
-    def output_limits(self) -> Mapping[str, float]:
-        """As for the model of a step in ONNX."""
-        return self.step.output_limits()
-
-    def outputs_in_double(self, feeds: Sequence[Feed]) -> list[Arrays] | None:
-        """Outputs of single steps."""
-        return self.step.outputs_in_double(feeds)
-
-    def import_departure(self, feed: Feed, allowed: Callable[[np.ndarray], Tolerance]) -> ImportDeparture | None:
-        """Of a single step."""
-        return self.step.import_departure(feed, allowed)
 
 
 @dataclass(frozen=True)
