@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import tvm_ffi
 from tvm import sym
 
 from edgetune.codegen.dtypes import Element
@@ -32,6 +33,16 @@ class BufferStorage:
     offset: Expr = None  # in elements, as a TIR expression; None means no offset
 
 
+@dataclass(frozen=True)
+class Result:
+    """What a call gives for lanes [first, first + width), and the variable that holds it."""
+
+    call: Expr
+    first: int
+    width: int
+    name: str
+
+
 @dataclass
 class Context:
     """State while one kernel is printed. Statements go to `lines`; an expression may emit statements before itself."""
@@ -49,6 +60,7 @@ class Context:
     place: str = ""  # of the part that is printed in its tile, as the ending of a name
     result: tuple[Expr, str] | None = None  # the value that is being stored, and the name of a variable that holds it
     shared: dict[str, str] = field(default_factory=dict)  # names of constants in scope, by their C text
+    results: list[Result] | None = None  # of calls in the value that is being stored
     analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
 
     def emit(self, line: str) -> None:
@@ -59,6 +71,11 @@ class Context:
         """Append the call of a polynomial that replaces a vector variable of type `kind` (f32x8) by its result."""
         self.need(f"{function}:{kind}")
         self.lines.append(FunctionCall.at(self.depth, function, kind, variable))
+
+    def result_of(self, call: Expr, first: int, width: int) -> str | None:
+        """The variable that holds these lanes of an equal call, if the value that is being stored has it already."""
+        known = (one for one in self.results or () if (one.first, one.width) == (first, width))
+        return next((one.name for one in known if tvm_ffi.structural_equal(one.call, call)), None)
 
     def local(self, role: str, e: Expr = None) -> str:
         """A name for a variable that holds `e`: that of the result if `e` is all that is stored, else one by `role`."""
@@ -82,10 +99,11 @@ class Context:
         """Lines emitted inside go to the yielded list instead."""
         outer, self.lines = self.lines, []
         known, self.shared = self.shared, dict(self.shared)
+        results, self.results = self.results, self.results and list(self.results)
         try:
             yield self.lines
         finally:
-            self.lines, self.shared = outer, known
+            self.lines, self.shared, self.results = outer, known, results
 
     def need(self, snippet: str) -> str:
         """Request a preamble snippet by name ("max:f32") and return the C name that it defines.

@@ -269,10 +269,10 @@ class StatementPrinter(VectorPrinter):
                 self._store_piece(s, start, first, width, text)
         for first, width, text in values:
             self._store_piece(s, start, first, width, text)
-        self.context.place, self.context.result = "", None
+        self.context.place, self.context.result, self.context.results = "", None, None
 
     def _enter(self, s: Stmt, first: int) -> None:
-        """Names variables of what follows by the place in its tile of the part from lane `first` on."""
+        """Begins the part from lane `first` on: its variables are named by its place in the tile."""
         stored = self.place(s.buffer)
         places = {
             place for load in loads_in([s.value]) if (place := self._tile_place(load.source, load.indices, first))
@@ -282,6 +282,7 @@ class StatementPrinter(VectorPrinter):
         self.context.place = places.pop() if len(places) == 1 else ""
         name = f"{stored.name}{self.context.place}" if self.context.place else "result"
         self.context.result = (s.value, name) if stored.registers is None else None
+        self.context.results = []
 
     def _tile_place(self, buffer: TvmBuffer, indices: Sequence[Expr], first: int) -> str:
         place = self.place(buffer)

@@ -11,6 +11,7 @@ from tvm import ir, tirx
 
 from edgetune.codegen.column_loads import group_in_use
 from edgetune.codegen.constant_lanes import constant_lanes
+from edgetune.codegen.context import Result
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import FIXED_POINT, POLYNOMIALS, operator
 from edgetune.codegen.powers import exponent_of, product, root
@@ -159,17 +160,10 @@ def vector_call(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text
             return vector_call(printer, other, first, width)
         base = printer.named(printer.vector(e.args[0], first, width), c_type, "base")
         return Text(f"({product(base, exponent, of.value_bits)})")
-    a = printer.vector(e.args[0], first, width)
     if name in POLYNOMIALS or (name in _FUNCTIONS and of.value_bits == 32):
-        name = _FUNCTIONS.get(name, name)
-        value = printer.context.local(_RESULTS[name], e)
-        printer.context.emit(f"{c_type} {value} = {a.code};")
-        kind = f"{of.value_short}x{width}"
-        if name in POLYNOMIALS:
-            printer.context.call_in_place(name, kind, value)
-        else:
-            printer.context.emit(f"{printer.context.need(f'{name}:{kind}')}(&{value});")
+        value = printer.context.result_of(e, first, width) or _called(printer, e, first, width)
         return joined(Text("1.0f"), "/", Text(value)) if operator(e) == "rsqrt" else Text(value)
+    a = printer.vector(e.args[0], first, width)
     if name == "fabs":
         mask = printer.type(of, width, "mask")
         limit = "0x7fffffff" if of.value_bits == 32 else "INT64_C(0x7fffffffffffffff)"
@@ -180,6 +174,23 @@ def vector_call(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text
     lanes = ", ".join(f"__builtin_{called}{suffix}({kept}[{lane}])" for lane in range(width))
     literal = Text(f"({c_type}){{{lanes}}}")
     return joined(Text(f"1.0{suffix}"), "/", literal) if name == "rsqrt" else literal
+
+
+def _called(printer: VectorPrinter, e: Expr, first: int, width: int) -> str:
+    """The variable that a function has replaced by its result."""
+    context, of = printer.context, element_and_lanes(e.ty)[0]
+    name = _FUNCTIONS.get(operator(e), operator(e))
+    a = printer.vector(e.args[0], first, width)
+    value = context.local(_RESULTS[name], e)
+    context.emit(f"{printer.type(of, width)} {value} = {a.code};")
+    kind = f"{of.value_short}x{width}"
+    if name in POLYNOMIALS:
+        context.call_in_place(name, kind, value)
+    else:
+        context.emit(f"{context.need(f'{name}:{kind}')}(&{value});")
+    if context.results is not None:
+        context.results.append(Result(e, first, width, value))
+    return value
 
 
 def _scaled(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text:

@@ -164,3 +164,25 @@ def test_polynomials_in_turns_have_the_bits_of_single_ones(function: str, tmp_pa
         found.append(result)
     for result in found[1:]:
         np.testing.assert_array_equal(result.view(np.uint32), found[0].view(np.uint32))
+
+
+def test_a_function_of_one_value_is_called_once(tmp_path: Path) -> None:
+    target = TARGETS["avx2"]()
+    x, y = (te.placeholder((64,), name=name) for name in "xy")
+
+    def one(i: Any) -> Any:
+        """As in a GRU: (1 - z) y + z x, with z in a condition and in another function as well."""
+        z = te.sigmoid(x[i])
+        either = te.if_then_else(i < 32, te.exp(y[i]), te.exp(y[i]) + z)
+        return (1.0 - z) * y[i] + z * x[i] + te.tanh(z) - te.tanh(z) * z + either
+
+    function = prim_func([x, y], te.compute((64,), one, name="mixed"))
+    source = emit_kernel(replay(function, default_trace(function, target)[0]), target, "mixed")
+    assert source.definition.count("f32x8 sigmoid") == source.definition.count("f32x8 tangent") > 0
+    compile_strictly(source, target, tmp_path, target.compiler.cc)
+    arrays = random_arguments(function)
+    found = run_kernel(source, target, arrays, tmp_path)[-1]
+    first, second = (array.astype(np.float64) for array in arrays[:2])
+    z = 1 / (1 + np.exp(-first))
+    wanted = (1 - z) * second + z * first + np.tanh(z) * (1 - z) + np.exp(second) + z * (np.arange(64) >= 32)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
