@@ -220,14 +220,32 @@ def test_nothing_is_measured_twice_and_a_finished_search_measures_nothing(tmp_pa
 
 
 @pytest.mark.long
+class Stalling(FakeMeasurer):
+    """Measures `after` candidates, then waits until it is cancelled."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self.after = after
+
+    def measure(
+        self, orders: Sequence[MeasureRequest], best_ns: Mapping[str, float], starting: Starting
+    ) -> Iterator[RequestResult]:
+        for result in super().measure(orders, best_ns, starting):
+            yield result
+            while len(self.calls) >= self.after and not self.cancelled:
+                time.sleep(0.01)
+
+
 def test_a_new_kernel_gets_its_share_of_a_budget_that_others_have_used(tmp_path: Path) -> None:
     tune(tmp_path / "db", TuneOptions(trials=30), chosen=kernels()[:1])
     new = kernels()[1].workload
-    interrupting = FakeMeasurer()
+    interrupting, reported = Stalling(after=6), list[Event]()
 
     def interrupt(event: Event) -> None:
-        if event.kind == "round" and len([call for call in interrupting.calls if not call.again]) > 4:
-            raise KeyboardInterrupt
+        if event.kind == "candidate":
+            reported.append(event)
+            if len(reported) == 6:
+                raise KeyboardInterrupt
 
     stopped, _ = tune(tmp_path / "db", TuneOptions(trials=24), interrupting, interrupt, chosen=kernels()[:2])
     assert stopped.interrupted
