@@ -1,11 +1,12 @@
 """Freezes what the middle end makes of a corpus, and compares two such folders.
 
-python -m benchmarks.oracle freeze FOLDER [--subjects NAME,...] [--widths 0,128,256,512] [--jobs N]
+python -m benchmarks.oracle freeze FOLDER [--like BEFORE] [--subjects NAME,...] [--widths 0,128,256,512] [--jobs N]
 python -m benchmarks.oracle compare BEFORE AFTER [--shown N]
 
 Frozen are, for vectors of 0, 128, 256 and 512 bits: the C of each kernel under its default schedule, its trace and its
 predicted cycles; up to 256 bits also the instructions of a run, counted under QEMU, and the largest error. What is in
-the folder already is not frozen again. The exit code of `compare` is 1 where something failed or is slower.
+the folder already is not frozen again. Kernels that are the same in the folder BEFORE are not run again: what was
+counted there is copied. The exit code of `compare` is 1 where something failed or is slower.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from benchmarks.oracle.facts import WIDTHS, Facts, freeze_one
 SHARED = Path(__file__).parents[3] / "shared" / "models"
 
 
-def _freeze(folder: Path, names: str, widths: Sequence[int], jobs: int) -> int:
+def _freeze(folder: Path, like: Path | None, names: str, widths: Sequence[int], jobs: int) -> int:
     subjects = selected(corpus(SHARED), names)
     left = [
-        (subject.name, width, path)
+        (subject.name, width, path, _known(like, subject.name, width))
         for subject in subjects
         for width in widths
         if not (path := _path(folder, subject.name, width)).is_file()
@@ -36,7 +37,7 @@ def _freeze(folder: Path, names: str, widths: Sequence[int], jobs: int) -> int:
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         waiting = {pool.submit(freeze_one, SHARED, *one): one for one in left}
         for number, done in enumerate(as_completed(waiting), 1):
-            name, width, _ = waiting[done]
+            name, width, *_ = waiting[done]
             error = done.exception()
             failure = done.result() if error is None else f"{type(error).__name__}: {error}"
             failures += bool(failure)
@@ -47,6 +48,11 @@ def _freeze(folder: Path, names: str, widths: Sequence[int], jobs: int) -> int:
 
 def _path(folder: Path, name: str, width: int) -> Path:
     return folder / str(width) / f"{name}.json"
+
+
+def _known(like: Path | None, name: str, width: int) -> Path | None:
+    path = _path(like, name, width) if like else None
+    return path if path and path.is_file() else None
 
 
 def _compare(before: Path, after: Path, shown: int) -> int:
@@ -71,6 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     freeze = verbs.add_parser("freeze")
     freeze.add_argument("folder", type=Path)
+    freeze.add_argument("--like", type=Path)
     freeze.add_argument("--subjects", default="")
     freeze.add_argument("--widths", default=",".join(map(str, WIDTHS)))
     freeze.add_argument("--jobs", type=int, default=2)
@@ -82,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.verb == "compare":
         return _compare(options.before, options.after, options.shown)
     widths = [int(width) for width in options.widths.split(",")]
-    return _freeze(options.folder, options.subjects, widths, options.jobs)
+    return _freeze(options.folder, options.like, options.subjects, widths, options.jobs)
 
 
 if __name__ == "__main__":

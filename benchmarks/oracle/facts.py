@@ -75,22 +75,25 @@ def target_of(width: int) -> Target:
     return load_target(str(_TARGETS / f"lanes-{width}.yaml"))
 
 
-def facts_of(subject: Subject, width: int) -> Facts:
-    """Build the package of a subject without records, test it, and count its instructions."""
+def facts_of(subject: Subject, width: int, known: Facts | None = None) -> Facts:
+    """Build the package of a subject without records, test it, and count its instructions.
+
+    Facts that are `known` are returned where the kernels are the same, without a build.
+    """
     try:
-        return _facts(subject, width)
+        return _facts(subject, width, known)
     except EdgetuneError as error:
         return Facts(subject.name, width, failure=error.message)
 
 
-def freeze_one(shared: Path, name: str, width: int, path: Path) -> str:
-    """Write the facts of a subject, in a process of its own; returns its failure."""
-    facts = facts_of(corpus(shared)[name], width)
+def freeze_one(shared: Path, name: str, width: int, path: Path, known: Path | None = None) -> str:
+    """Write the facts of a subject, in a process of its own; returns its failure. `known` is as for `facts_of`."""
+    facts = facts_of(corpus(shared)[name], width, Facts.read(known) if known else None)
     facts.write(path)
     return facts.failure
 
 
-def _facts(subject: Subject, width: int) -> Facts:
+def _facts(subject: Subject, width: int, known: Facts | None) -> Facts:
     target = target_of(width)
     with tempfile.TemporaryDirectory(prefix="edgetune-oracle-") as folder:
         settings = _settings(subject, target, Path(folder))
@@ -101,6 +104,8 @@ def _facts(subject: Subject, width: int) -> Facts:
             KernelFacts(kernel.name, one.source.definition, choice.trace, _cycles(kernel, choice.trace, target))
             for kernel, one, choice in zip(compiled.program.kernels, printed, choices, strict=True)
         )
+        if known is not None and known.kernels == kernels:
+            return known
         assembled(compiled, settings, choices, settings.out, lambda _: None)
         if not target.emulator:
             return Facts(subject.name, width, kernels)

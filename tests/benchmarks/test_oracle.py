@@ -103,3 +103,19 @@ def test_freeze_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         assert (one.instructions is not None) == (width < 512)
     assert main(["compare", str(tmp_path / "before"), str(tmp_path / "after")]) == 0
     assert "512 bits: 1 subjects: 1 equal" in capsys.readouterr().out
+
+
+@pytest.mark.long
+def test_kernels_that_are_known_are_not_run_again(tmp_path: Path) -> None:
+    chosen = ["--subjects", "odd_long", "--widths", "128,512", "--jobs", "1"]
+    assert main(["freeze", str(tmp_path / "before"), *chosen]) == 0
+    known = {}
+    for width in (128, 512):  # what stands there is copied, or counted anew where the kernels are others
+        path = tmp_path / "before" / str(width) / "odd_long.json"
+        known[width] = replace(Facts.read(path), error=0.5)
+        if width == 512:
+            known[width] = replace(known[width], kernels=())
+        known[width].write(path)
+    assert main(["freeze", str(tmp_path / "after"), "--like", str(tmp_path / "before"), *chosen]) == 0
+    assert Facts.read(tmp_path / "after" / "128" / "odd_long.json") == known[128]
+    assert Facts.read(tmp_path / "after" / "512" / "odd_long.json").error is None
