@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, tirx
 
+from edgetune.affine.linear import linear
 from edgetune.codegen.dtypes import element_and_lanes
-from edgetune.codegen.linear import linear
 from edgetune.codegen.text import Text
 from edgetune.codegen.traverse import loads_in
 from edgetune.graph.tvm_types import Expr

@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
-
-from tvm import tirx
-
-from edgetune.graph.tvm_types import Expr
-
-_OPERATIONS: dict[type, Callable[[int, int], int]] = {
-    tirx.Add: operator.add,
-    tirx.Sub: operator.sub,
-    tirx.Mul: operator.mul,
-    tirx.FloorDiv: lambda a, b: a // b if b else 0,
-    tirx.FloorMod: lambda a, b: a % b if b else 0,
-    tirx.EQ: operator.eq,
-    tirx.NE: operator.ne,
-    tirx.LT: operator.lt,
-    tirx.LE: operator.le,
-    tirx.GT: operator.gt,
-    tirx.GE: operator.ge,
-    tirx.And: operator.and_,
-    tirx.Or: operator.or_,
-}
+from edgetune.affine.values import integers_at
+from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.tvm_types import Expr
 
 
 def constant_lanes(e: Expr, first: int, width: int) -> list[int] | None:
     """The integers in lanes [first, first + width) of `e`, 0 or 1 for truth values; None if they are not constant."""
-    if isinstance(e, tirx.IntImm):
-        return [int(e.value)] * width
-    if isinstance(e, tirx.Broadcast):
-        return constant_lanes(e.value, 0, width)
-    if isinstance(e, tirx.Ramp):
-        base, stride = constant_lanes(e.base, 0, 1), constant_lanes(e.stride, 0, 1)
-        if base is None or stride is None:
-            return None
-        return [base[0] + stride[0] * (first + lane) for lane in range(width)]
-    if isinstance(e, tirx.Not):
-        inner = constant_lanes(e.a, first, width)
-        return None if inner is None else [1 - lane for lane in inner]
-    if type(e) not in _OPERATIONS:
+    found = integers_at(e, {})
+    if found is None:
         return None
-    a, b = (constant_lanes(side, first, width) for side in (e.a, e.b))
-    if a is None or b is None:
-        return None
-    return [int(_OPERATIONS[type(e)](one, other)) for one, other in zip(a, b, strict=True)]
+    _, lanes = element_and_lanes(e.ty)
+    values = [int(one) for one in (found.reshape(-1) if lanes > 1 else [found])]
+    return values[first : first + width] if lanes > 1 else values * width

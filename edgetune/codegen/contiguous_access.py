@@ -8,7 +8,7 @@ from math import prod
 
 from tvm import tirx
 
-from edgetune.codegen.linear import Linear, linear
+from edgetune.affine.linear import Linear, linear
 from edgetune.codegen.traverse import children, expressions, loads_in
 from edgetune.codegen.unrolling import extent_of, with_kind
 from edgetune.graph.tvm_types import BufferLoad, Expr, For, Stmt, TvmBuffer, Var

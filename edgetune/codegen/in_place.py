@@ -14,7 +14,7 @@ from math import nan, prod
 
 from tvm import tirx
 
-from edgetune.codegen.linear import Linear, linear
+from edgetune.affine.linear import Linear, linear
 from edgetune.codegen.memory import aliased_buffer
 from edgetune.codegen.reduction_blocks import ANNOTATION as PARTS
 from edgetune.codegen.traverse import children, expressions, flattened, loads_in

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from tvm import tirx
 
+from edgetune.affine.expressions import with_places
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.strided_loads import loads_together
 from edgetune.codegen.traverse import loads_in
 from edgetune.codegen.vector_calls import has_vector_form
-from edgetune.graph.reduction_stage import with_places
 from edgetune.graph.tvm_types import BufferStore, Expr, Stmt
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from math import prod
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from edgetune.affine.linear import linear
 from edgetune.codegen.dtypes import element_and_lanes
-from edgetune.codegen.linear import linear
 from edgetune.codegen.prefetch.intrinsics import certain_loads
 from edgetune.codegen.traverse import operands
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, TvmBuffer, Var

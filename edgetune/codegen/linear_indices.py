@@ -14,8 +14,9 @@ import numpy as np
 import tvm_ffi
 from tvm import ir, tirx
 
+from edgetune.affine.linear import Linear, linear
+from edgetune.affine.values import values_at
 from edgetune.codegen.contiguous_access import total_of
-from edgetune.codegen.linear import Linear, linear
 from edgetune.codegen.traverse import children, operands, variables_in
 from edgetune.codegen.unrolling import extent_of
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, PrimFunc, Stmt, Var
@@ -28,7 +29,7 @@ Places = Mapping[Var, np.ndarray]
 
 
 class _UnknownError(Exception):
-    """An index cannot be compared: it has another operator than those below, or too many iterations."""
+    """An index cannot be compared: its values are not known, or it has too many iterations."""
 
 
 def with_linear_indices(function: PrimFunc) -> PrimFunc:
@@ -107,22 +108,8 @@ def _divides(index: Expr) -> bool:
 
 
 def _value(index: Expr, at: Places) -> np.ndarray:
-    """An index at places of its variables."""
-    if isinstance(index, tirx.IntImm):
-        return np.asarray(int(index.value))
-    if isinstance(index, ir.Var):
-        return np.asarray(at[index])
-    if type(index) not in _OPERATORS:
+    """An index at places of its variables. Raises _UnknownError."""
+    found = values_at(index, at)
+    if found is None:
         raise _UnknownError
-    return np.asarray(_OPERATORS[type(index)](_value(index.a, at), _value(index.b, at)))
-
-
-_OPERATORS = {
-    tirx.Add: np.add,
-    tirx.Sub: np.subtract,
-    tirx.Mul: np.multiply,
-    tirx.FloorDiv: np.floor_divide,
-    tirx.FloorMod: np.remainder,
-    tirx.Min: np.minimum,
-    tirx.Max: np.maximum,
-}
+    return found

@@ -20,9 +20,9 @@ from math import gcd
 
 from tvm import ir, sym, tirx
 
+from edgetune.affine.linear import Linear, linear
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.intrinsics import operator
-from edgetune.codegen.linear import Linear, linear
 from edgetune.codegen.traverse import children, expressions, operands
 from edgetune.codegen.unrolling import extent_of
 from edgetune.graph.tvm_types import Expr, For, Stmt, TvmBuffer, Var

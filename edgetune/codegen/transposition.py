@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, tirx
 
+from edgetune.affine.linear import Linear, linear
 from edgetune.codegen.contiguous_access import total_of
-from edgetune.codegen.linear import Linear, linear
 from edgetune.codegen.text import ATOM
 from edgetune.codegen.unrolling import extent_of
 from edgetune.graph.tvm_types import BufferStore, Expr, For, Stmt, Var

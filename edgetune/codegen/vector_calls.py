@@ -11,7 +11,7 @@ from tvm import ir, tirx
 
 from edgetune.codegen.column_loads import group_in_use
 from edgetune.codegen.constant_lanes import constant_lanes
-from edgetune.codegen.context import Result
+from edgetune.codegen.context import CallResult
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import FIXED_POINT, POLYNOMIALS, operator
 from edgetune.codegen.powers import exponent_of, product, root
@@ -189,7 +189,7 @@ def _called(printer: VectorPrinter, e: Expr, first: int, width: int) -> str:
     else:
         context.emit(f"{context.need(f'{name}:{kind}')}(&{value});")
     if context.results is not None:
-        context.results.append(Result(e, first, width, value))
+        context.results.append(CallResult(e, first, width, value))
     return value
 
 

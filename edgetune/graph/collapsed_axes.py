@@ -14,7 +14,7 @@ from itertools import pairwise
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from edgetune.graph.reduction_stage import mentions
+from edgetune.affine.expressions import mentions
 from edgetune.graph.tvm_types import (
     BufferLoad,
     BufferStore,

@@ -14,7 +14,8 @@ from math import prod
 
 from tvm import s_tir, tirx
 
-from edgetune.graph.reduction_stage import ReductionStage, buffer_of, reduction_of, variable, with_places, with_stages
+from edgetune.affine.expressions import with_places
+from edgetune.graph.reduction_stage import ReductionStage, buffer_of, reduction_of, variable, with_stages
 from edgetune.graph.rows_of_terms import in_wide_rows, row_of, with_rest
 from edgetune.graph.tvm_types import PrimFunc, Stmt
 

@@ -18,10 +18,10 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.s_tir import Schedule
 
+from edgetune.affine.expressions import is_branch
 from edgetune.graph.kernels import SCALES, kernel_of, named
 from edgetune.graph.loops import without_loops
 from edgetune.graph.program import Buffer, Call, Kernel, Program
-from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, Node, PrimFunc, SBlock, TvmBuffer, Var
 from edgetune.graph.workload import workload_hash
 from edgetune.target.preferences import Precision

@@ -5,7 +5,7 @@ Passes that divide or reorder reductions read them from blocks, make others of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -14,6 +14,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.s_tir import Schedule
 
+from edgetune.affine.expressions import conjuncts, is_branch, with_places
 from edgetune.graph.tvm_types import BufferLoad, Expr, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 
 Axis = tuple[Var, int]
@@ -189,15 +190,6 @@ def with_stages(function: PrimFunc, stages_of: Callable[[Stmt], Sequence[Reducti
     return s_tir.renew_defs(tirx.PrimFunc(function.params, realize, function.ret_type, function.attrs))
 
 
-def with_places(node: Node, places: Mapping[Var, Expr]) -> Node:
-    """`node` with expressions instead of variables."""
-
-    def change(one: Var) -> Expr:
-        return next((new for old, new in places.items() if one.same_as(old)), one)
-
-    return tvm_ffi.structural_map(node, [(ir.Var, change)])
-
-
 def variable(name: str, dtype: str) -> Var:
     """A new variable of an axis; all indices of a reduction have one type, as casts between them hide lanes."""
     return tirx.Var(name, dtype)
@@ -206,32 +198,6 @@ def variable(name: str, dtype: str) -> Var:
 def buffer_of(name: str, axes: Sequence[Axis], dtype: str = "float32") -> TvmBuffer:
     """A buffer with an element for each place of some axes."""
     return tirx.decl_buffer([tirx.IntImm(str(one.ty.dtype), extent) for one, extent in axes], dtype, name)
-
-
-def mentions(node: Node, variable: Var) -> bool:
-    """Whether `variable` is in `node`."""
-    found: list[bool] = []
-    tvm_ffi.structural_walk(node, (ir.Var, lambda one: found.append(bool(one.same_as(variable)))))
-    return any(found)
-
-
-def is_branch(node: Expr) -> bool:
-    """Whether a value is the one that a branch, `if_then_else`, chooses."""
-    return isinstance(node, ir.Call) and str(getattr(node.op, "name", "")).endswith("if_then_else")
-
-
-def is_choice(node: Expr) -> bool:
-    """Whether a value is chosen by a branch or by a selection, which computes both sides."""
-    return isinstance(node, tirx.Select) or is_branch(node)
-
-
-def conjuncts(condition: Expr) -> Iterator[Expr]:
-    """The conditions that must hold together."""
-    if isinstance(condition, tirx.And):
-        yield from conjuncts(condition.a)
-        yield from conjuncts(condition.b)
-    else:
-        yield condition
 
 
 _BLOCK_FIELDS = (

@@ -10,19 +10,14 @@ from dataclasses import replace
 from math import prod
 
 import tvm_ffi
-from tvm import ir, s_tir, sym, tirx
+from tvm import ir, s_tir, tirx
 
+from edgetune.affine.expressions import mentions, with_places
+from edgetune.affine.steps import step_along
 from edgetune.graph.kernels import kernel_of
 from edgetune.graph.parts import Part
 from edgetune.graph.program import Call, Kernel, Program
-from edgetune.graph.reduction_stage import (
-    ReductionStage,
-    mentions,
-    variable,
-    with_inlined,
-    with_places,
-    with_statements_inlined,
-)
+from edgetune.graph.reduction_stage import ReductionStage, variable, with_inlined, with_statements_inlined
 from edgetune.graph.row_axes import with_rows
 from edgetune.graph.row_functions import RING_READ, ROW_WRITE
 from edgetune.graph.row_writes import Step, steps_of, with_steps
@@ -263,5 +258,4 @@ def _follows(indices: Sequence[Expr], axis: Expr) -> bool:
     """Whether the last of indices goes on with an axis, and no other one changes with it; or none does."""
     if not indices or not any(mentions(index, axis) for index in indices):
         return True
-    step = sym.Analyzer().simplify(with_places(indices[-1], {axis: axis + 1}) - indices[-1])
-    return not any(mentions(index, axis) for index in indices[:-1]) and isinstance(step, tirx.IntImm) and int(step) == 1
+    return not any(mentions(index, axis) for index in indices[:-1]) and step_along(indices[-1], axis) == 1

@@ -12,7 +12,8 @@ from math import gcd, prod
 
 from tvm import tirx
 
-from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, mentions, variable, with_places
+from edgetune.affine.expressions import mentions, with_places
+from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, variable
 from edgetune.graph.tvm_types import BufferLoad, Var
 
 _WIDE = 64

@@ -11,18 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import log2
 
-from tvm import sym, tirx
+from tvm import tirx
 
-from edgetune.graph.reduction_stage import (
-    Axis,
-    ReductionStage,
-    buffer_of,
-    mentions,
-    reduction_of,
-    variable,
-    with_places,
-    with_stages,
-)
+from edgetune.affine.domain import simplified
+from edgetune.affine.expressions import mentions, with_places
+from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, reduction_of, variable, with_stages
 from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt
 
 _FEWEST_TERMS = 48
@@ -96,9 +89,8 @@ def running(whole: ReductionStage) -> Running | None:
 
 def _of_condition(select: Expr, result: Axis, place: int, term: Axis) -> Running | None:
     slack = _SLACK[type(select.condition)](select.condition)
-    analyzer = sym.Analyzer()
     for later, sign in ((False, 1), (True, -1)):
-        offset = analyzer.simplify(slack - sign * (result[0] - term[0]))
+        offset = simplified(slack - sign * (result[0] - term[0]))
         if isinstance(offset, tirx.IntImm):
             shift = sign * int(offset.value)
             if abs(shift) <= 1:

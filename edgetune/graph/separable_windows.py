@@ -12,19 +12,13 @@ from dataclasses import replace
 from math import prod
 
 import tvm_ffi
-from tvm import ir, s_tir, sym, tirx
+from tvm import ir, s_tir, tirx
 
+from edgetune.affine.domain import Domain
+from edgetune.affine.expressions import mentions, with_places
+from edgetune.affine.steps import step_along
 from edgetune.graph.program import byte_size
-from edgetune.graph.reduction_stage import (
-    Axis,
-    ReductionStage,
-    buffer_of,
-    mentions,
-    reduction_of,
-    variable,
-    with_places,
-    with_stages,
-)
+from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, reduction_of, variable, with_stages
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, Stmt, Var
 
 _GAIN = 0.6
@@ -123,8 +117,7 @@ def _spread(whole: ReductionStage, load: BufferLoad) -> int:
     if not whole.spatial:
         return 1
     index, last = load.indices[-1], whole.spatial[-1][0]
-    stride = sym.Analyzer().simplify(with_places(index, {last: last + 1}) - index)
-    return _SPREAD if isinstance(stride, tirx.IntImm) and stride.value > 1 else 1
+    return _SPREAD if (step_along(index, last) or 0) > 1 else 1
 
 
 def _lines(
@@ -170,9 +163,5 @@ def _lines(
 
 def _bounds(index: Expr, axes: list[Axis]) -> tuple[int, int] | None:
     """The least value of an index and the number of values up to the largest one, if each step of it is known."""
-    analyzer = sym.Analyzer()
-    for one, extent in axes:
-        analyzer.bind(one, ir.Range(0, extent))
-    found = analyzer.const_int_bound(index)
-    least, most = int(found.min_value), int(found.max_value)
+    least, most = Domain.of(axes).bounds(index)
     return None if most - least >= 1 << 24 or least < 0 else (least, most - least + 1)

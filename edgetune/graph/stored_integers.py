@@ -14,12 +14,12 @@ from math import gcd, prod
 import numpy as np
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import mentions
 from edgetune.graph.kernels import PACKED, SCALES, STORED_PARTS, ZERO_POINTS
 from edgetune.graph.reduction_stage import (
     ReductionStage,
     buffer_of,
     factors_of,
-    mentions,
     reduction_of,
     variable,
     with_inlined,

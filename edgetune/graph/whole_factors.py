@@ -7,22 +7,15 @@ places, in the arithmetic of the long one, so no algebra has to know the operato
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import numpy as np
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from edgetune.affine.values import integers_at
 from edgetune.graph.tvm_types import BufferLoad, Expr, Node, PrimFunc, SBlock, Var
 
 _MOST_DIVISOR = 8
 _MOST_PLACES = 1 << 16
-
-Operator = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-class _UnknownError(Exception):
-    """An index has another operator than those below, or divides what it may not."""
 
 
 def with_whole_factors(function: PrimFunc) -> PrimFunc:
@@ -80,11 +73,9 @@ def _short(index: Expr, block: SBlock) -> Expr:
     extent = axis.dom.extent
     if not isinstance(extent, tirx.IntImm) or not 1 < int(extent.value) <= _MOST_PLACES:
         return index
-    places = np.arange(int(extent.value), dtype=str(axis.var.ty.dtype))
-    try:
-        form = whole_factor(np.broadcast_to(_value(index, places), places.shape), places)
-    except _UnknownError:
-        return index
+    places = np.arange(int(extent.value))
+    values = integers_at(index, {axis.var: places})
+    form = None if values is None else whole_factor(values, places)
     return index if form is None else _written(axis.var, str(index.ty.dtype), *form)
 
 
@@ -110,62 +101,3 @@ def _is_long(index: Expr) -> bool:
     if isinstance(index, tirx.Add | tirx.Sub | tirx.Mul | tirx.FloorDiv | tirx.FloorMod):
         return _is_long(index.a) or _is_long(index.b)
     return not isinstance(index, ir.Var | tirx.IntImm)
-
-
-def _value(node: Expr, places: np.ndarray) -> np.ndarray:
-    """The values of `node` where its variable has the values `places`. Raises _UnknownError."""
-    if isinstance(node, tirx.IntImm | tirx.FloatImm):
-        return np.asarray(node.value, dtype=str(node.ty.dtype))
-    if isinstance(node, ir.Var):
-        return places
-    if isinstance(node, tirx.Cast):
-        return _value(node.value, places).astype(str(node.ty.dtype))
-    if isinstance(node, ir.Call):
-        function = _FUNCTIONS.get(str(getattr(node.op, "name", "")).rpartition(".")[2])
-        if function is None or len(node.args) != 1:
-            raise _UnknownError
-        return np.asarray(function(_value(node.args[0], places)))
-    operator = _OPERATORS.get(type(node))
-    if operator is None:
-        raise _UnknownError
-    return np.asarray(operator(_value(node.a, places), _value(node.b, places)))
-
-
-def _divided(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A quotient in C, where that of integers is cut. Raises _UnknownError for integers below 0, and for 0."""
-    if not np.all(b):
-        raise _UnknownError
-    if a.dtype.kind == "f":
-        return np.asarray(a / b)
-    if np.any(a < 0) or np.any(b < 0):
-        raise _UnknownError
-    return np.asarray(a // b)
-
-
-def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if a.dtype.kind == "f" or not np.all(b):
-        raise _UnknownError
-    return np.asarray(a % b)
-
-
-def _floor_divided(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if a.dtype.kind == "f" or not np.all(b):
-        raise _UnknownError
-    return np.asarray(a // b)
-
-
-_FUNCTIONS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
-    "ceil": np.ceil,
-    "floor": np.floor,
-    "nearbyint": np.rint,
-}
-_OPERATORS: Mapping[type[Node], Operator] = {
-    tirx.Add: np.add,
-    tirx.Sub: np.subtract,
-    tirx.Mul: np.multiply,
-    tirx.Min: np.minimum,
-    tirx.Max: np.maximum,
-    tirx.Div: _divided,
-    tirx.FloorDiv: _floor_divided,
-    tirx.FloorMod: _remainder,
-}

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 from tvm import ir, s_tir, tirx
 
-from edgetune.graph.reduction_stage import is_branch
+from edgetune.affine.expressions import is_branch
 from edgetune.graph.tvm_types import Expr, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 from edgetune.graph.written_loops import is_written
 

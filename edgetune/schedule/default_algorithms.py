@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from math import inf, prod
 
+from edgetune.affine.expressions import expressions
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among, direct_algorithm
@@ -26,7 +27,7 @@ from edgetune.schedule.default_schedule import (
 from edgetune.schedule.default_sizes import cheapest_products, tile_sizes
 from edgetune.schedule.rules.derivation import cycles_of_reductions, has_blocks
 from edgetune.schedule.sketches.attention_rows import AttentionRows
-from edgetune.schedule.sketches.block_analysis import BlockStage, analyse_blocks, expressions, stores
+from edgetune.schedule.sketches.block_analysis import BlockStage, analyse_blocks, stores
 from edgetune.schedule.sketches.clipped_rows import has_clipped_rows
 from edgetune.schedule.sketches.inlining import is_costly
 from edgetune.schedule.sketches.lane_loads import calls_function

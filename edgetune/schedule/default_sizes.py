@@ -18,9 +18,10 @@ from dataclasses import replace
 from itertools import product
 from math import lcm
 
+from edgetune.affine.expressions import mentions
 from edgetune.graph.attention import MIXED, PRODUCTS, RESULT
 from edgetune.schedule.sketches.attention_rows import AttentionRows, RowsVariant
-from edgetune.schedule.sketches.block_analysis import BlockAnalysis, mentions
+from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.schedule.sketches.limits import FREE_SCRATCH
 from edgetune.schedule.sketches.register_tile import MAX_ROWS
 from edgetune.schedule.sketches.spaces import kept_bytes

@@ -10,10 +10,10 @@ import pytest
 import tvm
 from tvm import s_tir, te, tirx
 
+from edgetune.affine.values import integers_at
 from edgetune.graph.evaluate import ReferenceFunction
 from edgetune.graph.flat_buffers import flatten_buffers
 from edgetune.graph.tvm_types import PrimFunc
-from edgetune.schedule.sketches.places import integers_at
 
 Indices = Callable[..., Sequence[Any]]
 

@@ -12,9 +12,9 @@ from math import gcd, prod
 
 from tvm import tirx
 
+from edgetune.affine.linear import Linear, linear
 from edgetune.codegen.contiguous_access import map_innermost_loops, prepend, total_of, written_in
 from edgetune.codegen.dtypes import element_and_lanes
-from edgetune.codegen.linear import Linear, linear
 from edgetune.codegen.prefetch.intrinsics import FIRST_CACHE, LINE, certain_loads, prefetch_line
 from edgetune.codegen.traverse import children, expressions, map_loops
 from edgetune.codegen.unrolling import extent_of, with_kind

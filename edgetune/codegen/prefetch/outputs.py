@@ -11,8 +11,8 @@ from math import prod
 
 from tvm import tirx
 
+from edgetune.affine.linear import linear
 from edgetune.codegen.dtypes import element_and_lanes
-from edgetune.codegen.linear import linear
 from edgetune.codegen.prefetch.intrinsics import FIRST_CACHE, LINE, certain_loads, prefetch_line
 from edgetune.codegen.traverse import children
 from edgetune.codegen.unrolling import extent_of, with_kind

@@ -12,9 +12,9 @@ from math import prod
 
 from tvm import tirx
 
+from edgetune.affine.linear import Linear
 from edgetune.codegen.collapse_loops import Shared
 from edgetune.codegen.contiguous_access import Stream, map_innermost_loops, prepend, stream_of, total_of, written_in
-from edgetune.codegen.linear import Linear
 from edgetune.codegen.prefetch.intrinsics import SECOND_CACHE, prefetch_lines
 from edgetune.codegen.traverse import children, map_loops
 from edgetune.codegen.unrolling import extent_of, with_kind

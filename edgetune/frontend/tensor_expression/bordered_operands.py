@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
 import tvm_ffi
-from tvm import ir, sym, tirx
+from tvm import ir, tirx
 
+from edgetune.affine.domain import MOST_PLACES, Domain, simplified
+from edgetune.affine.expressions import expressions, is_among, mentions
 from edgetune.frontend.tensor_expression.interleaved_sums import results_in_turns
-from edgetune.frontend.tensor_expression.reordered import among
 from edgetune.frontend.tensor_expression.stored_values import (
     StoredValue,
     kept,
@@ -29,8 +29,7 @@ from edgetune.frontend.tensor_expression.stored_values import (
 )
 from edgetune.graph.reduction_stage import ReductionStage, buffer_of, variable
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, Stmt, TvmBuffer, Var
-from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stage_of
-from edgetune.schedule.sketches.places import MOST_PLACES, integers_at
+from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stage_of
 
 _FEWEST_USES = 2
 """Terms for each element of the rows with a border."""
@@ -83,7 +82,7 @@ def _bordered(stage: BlockStage, left: Sequence[TvmBuffer]) -> Iterator[tuple[Bu
     if extent_of(lane) < _FEWEST_LANES or results_in_turns(stage) > 1:
         return
     for load in expressions(store.value):
-        if not isinstance(load, ir.TensorLoad) or not load.indices or among(load.source, [*left, store.buffer]):
+        if not isinstance(load, ir.TensorLoad) or not load.indices or is_among(load.source, [*left, store.buffer]):
             continue
         *outer, last = load.indices
         if not mentions(last, lane.var) or any(mentions(index, lane.var) for index in outer):
@@ -154,8 +153,8 @@ def _has_axis(index: Expr) -> bool:
 
 def _is_inside(place: _Place, extent: int) -> bool:
     """Whether the row is read inside at all places."""
-    found = integers_at(place.value, {place.place: np.arange(place.first, place.end)})
-    return found is not None and int(found.min()) >= 0 and int(found.max()) < extent
+    places = ir.Range.from_min_extent(place.first, place.end - place.first)
+    return Domain({place.place: places}).is_inside(place.value, extent)
 
 
 def _rows(load: BufferLoad, place: _Place, name: str) -> StoredValue:
@@ -170,11 +169,11 @@ def _rows(load: BufferLoad, place: _Place, name: str) -> StoredValue:
     def at(one: Var) -> Expr:
         return moved if one.same_as(place.place) else one
 
-    column = sym.Analyzer().simplify(tvm_ffi.structural_map(place.value, [(ir.Var, at)]))
+    column = simplified(tvm_ffi.structural_map(place.value, [(ir.Var, at)]))
     value = tirx.BufferLoad(source, [*(one for one, _ in axes[:-1]), column])
     return StoredValue((), ReductionStage(name, out, tuple(one for one, _ in axes), tuple(axes), (), value))
 
 
 def _read(load: BufferLoad, place: _Place, rows: TvmBuffer) -> BufferLoad:
     """The load from the rows with a border."""
-    return tirx.BufferLoad(rows, [*load.indices[:-1], sym.Analyzer().simplify(place.core - place.first)])
+    return tirx.BufferLoad(rows, [*load.indices[:-1], simplified(place.core - place.first)])

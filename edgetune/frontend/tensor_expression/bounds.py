@@ -7,22 +7,20 @@ read outside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from math import prod
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tvm_ffi
-from tvm import ir, s_tir, sym, tirx
+from tvm import ir, s_tir, tirx
 
+from edgetune.affine.access import Access
+from edgetune.affine.domain import Domain
+from edgetune.affine.expressions import is_choice
+from edgetune.affine.values import integers_at
 from edgetune.errors import UsageError
-from edgetune.graph.reduction_stage import is_choice, with_fields
+from edgetune.graph.reduction_stage import with_fields
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock
-from edgetune.schedule.sketches.block_analysis import mentions
-from edgetune.schedule.sketches.places import integers_at
-
-_MOST_PLACES = 1 << 20
-"""Places at which an index is evaluated; where there are more, only those at the ends of the axes."""
 
 
 def check_reads(function: PrimFunc, name: str) -> None:
@@ -57,17 +55,15 @@ def with_branches(function: PrimFunc) -> PrimFunc:
     """
 
     def rewrite(block: SBlock) -> SBlock:
-        axes = list(block.iter_vars)
         if not isinstance(block.body, tirx.BufferStore):  # it has blocks inside
             return block
+        domain = Domain.of_block(block.iter_vars)
 
         def branch(node: Expr) -> Expr:
             unsafe: list[BufferLoad] = []
 
             def check(load: BufferLoad, _: Sequence[Expr]) -> None:
-                if not all(
-                    _is_inside(i, int(e), axes) for i, e in zip(load.indices, load.source.ty.shape, strict=True)
-                ):
+                if not Access.of(load, domain).is_inside():
                     unsafe.append(load)
 
             _loads(node.true_value, (), check)
@@ -78,21 +74,6 @@ def with_branches(function: PrimFunc) -> PrimFunc:
         return block if body.same_as(block.body) else with_fields(block, body=body)
 
     return tvm_ffi.structural_map(function, (s_tir.SBlock, rewrite))
-
-
-def _is_inside(index: Expr, extent: int, axes: Sequence[IterVar]) -> bool:
-    """Whether an index names an element of `extent` at all places of `axes`."""
-    analyzer = sym.Analyzer()
-    for axis in axes:
-        analyzer.bind(axis.var, axis.dom)
-    bound = analyzer.const_int_bound(index)
-    if int(bound.min_value) >= 0 and int(bound.max_value) < extent:
-        return True
-    used = [axis for axis in axes if mentions(index, axis.var)]
-    if prod(int(axis.dom.extent) for axis in used) > _MOST_PLACES:
-        return False
-    named = integers_at(index, _places(used))
-    return named is not None and int(named.min()) >= 0 and int(named.max()) < extent
 
 
 def _statements(block: SBlock) -> list[Expr]:
@@ -133,8 +114,7 @@ def _loads(node: Any, conditions: tuple[Expr, ...], check: Callable[[BufferLoad,
 
 def _outside(index: Expr, extent: int, conditions: Sequence[Expr], axes: Sequence[IterVar]) -> int | None:
     """An element that `index` names and that is none of `extent`; None if there is none, or that is not known."""
-    used = [axis for axis in axes if any(mentions(one, axis.var) for one in (index, *conditions))]
-    places = _places(used)
+    places = Domain.of_block(axes).some_places(index, *conditions)
     named = integers_at(index, places)
     if named is None:
         return None
@@ -146,12 +126,3 @@ def _outside(index: Expr, extent: int, conditions: Sequence[Expr], axes: Sequenc
         wrong = wrong & held
     found = np.broadcast_to(named, wrong.shape)[wrong]
     return int(found[0]) if found.size else None
-
-
-def _places(axes: Sequence[IterVar]) -> Mapping[Any, np.ndarray]:
-    """The places of `axes`, each along a dimension of its own."""
-    ranges = [np.arange(int(axis.dom.min), int(axis.dom.min) + int(axis.dom.extent)) for axis in axes]
-    if prod(map(len, ranges)) > _MOST_PLACES:
-        ranges = [np.unique(np.concatenate([one[:2], one[-2:]])) for one in ranges]
-    grid = np.meshgrid(*ranges, indexing="ij", sparse=True)
-    return {axis.var: one for axis, one in zip(axes, grid, strict=True)}

@@ -11,14 +11,8 @@ import re
 from collections.abc import Sequence
 from math import prod
 
-from edgetune.frontend.tensor_expression.reordered import (
-    OrderConflict,
-    Orders,
-    among,
-    mentioned,
-    place_of,
-    written_by,
-)
+from edgetune.affine.expressions import is_among
+from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, mentioned, place_of, written_by
 from edgetune.graph.tvm_types import IterVar, Node, Stmt, TvmBuffer
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of
 
@@ -46,16 +40,18 @@ def with_channels_last(
     total, channel, image, weights = found
     place = stages.index(total)
     end = place + 1
-    while end < len(stages) and not among(written_by(stages[end - 1]), needed) and _follows(stages[end], stages, total):
+    while (
+        end < len(stages) and not is_among(written_by(stages[end - 1]), needed) and _follows(stages[end], stages, total)
+    ):
         end += 1
     own, rest = stages[:end], list(stages[end:])
     read_later = [region.source for stage in rest for region in stage.reads()]
-    if any(among(written_by(stage), [*needed, *read_later]) for stage in own[:-1]):
+    if any(is_among(written_by(stage), [*needed, *read_later]) for stage in own[:-1]):
         return None
     permuted = Orders()
     depth = _depth(total, image, weights)
     try:
-        if not among(weights.source, constants):
+        if not is_among(weights.source, constants):
             _move_to_end(weights, total.spatial[channel], permuted)
         if depth is not None:
             _move_to_end(image, depth, permuted)
@@ -68,7 +64,7 @@ def with_channels_last(
     except OrderConflict:
         return None
     written = [written_by(stage) for stage in own]
-    before = [[permuted.copy(buffer)] for buffer in permuted.buffers() if not among(buffer, written)]
+    before = [[permuted.copy(buffer)] for buffer in permuted.buffers() if not is_among(buffer, written)]
     return [*before, [_ordered(stage, permuted, depth) for stage in own], [permuted.copy_back(written[-1])]], rest
 
 
@@ -123,7 +119,7 @@ def _follows(stage: BlockStage, stages: Sequence[BlockStage], total: BlockStage)
             item.min.same_as(axis.var) or extent_of(axis) == 1
             for item, axis in zip(region.region, stage.spatial, strict=True)
         )
-        if among(region.source, written):
+        if is_among(region.source, written):
             if not same:
                 return False
         elif sum(mentioned(region, axis) for axis in stage.spatial if extent_of(axis) > 1) > 1:

@@ -13,8 +13,11 @@ from dataclasses import replace
 from itertools import islice
 from math import prod
 
-from tvm import ir, sym, tirx
+from tvm import ir, tirx
 
+from edgetune.affine.access import Access
+from edgetune.affine.domain import Domain, starts_at_zero
+from edgetune.affine.expressions import expressions, is_among, loads_in
 from edgetune.frontend.tensor_expression.stored_values import (
     StoredValue,
     axes_of,
@@ -26,7 +29,7 @@ from edgetune.frontend.tensor_expression.stored_values import (
     with_statements,
 )
 from edgetune.graph.tvm_types import Expr, PrimFunc, SBlock, Stmt
-from edgetune.schedule.sketches.block_analysis import block_of, expressions, extent_of
+from edgetune.schedule.sketches.block_analysis import block_of, extent_of
 
 _MOST_NODES = 2000
 _MOST_ELEMENTS = 1 << 20
@@ -62,7 +65,7 @@ def with_computed_places(function: PrimFunc) -> PrimFunc:
 def _values(block: SBlock) -> list[Expr]:
     """The places of a stage that are worth a stage of their own, and the weights beside them."""
     store = block.body
-    if not isinstance(store, tirx.BufferStore) or not all(_starts_at_0(axis) for axis in block.iter_vars):
+    if not isinstance(store, tirx.BufferStore) or not all(starts_at_zero(axis) for axis in block.iter_vars):
         return []
     if sum(1 for _ in islice(expressions(store.value), _MOST_NODES + 1)) > _MOST_NODES:
         return []
@@ -141,21 +144,7 @@ def _uses(value: Expr, block: SBlock) -> int:
     return prod(extent_of(axis) for axis in block.iter_vars) // elements if own and elements <= _MOST_ELEMENTS else 0
 
 
-def _starts_at_0(axis: ir.Node) -> bool:
-    return isinstance(axis.dom.min, tirx.IntImm) and int(axis.dom.min.value) == 0
-
-
 def _is_inside(value: Expr, block: SBlock) -> bool:
     """Whether a value reads inside its tensors at all places, also where a condition around it does not hold."""
-    analyzer = sym.Analyzer()
-    for axis in block.iter_vars:
-        analyzer.bind(axis.var, ir.Range(0, extent_of(axis)))
-    written = [region.source for region in block.writes]
-    for load in (node for node in expressions(value) if isinstance(node, ir.TensorLoad)):
-        if any(load.source.same_as(one) for one in written):
-            return False
-        for index, extent in zip(load.indices, load.source.ty.shape, strict=True):
-            bound = analyzer.const_int_bound(index)
-            if int(bound.min_value) < 0 or int(bound.max_value) >= int(extent):
-                return False
-    return True
+    domain, written = Domain.of_block(block.iter_vars), [region.source for region in block.writes]
+    return all(not is_among(load.source, written) and Access.of(load, domain).is_inside() for load in loads_in([value]))

@@ -19,22 +19,20 @@ from functools import reduce
 import tvm_ffi
 from tvm import ir, sym, tirx
 
+from edgetune.affine.access import Access
+from edgetune.affine.domain import Domain
+from edgetune.affine.expressions import SLACKS, conjuncts, is_branch, mentions, with_places
+from edgetune.affine.steps import step_along
 from edgetune.frontend.tensor_expression.stored_values import statements_in, with_statements
 from edgetune.graph.reduction_stage import (
     ReductionStage,
-    conjuncts,
     factors_of,
-    is_branch,
     is_zero_constant,
-    mentions,
     reduction_of,
     unconditional,
     variable,
-    with_places,
 )
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, Stmt, Var
-from edgetune.schedule.sketches.idle_steps import COMPARISONS
-from edgetune.schedule.sketches.lane_loads import step_along
 
 _GAIN = 2
 """Places of an axis for each one that a condition leaves from which on the axis becomes shorter."""
@@ -61,10 +59,7 @@ def _bounded(statement: Stmt) -> Stmt:
 
 
 def _analyzer(stage: ReductionStage) -> sym.Analyzer:
-    analyzer = sym.Analyzer()
-    for one, extent in (*stage.spatial, *stage.summed):
-        analyzer.bind(one, ir.Range(0, extent))
-    return analyzer
+    return Domain.of((*stage.spatial, *stage.summed)).analyzer
 
 
 def _product(factors: Sequence[Expr]) -> Expr:
@@ -82,16 +77,16 @@ class _Bound:
 def _bounds(condition: Expr, axis: Var, analyzer: sym.Analyzer) -> Iterator[_Bound]:
     """What a condition says about an axis, where it is linear along it."""
     for slack in _slacks(condition, axis):
-        step = analyzer.simplify(with_places(slack, {axis: axis + 1}) - slack)
-        rest = analyzer.simplify(slack - step * axis)
-        if isinstance(step, tirx.IntImm) and int(step.value) and not mentions(rest, axis):
-            yield _Bound(int(step.value), rest)
+        step = step_along(slack, axis)
+        rest = analyzer.simplify(slack - (step or 0) * axis)
+        if step and not mentions(rest, axis):
+            yield _Bound(step, rest)
 
 
 def _slacks(condition: Expr, axis: Var) -> list[Expr]:
     """Integers that are all at least 0 where a condition holds, and only there; none where they are not known."""
-    if type(condition) in COMPARISONS and "int" in str(condition.a.ty.dtype):
-        return [COMPARISONS[type(condition)](condition)]
+    if type(condition) in SLACKS and "int" in str(condition.a.ty.dtype):
+        return [SLACKS[type(condition)](condition)]
     if not isinstance(condition, tirx.EQ) or "int" not in str(condition.a.ty.dtype):
         return []
     for one, other in ((condition.a, condition.b), (condition.b, condition.a)):
@@ -153,8 +148,8 @@ def _shortened(
     left = [one for one in map(analyzer.simplify, asked) if not analyzer.can_prove(one)]
     result = moved(value)
     made = replace(made, term=result)
-    vectors = all(step_along(load, lane) in (0, 1) for load in made.loads())
-    along = places > 1 and all(step_along(load, own) in (0, 1) for load in made.loads())
+    vectors = all(Access.of(load).step(lane) in (0, 1) for load in made.loads())
+    along = places > 1 and all(Access.of(load).step(own) in (0, 1) for load in made.loads())
     if not vectors and not along and places * _GAIN * _LANES > extent:
         return None
     if not left:
@@ -169,7 +164,7 @@ def _with_conditional_factors(stage: ReductionStage) -> ReductionStage:
         return stage
     condition, value, zero = stage.term.args
     parts, analyzer = list(conjuncts(condition)), _analyzer(stage)
-    if not mentions(condition, stage.spatial[-1][0]) or not all(type(part) in COMPARISONS for part in parts):
+    if not mentions(condition, stage.spatial[-1][0]) or not all(type(part) in SLACKS for part in parts):
         return stage
     factors = list(factors_of(value))
     needed = [_outside(factor, analyzer) for factor in factors]
@@ -180,7 +175,7 @@ def _with_conditional_factors(stage: ReductionStage) -> ReductionStage:
     others = [factor for number, factor in enumerate(factors) if number != place]
     if not all(isinstance(factor, ir.TensorLoad | tirx.FloatImm | tirx.IntImm) for factor in others):
         return stage  # a function or a quotient may be infinite where the term is left out
-    slacks = [COMPARISONS[type(part)](part) for part in parts]
+    slacks = [SLACKS[type(part)](part) for part in parts]
     asks = [any(analyzer.can_prove_equal(slack, one) for one in needed[place]) for slack in slacks]
     known = [any(analyzer.can_prove_equal(slack, one) for slack in slacks) for one in needed[place]]
     own = [part for part, asked in zip(parts, asks, strict=True) if asked] if all(known) else parts

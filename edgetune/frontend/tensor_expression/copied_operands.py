@@ -17,8 +17,12 @@ from math import prod
 
 import numpy as np
 import tvm_ffi
-from tvm import sym, tirx
+from tvm import tirx
 
+from edgetune.affine.domain import simplified
+from edgetune.affine.expressions import is_among, mentions, with_places
+from edgetune.affine.steps import step_along
+from edgetune.affine.values import integers_at
 from edgetune.frontend.tensor_expression.operand_copies import (
     CORE,
     GAIN,
@@ -31,20 +35,10 @@ from edgetune.frontend.tensor_expression.operand_copies import (
     reading,
     turned,
 )
-from edgetune.frontend.tensor_expression.reordered import (
-    OrderConflict,
-    Orders,
-    among,
-    elements_of,
-    made_stage,
-    written_by,
-)
+from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, elements_of, made_stage, written_by
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Stmt, TvmBuffer
 from edgetune.schedule.rules.tiling import loads_of
-from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions
-from edgetune.schedule.sketches.idle_steps import substituted
-from edgetune.schedule.sketches.places import integers_at
-from edgetune.schedule.sketches.row_reduction import steps_by_one
+from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of
 from edgetune.schedule.tile_costs import divisors
 
 _UNALIGNED = 1.0
@@ -111,7 +105,7 @@ def _pads_rows_of(stage: BlockStage, total: BlockStage) -> bool:
     written, lane = written_by(stage), total.spatial[-1].var
     indices = [load.indices for load in loads_of(total) if load.source.same_as(written)]
     along = [places[-1] for places in indices if mentions(places[-1], lane)]
-    sharing = _SHARING if all(steps_by_one(index, lane) for index in along) else _SHARING_GAPS
+    sharing = _SHARING if all(step_along(index, lane) == 1 for index in along) else _SHARING_GAPS
     shared = any(
         extent_of(axis) >= sharing and not any(mentions(one, axis.var) for places in indices for one in places)
         for axis in total.spatial
@@ -124,7 +118,7 @@ def _copies_of(
 ) -> list[OperandCopy]:
     """The copies that `copy_of` makes of what a sum reads and is no constant."""
     others = [*constants, written_by(total)]
-    sources = {str(load.source.name): load.source for load in loads_of(total) if not among(load.source, others)}
+    sources = {str(load.source.name): load.source for load in loads_of(total) if not is_among(load.source, others)}
     floats = (buffer for buffer in sources.values() if str(buffer.ty.dtype) == "float32")
     return [copy for buffer in floats if (copy := copy_of(total, buffer)) is not None]
 
@@ -160,7 +154,7 @@ def _last_in(total: BlockStage, number: int, constants: Sequence[TvmBuffer]) -> 
         places = [place for place, index in enumerate(load.indices) if mentions(index, axis.var)]
         if not places:
             continue
-        if len(places) > 1 or not load.indices[places[0]].same_as(axis.var) or among(load.source, constants):
+        if len(places) > 1 or not load.indices[places[0]].same_as(axis.var) or is_among(load.source, constants):
             return None
         try:
             orders.add(load.source, places[0])
@@ -194,10 +188,10 @@ def _repeated(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     zero = tirx.IntImm(str(lane.var.ty.dtype), 0)
     replaced = []
     for load in loads:
-        rest = [sym.Analyzer().simplify(substituted(load.indices[-1], {lane.var: zero}))] if length > 1 else []
+        rest = [simplified(with_places(load.indices[-1], {lane.var: zero}))] if length > 1 else []
         replaced.append((load, tirx.BufferLoad(written, [*load.indices[:-1], *rest, lane.var])))
     target = [tirx.Var(f"v_ax{number}", "int32") for number in range(len(copied))]
-    index = substituted(place, {lane.var: target[-1]})
+    index = with_places(place, {lane.var: target[-1]})
     source = [*target[: len(outer)], index + target[-2] if length > 1 else index]
     made = copying(written, target, tirx.BufferLoad(buffer, source), buffer, source)
     return OperandCopy(buffer, made, tuple(replaced))
@@ -216,8 +210,8 @@ def _divided(total: BlockStage, load: BufferLoad, lane: IterVar) -> tuple[Expr, 
     analyzer = total.analyzer()
     others = [axis.var for axis in (*total.spatial, *total.reduction) if not axis.same_as(lane)]
     start = {one: tirx.IntImm(str(one.ty.dtype), 0) for one in others}
-    place = analyzer.simplify(substituted(last, start))
-    rest = analyzer.simplify(substituted(last, {lane.var: tirx.IntImm(str(lane.var.ty.dtype), 0)}))
+    place = analyzer.simplify(with_places(last, start))
+    rest = analyzer.simplify(with_places(last, {lane.var: tirx.IntImm(str(lane.var.ty.dtype), 0)}))
     bound = analyzer.const_int_bound(rest)
     if int(bound.min_value) < 0 or not analyzer.can_prove_equal(last, place + rest):
         return None

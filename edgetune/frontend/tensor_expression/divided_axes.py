@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from edgetune.frontend.tensor_expression.reordered import among
+from edgetune.affine.expressions import is_among, mentions
 from edgetune.frontend.tensor_expression.stored_values import statements_in
-from edgetune.graph.reduction_stage import mentions
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, IterVar, Node, PrimFunc, Stmt, TvmBuffer, Var
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stage_of
@@ -38,7 +37,7 @@ class _Conflict(Exception):  # noqa: N818 - no error: the expression keeps its a
 
 
 def with_divided_axes(function: PrimFunc, fixed: Sequence[int]) -> PrimFunc:
-    """`function`, unscheduled, with two axes for each one that a sum divides, its last one among them.
+    """`function`, unscheduled, with two axes for each one that a sum divides, its last one is_among them.
 
     All stages that touch the results have the two axes, or nothing changes. Parameters with the numbers `fixed` keep
     their shapes.
@@ -61,12 +60,12 @@ def with_divided_axes(function: PrimFunc, fixed: Sequence[int]) -> PrimFunc:
 
 
 def _of_sum(stage: BlockStage, kept: Sequence[TvmBuffer]) -> list[_Divided]:
-    """The axes of the results of a sum that it divides; none where its last axis is not among them."""
+    """The axes of the results of a sum that it divides; none where its last axis is not is_among them."""
     if not any(extent_of(axis) > 1 for axis in stage.reduction) or not stage.spatial or not stage.writes_its_axes():
         return []
     last, written = stage.spatial[-1], stage.block.writes[0].source
     operands = [load for load in _loads(stage) if not load.source.same_as(written)]
-    kinds = {type(node) for load in operands if not among(load.source, kept) for node in _divisions(load, last)}
+    kinds = {type(node) for load in operands if not is_among(load.source, kept) for node in _divisions(load, last)}
     both = {type(node) for node in _divisions(stage.block.body, last)}
     if not kinds or len(both) < len(_DIVISIONS) or all(_runs_along(load, stage.reduction) for load in operands):
         return []
@@ -108,7 +107,7 @@ def _spread(begun: Sequence[_Divided], stages: Sequence[BlockStage], kept: Seque
     done = 0
     while done < len(found):
         one, done = found[done], done + 1
-        if among(one.buffer, kept):
+        if is_among(one.buffer, kept):
             raise _Conflict
         for stage in stages:
             for buffer, indices in _accesses(stage):
@@ -253,7 +252,7 @@ def _statement(
     tvm_ffi.structural_walk(body, (ir.TensorLoad, loads.append))
     tvm_ffi.structural_walk(body, (tirx.BufferStore, stores.append))
     written = [one.buffer for one in stores]
-    reads = [point_region(one.source, one.indices) for one in loads if not among(one.source, written)]
+    reads = [point_region(one.source, one.indices) for one in loads if not is_among(one.source, written)]
     writes = [point_region(one.buffer, one.indices) for one in stores]
     axes: list[tuple[Var, int, int]] = []
     for axis in (*stage.spatial, *stage.reduction):

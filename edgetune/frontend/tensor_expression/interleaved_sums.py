@@ -18,16 +18,19 @@ from dataclasses import dataclass
 from math import inf
 
 import tvm_ffi
-from tvm import ir, s_tir, sym, tirx
+from tvm import ir, s_tir, tirx
 
+from edgetune.affine.domain import Domain
+from edgetune.affine.expressions import expressions, mentions, with_places
+from edgetune.affine.steps import step_along
 from edgetune.frontend.tensor_expression.copied_operands import with_copied_operands
 from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, elements_of, made_stage, written_by
-from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, variable, with_places
+from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, variable
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, IterVar, Node, Stmt, TvmBuffer
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
 from edgetune.schedule.rules.tiling import Core, loads_of
-from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stores
+from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
 
 _CORE = Core(lanes=16, registers=32, l1_bytes=32768)
 _MOST_IN_ROW = 7
@@ -140,9 +143,7 @@ def _divided(total: BlockStage) -> BlockStage | None:
         (phase, factor),
     ]
     summed = [(one.var, extent_of(one)) for one in total.reduction]
-    analyzer = sym.Analyzer()
-    for one, extent in (*axes, *summed):
-        analyzer.bind(one, ir.Range(0, extent))
+    analyzer = Domain.of((*axes, *summed)).analyzer
     out = buffer_of(f"{total.name}_rows", axes, str(written_by(total).ty.dtype))
     at = [one for one, _ in axes]
 
@@ -200,10 +201,8 @@ def _ordered(total: BlockStage, axis: IterVar, orders: Orders) -> bool:
 
 def _moves_evenly(index: Expr, axis: IterVar) -> bool:
     """Whether an index moves by a few elements, always as many, from one place of an axis to the next."""
-    analyzer = sym.Analyzer()
-    analyzer.bind(axis.var, axis.dom)
-    step = analyzer.simplify(with_places(index, {axis.var: axis.var + 1}) - index)
-    return isinstance(step, tirx.IntImm) and 1 <= int(step.value) <= _MOST_IN_ROW
+    found = step_along(index, axis.var, Domain.of_block([axis]))
+    return found is not None and 1 <= found <= _MOST_IN_ROW
 
 
 def _cycles_now(total: BlockStage, in_row: int) -> float:

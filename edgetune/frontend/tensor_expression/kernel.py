@@ -16,6 +16,7 @@ from tvm import s_tir, te
 from tvm.error import InternalError
 from tvm.tirx import IntImm
 
+from edgetune.affine.expressions import mentions
 from edgetune.errors import UnsupportedOperator, UsageError
 from edgetune.frontend.tensor_expression.bordered_operands import with_bordered_operands
 from edgetune.frontend.tensor_expression.bounds import check_reads, with_branches
@@ -42,7 +43,7 @@ from edgetune.graph.running_reductions import shorten_running_reductions
 from edgetune.graph.separable_windows import separate_windows
 from edgetune.graph.tvm_types import PrimFunc, SBlock, TvmBuffer
 from edgetune.graph.workload import workload_hash
-from edgetune.schedule.sketches.block_analysis import extent_of, mentions, stage_of
+from edgetune.schedule.sketches.block_analysis import extent_of, stage_of
 
 _WIDEST = 16
 """Elements of the widest vectors."""

@@ -13,12 +13,12 @@ from math import ceil, prod
 
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import expressions, is_among, is_branch, mentions
 from edgetune.codegen.polynomials import BODIES
-from edgetune.frontend.tensor_expression.reordered import among, mentioned, place_of, written_by
+from edgetune.frontend.tensor_expression.reordered import mentioned, place_of, written_by
 from edgetune.frontend.tensor_expression.short_rows import with_axis_last
-from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import Expr, Node, Stmt, TvmBuffer
-from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, mentions, stores
+from edgetune.schedule.sketches.block_analysis import BlockStage, stores
 from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
 
 _WIDTHS = (8, 16)
@@ -69,7 +69,7 @@ def with_members_as_lanes(
     written = [written_by(stage) for stage in stages]
     if len(stages) == 1 or not any(stage.reduction for stage in stages):
         return []  # one sum alone has a tile of its own
-    if any(among(buffer, needed) for buffer in written[:-1]):
+    if any(is_among(buffer, needed) for buffer in written[:-1]):
         return []
     members = stages[0].spatial_extents[:1]
     if not members or members[0] < _FEWEST_MEMBERS:
@@ -98,7 +98,7 @@ def _is_of_batch(stage: BlockStage, members: int, written: Sequence[TvmBuffer]) 
             if place_of(region, batch) != 0 or int(region.source.ty.shape[0]) != members:
                 return False
             tensors.append(region.source)
-        elif among(region.source, written):
+        elif is_among(region.source, written):
             return False
     conditions = (node.condition for node in _nodes(stage) if isinstance(node, tirx.Select))
     if any(mentions(condition, batch.var) for condition in conditions):
@@ -205,6 +205,6 @@ def _copied(stages: Sequence[BlockStage], written: Sequence[TvmBuffer]) -> int:
     read: list[TvmBuffer] = []
     for stage in stages:
         sources = [region.source for region in stage.reads() if mentioned(region, stage.spatial[0])]
-        read += [source for source in sources if not among(source, [*written, *read])]
+        read += [source for source in sources if not is_among(source, [*written, *read])]
     moved = [buffer for buffer in (*read, written[-1]) if len(buffer.ty.shape) > 1]
     return sum(ceil(prod(map(int, buffer.ty.shape)) / members) for buffer in moved)

@@ -16,12 +16,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import tvm_ffi
-from tvm import ir, s_tir, sym, tirx
+from tvm import ir, s_tir, tirx
 
-from edgetune.graph.reduction_stage import is_branch, with_fields
+from edgetune.affine.access import Access
+from edgetune.affine.domain import Domain
+from edgetune.affine.expressions import expressions, is_branch, loads_in, mentions, with_places
+from edgetune.affine.steps import step_along
+from edgetune.graph.reduction_stage import with_fields
 from edgetune.graph.tvm_types import BufferLoad, Expr, For, IterVar, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
-from edgetune.schedule.sketches.block_analysis import expressions, extent_of, mentions
-from edgetune.schedule.sketches.idle_steps import substituted
+from edgetune.schedule.sketches.block_analysis import extent_of
 from edgetune.schedule.sketches.places import divides_by_integer
 
 _REDUCTION = 2  # tirx.IterVar.CommReduce
@@ -53,8 +56,8 @@ def _without_single_terms(realize: Stmt) -> Stmt:
     alone = with_fields(
         block,
         iter_vars=[axis for axis, stays in zip(block.iter_vars, kept, strict=True) if stays],
-        reads=[substituted(region, first) for region in block.reads],
-        body=substituted(block.body, first),
+        reads=[with_places(region, first) for region in block.reads],
+        body=with_places(block.body, first),
     )
     values = [value for value, stays in zip(realize.iter_values, kept, strict=True) if stays]
     return s_tir.SBlockRealize(values, realize.predicate, alone)
@@ -70,7 +73,7 @@ def _without_step(loop: For) -> Stmt:
 
 def _with_plain_indices(block: SBlock) -> SBlock:
     """`block` whose indices are simplified where fewer quotients, remainders, minima and maxima are left."""
-    analyzer = _analyzer(block)
+    analyzer = Domain.of_block(block.iter_vars).analyzer
 
     def steps(index: Expr) -> int:
         return sum(isinstance(node, _STEPS) for node in expressions(index))
@@ -94,14 +97,6 @@ def _with_plain_indices(block: SBlock) -> SBlock:
 
     body = tvm_ffi.structural_map(block.body, (ir.TensorLoad, load))
     return _remade(block, [region(item) for item in block.reads], body)
-
-
-def _analyzer(block: SBlock) -> sym.Analyzer:
-    """What knows the extents of the axes of `block`."""
-    made = sym.Analyzer()
-    for one in block.iter_vars:
-        made.bind(one.var, one.dom)
-    return made
 
 
 def _without_sum(block: SBlock) -> SBlock:
@@ -164,50 +159,34 @@ def _forwards(block: SBlock, weights: Sequence[TvmBuffer]) -> SBlock:
     indices = [item.min for region in reads for item in region.region]
     for axis in block.iter_vars:
         if int(axis.iter_type) == _REDUCTION:
-            steps = {_step(index, axis) for index in indices} - {0}
-            if steps and max(steps) < 0:
+            steps = {step_along(index, axis.var) for index in indices} - {0}
+            if steps and all(one is not None and one < 0 for one in steps):
                 block = _reversed(block, axis)
     return block
 
 
-def _step(index: Expr, axis: IterVar) -> int:
-    """The change of `index` from one place of `axis` to the next; 1 where it is not always the same."""
-    after = _substituted(index, axis, axis.var + 1)
-    found = sym.Analyzer().simplify(after - index)
-    return int(found.value) if isinstance(found, tirx.IntImm) else 1
-
-
-def _substituted(node: Node, axis: IterVar, value: Expr) -> Node:
-    return tvm_ffi.structural_map(node, [(ir.Var, lambda one: value if one.same_as(axis.var) else one)])
-
-
 def _reversed(block: SBlock, axis: IterVar) -> SBlock:
     place = axis.dom.extent - 1 - axis.var
-    analyzer = _analyzer(block)
+    analyzer = Domain.of_block(block.iter_vars).analyzer
 
     def simplified(index: Expr) -> Expr:
         return analyzer.simplify(index) if mentions(index, axis.var) else index
 
     def region(item: Node) -> Node:
-        moved = _substituted(item, axis, place).region
+        moved = with_places(item, {axis.var: place}).region
         ranges = [ir.Range.from_min_extent(simplified(one.min), one.extent) for one in moved]
         return tirx.BufferRegion(item.source, ranges)
 
     def load(node: BufferLoad) -> BufferLoad:
         return tirx.BufferLoad(node.source, [simplified(index) for index in node.indices])
 
-    body = tvm_ffi.structural_map(_substituted(block.body, axis, place), (ir.TensorLoad, load))
+    body = tvm_ffi.structural_map(with_places(block.body, {axis.var: place}), (ir.TensorLoad, load))
     return _remade(block, [region(item) for item in block.reads], body)
 
 
 def _with_selections(block: SBlock) -> SBlock:
     """`block` whose conditions are selections, where both sides read elements inside their tensors."""
-    analyzer = _analyzer(block)
-
-    def inside(load: BufferLoad) -> bool:
-        pairs = zip(load.indices, load.source.ty.shape, strict=True)
-        return all(analyzer.can_prove(index >= 0) and analyzer.can_prove(index < extent) for index, extent in pairs)
-
+    domain = Domain.of_block(block.iter_vars)
     spatial = [axis.var for axis in block.iter_vars if int(axis.iter_type) != _REDUCTION]
     lanes = spatial[-1] if spatial else None
     summed = [axis.var for axis in block.iter_vars if int(axis.iter_type) == _REDUCTION]
@@ -221,10 +200,8 @@ def _with_selections(block: SBlock) -> SBlock:
         if not is_branch(call) or not by_place(call.args[0]):
             return call
         condition, *sides = call.args
-        loads: list[BufferLoad] = []
-        for side in sides:
-            tvm_ffi.structural_walk(side, (ir.TensorLoad, loads.append))
-        safe = all(map(inside, loads)) and not any(map(divides_by_integer, sides))
+        inside = all(Access.of(load, domain).is_inside() for load in loads_in(sides))
+        safe = inside and not any(map(divides_by_integer, sides))
         return tirx.Select(condition, *sides) if safe else call
 
     if block.init is None or lanes is None:

@@ -16,15 +16,14 @@ from math import inf, prod
 import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
-from edgetune.graph.reduction_stage import conjuncts, is_branch
+from edgetune.affine.expressions import SLACKS, conjuncts, expressions, is_branch, mentions, with_places
+from edgetune.affine.steps import step_along
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Node, Stmt, TvmBuffer, Var
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
 from edgetune.schedule.rules.tiling import MAX_TILE, Core, axes_of, loads_of
-from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stores
-from edgetune.schedule.sketches.idle_steps import COMPARISONS, substituted
+from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
 from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
-from edgetune.schedule.sketches.row_reduction import steps_by_one
 
 CORE = Core(lanes=16, registers=32, l1_bytes=32768)
 """The widest core: narrower vectors need as many cycles for a copy, and more for the sum."""
@@ -129,7 +128,7 @@ def _stride(load: BufferLoad, lane: Var, analyzer: sym.Analyzer) -> tuple[int, E
     if not load.indices or str(load.indices[-1].ty.dtype) != "int32":
         return 0, tirx.IntImm("int32", 0)
     *outer, last = load.indices
-    first, second = (analyzer.simplify(substituted(last, {lane: tirx.IntImm("int32", at)})) for at in (0, 1))
+    first, second = (analyzer.simplify(with_places(last, {lane: tirx.IntImm("int32", at)})) for at in (0, 1))
     step = analyzer.simplify(second - first)
     if any(mentions(index, lane) for index in outer) or not isinstance(step, tirx.IntImm):
         return 0, first
@@ -192,7 +191,7 @@ def padded(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     value: Expr = tirx.BufferLoad(buffer, source)
     if inside:
         value = tirx.if_then_else(tirx.all(*inside), value, tirx.const(min(outside), str(buffer.ty.dtype)))
-    skipped = all(type(branch.args[0]) in COMPARISONS for branch in branches) and outside == {0.0}
+    skipped = all(type(branch.args[0]) in SLACKS for branch in branches) and outside == {0.0}
     return OperandCopy(buffer, copying(written, target, value, buffer, source), tuple(replaced), skipped)
 
 
@@ -221,7 +220,7 @@ def _with_terms_last(total: BlockStage, axis: Var, constants: Sequence[TvmBuffer
         places = [number for number, index in enumerate(load.indices) if mentions(index, axis)]
         if not places or any(load.source.same_as(one) for one in constants):
             continue
-        if len(places) > 1 or not steps_by_one(load.indices[places[0]], axis):
+        if len(places) > 1 or step_along(load.indices[places[0]], axis) != 1:
             return []
         if places[0] != len(load.indices) - 1:
             across.setdefault((str(load.source.name), places[0]), []).append(load)
@@ -259,9 +258,9 @@ def _says_inside(branch: Expr, analyzer: sym.Analyzer) -> bool:
     """Whether the condition of a branch holds exactly where its load is inside of its tensor."""
     condition, load, _ = branch.args
     parts = list(conjuncts(condition))
-    if not all(type(part) in COMPARISONS and "int" in str(part.a.ty.dtype) for part in parts):
+    if not all(type(part) in SLACKS and "int" in str(part.a.ty.dtype) for part in parts):
         return False
-    said = [COMPARISONS[type(part)](part) for part in parts]
+    said = [SLACKS[type(part)](part) for part in parts]
     ends = zip(load.indices, load.source.ty.shape, strict=True)
     meant = [slack for index, extent in ends for slack in (index, extent - 1 - index)]
 

@@ -28,16 +28,16 @@ from dataclasses import dataclass
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from edgetune.affine.expressions import expressions, is_among, is_branch, mentions
 from edgetune.frontend.tensor_expression.channels_last import with_channels_last
 from edgetune.frontend.tensor_expression.copied_operands import with_copied_operands
 from edgetune.frontend.tensor_expression.interleaved_sums import with_interleaved_sums
 from edgetune.frontend.tensor_expression.member_lanes import with_members_as_lanes
 from edgetune.frontend.tensor_expression.product_lanes import with_product_lanes
-from edgetune.frontend.tensor_expression.reordered import among, elements_of
+from edgetune.frontend.tensor_expression.reordered import elements_of
 from edgetune.frontend.tensor_expression.short_rows import with_rows_as_lanes, with_turned_rows
 from edgetune.frontend.tensor_expression.stuffed_sums import with_phases
 from edgetune.frontend.tensor_expression.whole_rows import with_whole_rows
-from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import PrimFunc, Stmt, TvmBuffer, Var
 from edgetune.schedule.rules.tiling import axes_of, loads_of
 from edgetune.schedule.sketches.block_analysis import (
@@ -45,9 +45,7 @@ from edgetune.schedule.sketches.block_analysis import (
     BlockStage,
     analyse_blocks,
     block_of,
-    expressions,
     extent_of,
-    mentions,
     statements_of,
     stores,
 )
@@ -90,7 +88,7 @@ def divisions_of(
     The first division is what the conditions above decide. A second follows where there is one: the whole expression,
     whose parameters are in their order, or else its parts although few products share the tensors between them.
     """
-    inputs = tuple(param for param in function.params if not among(param, outputs))
+    inputs = tuple(param for param in function.params if not is_among(param, outputs))
     whole = [PartOfExpression("", function, inputs, tuple(outputs))]
     analysis = analyse_blocks(function)
     if analysis is None:
@@ -129,7 +127,7 @@ def _without_equal_kernels(groups: Sequence[Sequence[Stmt]], outputs: Sequence[T
     for group in groups:
         statements = [_with_buffers(one, stands_for) for one in group]
         written = _only_result(statements)
-        if written is not None and not among(written, outputs):
+        if written is not None and not is_among(written, outputs):
             earlier = next((_only_result(one) for one in kept if _equal(statements[0], one)), None)
             if earlier is not None:
                 stands_for[written] = earlier
@@ -290,7 +288,7 @@ def _shared_elements(writers: Sequence[BlockStage], readers: Sequence[BlockStage
     """Elements of the tensors that some of `writers` write and some of `readers` read."""
     read = [region.source for stage in readers for region in stage.reads()]
     written = [write.source for stage in writers for write in stage.block.writes]
-    return sum(elements_of(buffer) for buffer in written if among(buffer, read))
+    return sum(elements_of(buffer) for buffer in written if is_among(buffer, read))
 
 
 def _statement(analysis: BlockAnalysis, stage: BlockStage | Stmt) -> Stmt:
@@ -310,11 +308,11 @@ def _part(
     """The part of the statements `groups[number]`."""
     blocks = [block_of(one) for one in groups[number]]
     written = [region.source for block in blocks for region in block.writes]
-    read = _unique([r.source for block in blocks for r in block.reads if not among(r.source, written)])
+    read = _unique([r.source for block in blocks for r in block.reads if not is_among(r.source, written)])
     elsewhere = [r.source for group in groups[number + 1 :] for one in group for r in block_of(one).reads]
-    writes = [one for one in written if among(one, outputs) or among(one, elsewhere)]
-    local = [one for one in written if not among(one, writes)]
-    reads = [*(one for one in read if not among(one, constants)), *(one for one in read if among(one, constants))]
+    writes = [one for one in written if is_among(one, outputs) or is_among(one, elsewhere)]
+    local = [one for one in written if not is_among(one, writes)]
+    reads = [*(one for one in read if not is_among(one, constants)), *(one for one in read if is_among(one, constants))]
     body = tirx.SeqStmt(list(groups[number])) if len(groups[number]) > 1 else groups[number][0]
     root = s_tir.SBlockRealize([], True, s_tir.SBlock([], [], [], "root", body, None, local))
     made = s_tir.renew_defs(tirx.PrimFunc([*reads, *writes], root, function.ret_type, function.attrs))
@@ -325,6 +323,6 @@ def _part(
 def _unique(buffers: Sequence[TvmBuffer]) -> list[TvmBuffer]:
     found: list[TvmBuffer] = []
     for buffer in buffers:
-        if not among(buffer, found):
+        if not is_among(buffer, found):
             found.append(buffer)
     return found

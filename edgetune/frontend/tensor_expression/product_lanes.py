@@ -15,12 +15,13 @@ from math import inf, prod
 
 from tvm import tirx
 
-from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, among, elements_of, written_by
+from edgetune.affine.access import Access
+from edgetune.affine.expressions import is_among, mentions
+from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, elements_of, written_by
 from edgetune.graph.tvm_types import BufferLoad, IterVar, Stmt, TvmBuffer
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
 from edgetune.schedule.rules.tiling import Core, loads_of
-from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, BlockStage, extent_of, mentions
-from edgetune.schedule.sketches.row_reduction import steps_by_one
+from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, BlockStage, extent_of
 from edgetune.schedule.sketches.tile import lanes_for
 from edgetune.schedule.tile_costs import divisors
 
@@ -92,7 +93,7 @@ def _with_kernels_before(before: Sequence[BlockStage], rest: list[BlockStage]) -
     across = [number for number, stage in enumerate(before) if _transposes(stage) or _is_computed_once(stage)]
     if not across:
         return []
-    if any(among(load.source, written) for number in across for load in loads_of(before[number])):
+    if any(is_among(load.source, written) for number in across for load in loads_of(before[number])):
         last = across[-1] + 1
         return [[*before[:last]], [*before[last:], *rest]]
     others = [stage for number, stage in enumerate(before) if number not in across]
@@ -107,7 +108,7 @@ def _transposes(stage: BlockStage) -> bool:
     """Whether neighbours along the last axis of what a stage writes come from places that are no neighbours."""
     if not stage.spatial or extent_of(stage.spatial[-1]) == 1:
         return False
-    return not all(_is_contiguous(load, stage.spatial[-1]) for load in _moving(stage, stage.spatial[-1]))
+    return not all(Access.of(load).follows(stage.spatial[-1].var) for load in _moving(stage, stage.spatial[-1]))
 
 
 def _is_product(stage: BlockStage) -> bool:
@@ -141,7 +142,7 @@ def _plan(product: BlockStage, number: int, constants: Sequence[TvmBuffer]) -> _
     straight: list[TvmBuffer] = []
     for load in _moving(product, axis):
         place = _place(load, axis)
-        if not padded and (_is_contiguous(load, axis) or among(load.source, constants)):
+        if not padded and (Access.of(load).follows(axis.var) or is_among(load.source, constants)):
             straight.append(load.source)
         elif place is None:
             return None
@@ -149,7 +150,7 @@ def _plan(product: BlockStage, number: int, constants: Sequence[TvmBuffer]) -> _
             copied.setdefault(str(load.source.name), (load.source, place))
             if copied[str(load.source.name)][1] != place:
                 return None
-    if any(among(buffer, straight) for buffer, _ in copied.values()):
+    if any(is_among(buffer, straight) for buffer, _ in copied.values()):
         return None
     result = number != len(product.spatial) - 1 or padded > 0
     moves = sum(_copy_cycles(buffer, place, padded) for buffer, place in copied.values())
@@ -162,8 +163,8 @@ def _cycles_in_place(product: BlockStage, constants: Sequence[TvmBuffer]) -> flo
     """Predicted cycles of the product as it is, in one kernel: lanes along its last axis, or along its terms."""
     number = len(product.spatial) - 1
     axis = product.spatial[number]
-    loads = [load for load in _moving(product, axis) if not among(load.source, constants)]
-    across = [load for load in loads if not _is_contiguous(load, axis)]
+    loads = [load for load in _moving(product, axis) if not is_among(load.source, constants)]
+    across = [load for load in loads if not Access.of(load).follows(axis.var)]
     lanes = _lanes(extent_of(axis), whole=False)
     if across and any(product.reduction_extents[n] % _CORE.lanes == 0 for n in contiguous_axes(product, constants)):
         lanes = lanes_for(extent_of(axis), _CORE.lanes)  # vectors overlap only where lanes cannot run along the terms
@@ -225,9 +226,3 @@ def _place(load: BufferLoad, axis: IterVar) -> int | None:
     """The only index of a load that depends on an axis, if it is exactly that; None otherwise."""
     found = [number for number, index in enumerate(load.indices) if mentions(index, axis.var)]
     return found[0] if len(found) == 1 and load.indices[found[0]].same_as(axis.var) else None
-
-
-def _is_contiguous(load: BufferLoad, axis: IterVar) -> bool:
-    """Whether a step along an axis moves a load by one element."""
-    *others, last = load.indices
-    return steps_by_one(last, axis.var) and not any(mentions(index, axis.var) for index in others)

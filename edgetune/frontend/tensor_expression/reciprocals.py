@@ -13,8 +13,9 @@ from math import prod
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from edgetune.affine.expressions import with_places
 from edgetune.frontend.tensor_expression.stored_values import kept
-from edgetune.graph.reduction_stage import ReductionStage, reduction_of, variable, with_places
+from edgetune.graph.reduction_stage import ReductionStage, reduction_of, variable
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, Stmt, TvmBuffer
 from edgetune.schedule.sketches.block_analysis import block_of
 

@@ -5,15 +5,16 @@ Rows of whole lines of a cache begin at one, so that few vectors lie in two. Wha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from math import prod
 
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from edgetune.affine.expressions import is_among, mentions
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, IterVar, Node, Stmt, TvmBuffer
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
-from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions, stage_of
+from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stage_of
 
 _LINE = 16
 """Elements of float32 in a line of a cache."""
@@ -110,7 +111,7 @@ class Orders:
         source = [*target[:axis], target[-1], *target[axis:-1]]
         value: Expr = tirx.BufferLoad(buffer, source)
         extent, padded = int(buffer.ty.shape[axis]), int(other.ty.shape[-1])
-        if among(buffer, self._in_lines):
+        if is_among(buffer, self._in_lines):
             padded = extent
         if padded > extent and repeated:
             source[axis] = tirx.min(target[-1], extent - 1)
@@ -151,11 +152,6 @@ def _copying(
 def written_by(stage: BlockStage) -> TvmBuffer:
     """The buffer that a stage writes."""
     return stage.block.writes[0].source
-
-
-def among(buffer: TvmBuffer, buffers: Collection[TvmBuffer]) -> bool:
-    """Whether `buffer` is one of `buffers`."""
-    return any(buffer.same_as(one) for one in buffers)
 
 
 def elements_of(buffer: TvmBuffer) -> int:

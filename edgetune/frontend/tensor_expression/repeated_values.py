@@ -18,6 +18,7 @@ from math import prod
 import tvm_ffi
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import expressions, is_branch, mentions
 from edgetune.frontend.tensor_expression.stored_values import (
     FEWEST_USES,
     StoredValue,
@@ -31,9 +32,8 @@ from edgetune.frontend.tensor_expression.stored_values import (
     unused_name,
     with_statements,
 )
-from edgetune.graph.reduction_stage import is_branch, mentions
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt
-from edgetune.schedule.sketches.block_analysis import block_of, expressions, extent_of
+from edgetune.schedule.sketches.block_analysis import block_of, extent_of
 
 _MOST_NODES = 200
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)

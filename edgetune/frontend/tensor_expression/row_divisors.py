@@ -17,6 +17,7 @@ from math import prod
 import tvm_ffi
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import expressions, mentions, with_places
 from edgetune.frontend.tensor_expression.stored_values import (
     StoredValue,
     axes_of,
@@ -28,9 +29,9 @@ from edgetune.frontend.tensor_expression.stored_values import (
     unused_name,
     with_statements,
 )
-from edgetune.graph.reduction_stage import ReductionStage, buffer_of, mentions, variable, with_places
+from edgetune.graph.reduction_stage import ReductionStage, buffer_of, variable
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, Stmt
-from edgetune.schedule.sketches.block_analysis import block_of, expressions, extent_of
+from edgetune.schedule.sketches.block_analysis import block_of, extent_of
 
 _FEWEST_USES = 3
 """Elements that share a root from which on a multiplication for each is faster."""

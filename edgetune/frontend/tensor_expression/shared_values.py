@@ -15,6 +15,8 @@ from math import prod
 import tvm_ffi
 from tvm import ir, tirx
 
+from edgetune.affine.access import Access
+from edgetune.affine.expressions import expressions, is_choice, with_places
 from edgetune.frontend.tensor_expression.stored_values import (
     StoredValue,
     axes_of,
@@ -26,11 +28,9 @@ from edgetune.frontend.tensor_expression.stored_values import (
     unused_name,
     with_statements,
 )
-from edgetune.graph.reduction_stage import is_choice, mentions, with_places
-from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt, Var
-from edgetune.schedule.sketches.block_analysis import block_of, expressions, extent_of
+from edgetune.graph.tvm_types import Expr, IterVar, PrimFunc, SBlock, Stmt, Var
+from edgetune.schedule.sketches.block_analysis import block_of, extent_of
 from edgetune.schedule.sketches.inlining import is_costly
-from edgetune.schedule.sketches.row_reduction import steps_by_one
 
 _MOST_NODES = 200
 _MOST_ELEMENTS = 1 << 16
@@ -154,7 +154,7 @@ def _rows(use: _Use, others: Sequence[_Use]) -> list[int] | None:
     loads = [node for node in expressions(use.value) if isinstance(node, ir.TensorLoad)]
     wanted = [axis for one in (use, *others) for axis in _last_axes(one)]
     for place in wanted:
-        if all(_moves_along(load, use.axes[place].var) for load in loads):
+        if all(Access.of(load).stays_or_follows(use.axes[place].var) for load in loads):
             return [*(number for number in range(len(use.axes)) if number != place), place]
     return None
 
@@ -165,11 +165,3 @@ def _last_axes(use: _Use) -> Iterator[int]:
     spatial = [axis for axis in use.block.iter_vars if not is_one_of(axis, summed)]
     for axes in (spatial, summed):
         yield from (number for number, axis in enumerate(use.axes) if axes and axis.same_as(axes[-1]))
-
-
-def _moves_along(load: BufferLoad, variable: Var) -> bool:
-    """Whether a load stays where it is, or moves by one element, with each step of `variable`."""
-    *outer, last = load.indices
-    if any(mentions(index, variable) for index in outer):
-        return False
-    return not mentions(last, variable) or steps_by_one(last, variable)

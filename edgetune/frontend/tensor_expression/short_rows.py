@@ -18,18 +18,12 @@ from math import prod
 
 from tvm import tirx
 
-from edgetune.frontend.tensor_expression.reordered import (
-    OrderConflict,
-    Orders,
-    among,
-    mentioned,
-    place_of,
-    written_by,
-)
+from edgetune.affine.expressions import expressions, is_among, mentions
+from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, mentioned, place_of, written_by
 from edgetune.frontend.tensor_expression.stored_values import FEWEST_USES
 from edgetune.graph.tvm_types import BufferLoad, IterVar, Stmt, TvmBuffer
 from edgetune.schedule.rules.tiling import loads_of
-from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stores
+from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
 from edgetune.schedule.sketches.lane_loads import calls_function
 
 _WIDEST = 16
@@ -74,7 +68,7 @@ def with_rows_as_lanes(
     if not all(_has_rows(stage, extents) for stage in stages):
         return []
     written = [written_by(stage) for stage in stages]
-    if any(among(buffer, needed) for buffer in written[:-1]):
+    if any(is_among(buffer, needed) for buffer in written[:-1]):
         return []
     row = max(range(len(extents) - 1), key=lambda number: extents[number])
     if extents[row] < _FEWEST_ROWS:
@@ -94,7 +88,7 @@ def with_axis_last(stages: Sequence[BlockStage], number: int, constants: Sequenc
             _order(stage, number, constants, orders)
     except OrderConflict:
         return []
-    copies = [[orders.copy(buffer)] for buffer in orders.buffers() if not among(buffer, written)]
+    copies = [[orders.copy(buffer)] for buffer in orders.buffers() if not is_among(buffer, written)]
     made = [orders.stage(stage, stage.name, stage.reduction) for stage in stages]
     back = [[orders.copy_back(written[-1])]] if orders.axis(written[-1]) is not None else []
     return [*copies, made, *back]
@@ -131,7 +125,7 @@ def _order(stage: BlockStage, row: int, constants: Sequence[TvmBuffer], orders: 
         if not mentioned(region, axis) or extent_of(axis) == 1:
             continue
         place = place_of(region, axis)
-        fixed = among(region.source, constants) or str(region.source.ty.dtype) != "float32"
+        fixed = is_among(region.source, constants) or str(region.source.ty.dtype) != "float32"
         if fixed or place is None:
             raise OrderConflict
         if place != len(region.region) - 1:
@@ -156,18 +150,18 @@ def with_turned_rows(
     for stage in rest:
         for load in loads_of(stage):
             often = stage.work >= max(_LEAST_WORK, FEWEST_USES * prod(map(int, load.source.ty.shape)))
-            if often and not among(load.source, others) and _is_crossed(load, stage):
+            if often and not is_among(load.source, others) and _is_crossed(load, stage):
                 orders.add(load.source, 0)
     if not orders.buffers():
         return []
 
     def turned(stage: BlockStage) -> Stmt | BlockStage:
         tensors = [written_by(stage), *(load.source for load in loads_of(stage))]
-        changed = any(among(tensor, orders.buffers()) for tensor in tensors)
+        changed = any(is_among(tensor, orders.buffers()) for tensor in tensors)
         return orders.stage(stage, stage.name, stage.reduction) if changed else stage
 
     own = [written_by(stage) for stage in before]
-    copies = [[orders.copy(buffer)] for buffer in orders.buffers() if not among(buffer, own)]
+    copies = [[orders.copy(buffer)] for buffer in orders.buffers() if not is_among(buffer, own)]
     return [*copies, *([turned(stage)] for stage in before), list(map(turned, rest))]
 
 
@@ -176,7 +170,7 @@ def _is_used_often(stage: BlockStage, stages: Sequence[BlockStage], needed: Sequ
     made = written_by(stage)
     readers = [one for one in stages if any(region.source.same_as(made) for region in one.reads())]
     often = all(one.work >= max(_LEAST_WORK, FEWEST_USES * stage.work) for one in readers)
-    return stage.writes_its_axes() and often and not among(made, needed)
+    return stage.writes_its_axes() and often and not is_among(made, needed)
 
 
 def _is_crossed(load: BufferLoad, stage: BlockStage) -> bool:

@@ -18,9 +18,8 @@ from math import prod
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from edgetune.frontend.tensor_expression.reordered import among
+from edgetune.affine.expressions import is_among, mentions, with_places
 from edgetune.frontend.tensor_expression.stored_values import statements_in, with_statements
-from edgetune.graph.reduction_stage import mentions, with_places
 from edgetune.graph.tvm_types import Expr, Node, PrimFunc, Stmt
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stage_of
@@ -37,7 +36,7 @@ _MOST_TERMS_OF_A_ROW = 15
 """Terms along a row: with more, lanes along it fill a vector."""
 
 _MOST_USES = 2
-"""Times that columns of an operand are read: products share their operands among lanes."""
+"""Times that columns of an operand are read: products share their operands is_among lanes."""
 
 _QUAD = 4
 """Lanes of the narrowest vectors. They serve sums of a multiple of four terms as well as columns do, or better."""
@@ -58,7 +57,7 @@ def with_sums_for_short_rows(function: PrimFunc) -> PrimFunc:
 def with_sums_of_columns(function: PrimFunc) -> PrimFunc:
     """`function`, unscheduled, whose sums along short rows of its parameters are expressions of columns.
 
-    Each element is read at most twice: products share their operands among lanes. A sum stays if another stage reads
+    Each element is read at most twice: products share their operands is_among lanes. A sum stays if another stage reads
     its tensor: a softmax computes its rows in one place.
     """
 
@@ -70,7 +69,7 @@ def with_sums_of_columns(function: PrimFunc) -> PrimFunc:
             if not any(mentions(item.min, stage.spatial[-1].var) for item in region.region):
                 continue
             often = stage.work > _MOST_USES * prod(int(extent) for extent in region.source.ty.shape)
-            if not among(region.source, function.params) or among(region.source, elsewhere) or often:
+            if not is_among(region.source, function.params) or is_among(region.source, elsewhere) or often:
                 return None
         made = written_out(stage, _MOST_TERMS_OF_A_ROW)
         found = None if made is None else stage_of(made)

@@ -10,11 +10,11 @@ from math import prod
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from edgetune.frontend.tensor_expression.reordered import among
-from edgetune.graph.reduction_stage import Axis, ReductionStage, mentions, variable, with_places
+from edgetune.affine.access import Access
+from edgetune.affine.expressions import expressions, is_among, mentions, with_places
+from edgetune.graph.reduction_stage import Axis, ReductionStage, variable
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt, TvmBuffer
-from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, expressions, extent_of
-from edgetune.schedule.sketches.row_reduction import steps_by_one
+from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, extent_of
 
 FEWEST_USES = 8
 """Uses of a value from which on it is stored: another stage writes it, and this one reads it."""
@@ -83,15 +83,10 @@ def stored_value(value: Expr, block: SBlock, name: str) -> StoredValue:
 def _with_rows_last(value: Expr, own: list[IterVar]) -> list[IterVar]:
     """The axes in their order, except that the axis along which all loads step comes last."""
     loads = [node for node in expressions(value) if isinstance(node, ir.TensorLoad)]
-    rows = [axis for axis in own if extent_of(axis) > 1 and all(_steps_along(load, axis) for load in loads)]
+    rows = [axis for axis in own if extent_of(axis) > 1 and all(Access.of(load).follows(axis.var) for load in loads)]
     if not rows or rows[-1].same_as(own[-1]):
         return own
     return [*(axis for axis in own if not axis.same_as(rows[-1])), rows[-1]]
-
-
-def _steps_along(load: BufferLoad, axis: IterVar) -> bool:
-    *outer, last = load.indices
-    return steps_by_one(last, axis.var) and not any(mentions(index, axis.var) for index in outer)
 
 
 def stored_over(value: Expr, own: Sequence[IterVar], name: str) -> StoredValue:
@@ -125,12 +120,12 @@ def is_plain(load: BufferLoad, block: SBlock) -> bool:
 
 
 def is_one_of(axis: IterVar, axes: Sequence[IterVar]) -> bool:
-    """Whether `axis` is among `axes`."""
+    """Whether `axis` is is_among `axes`."""
     return any(axis.same_as(one) for one in axes)
 
 
 def unused_name(wanted: str, names: Collection[str]) -> str:
-    """`wanted`, with a number if it is among `names`."""
+    """`wanted`, with a number if it is is_among `names`."""
     numbered = (f"{wanted}{number or ''}" for number in count())
     return next(one for one in numbered if one not in names)
 
@@ -146,10 +141,10 @@ def loading(statement: Stmt, changes: Sequence[tuple[Expr, Expr]]) -> Stmt:
         body = tvm_ffi.structural_map(block.body, [(kind, value) for kind in kinds])
         read: list[TvmBuffer] = []
         tvm_ffi.structural_walk(body, (ir.TensorLoad, lambda load: read.append(load.source)))
-        regions = [region for region in block.reads if among(region.source, read) and not _is_one(region, changes)]
+        regions = [region for region in block.reads if is_among(region.source, read) and not _is_one(region, changes)]
         loads = [one for _, new in changes for one in expressions(new) if isinstance(one, ir.TensorLoad)]
         known = [region.source for region in regions]
-        added = [_region(load) for load in different_loads(loads) if not among(load.source, known)]
+        added = [_region(load) for load in different_loads(loads) if not is_among(load.source, known)]
         return s_tir.SBlock(
             block.iter_vars,
             [*regions, *added],

@@ -19,30 +19,16 @@ from math import prod
 from typing import TypeVar
 
 import tvm_ffi
-from tvm import ir, sym, tirx
+from tvm import ir, tirx
 
-from edgetune.frontend.tensor_expression.reordered import among, written_by
+from edgetune.affine.domain import Domain
+from edgetune.affine.expressions import conjuncts, expressions, is_among, is_choice, is_one, mentions, with_places
+from edgetune.frontend.tensor_expression.reordered import written_by
 from edgetune.frontend.tensor_expression.short_sums import term_of_sum
 from edgetune.frontend.tensor_expression.stuffed_windows import StuffedWindow, is_of_one, window_of, with_ends
-from edgetune.graph.reduction_stage import (
-    Axis,
-    ReductionStage,
-    buffer_of,
-    conjuncts,
-    factors_of,
-    is_choice,
-    variable,
-    with_places,
-)
+from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, factors_of, variable
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Stmt, TvmBuffer, Var
-from edgetune.schedule.sketches.block_analysis import (
-    BlockStage,
-    expressions,
-    extent_of,
-    is_one,
-    mentions,
-    stores,
-)
+from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
 
 _LANES = 16
 """Lanes of the widest vectors."""
@@ -202,10 +188,8 @@ class _Phases:
             if extent % window.factor:
                 inside.append(tap < extent)
             places[window.tap.var] = extent - 1 - tap if window.backwards else tap
-        analyzer = sym.Analyzer()
         own: list[Axis] = self._with_phase([(one, extent) for _, one, extent in axes], (joined, self.joined))
-        for one, extent in own:
-            analyzer.bind(one, ir.Range(0, extent))
+        analyzer = Domain.of(own).analyzer
         value = reduce(lambda a, b: a * b, self.others) if self.others else tirx.const(1.0, "float32")
         value = analyzer.simplify(with_places(value, places))
         if inside:
@@ -219,7 +203,7 @@ class _Phases:
         return [axis for axis in straight if any(mentions(one, axis.var) for one in self.others)]
 
     def _with_phase(self, items: Sequence[_Item], phase: _Item) -> list[_Item]:
-        """Axes or indices with that of phases and channels among them: it comes last where lanes run along it."""
+        """Axes or indices with that of phases and channels is_among them: it comes last where lanes run along it."""
         return [*items, phase] if self.in_lanes else [phase, *items]
 
     def _dense(self, border: ReductionStage | None, taps: ReductionStage) -> ReductionStage:
@@ -274,9 +258,7 @@ class _Phases:
             else:
                 kept.append(place)
         indices = self._with_phase(kept, joined)
-        analyzer = sym.Analyzer()
-        for one, extent in axes:
-            analyzer.bind(one, ir.Range(0, extent))
+        analyzer = Domain.of(axes).analyzer
         value = tirx.BufferLoad(dense.out, [analyzer.simplify(index) for index in indices])
         name = self.total.name if out.same_as(written_by(self.total)) else str(out.name)
         return ReductionStage(name, out, tuple(one for one, _ in axes), tuple(axes), (), value)
@@ -304,7 +286,7 @@ def with_phases(
     inside = [written_by(stage) for stage in before]
     later = [*needed, *(region.source for stage in after for region in stage.reads())]
     term = term_of_sum(total)
-    if term is None or any(among(buffer, later) for buffer in inside) or not all(map(_is_plain, before)):
+    if term is None or any(is_among(buffer, later) for buffer in inside) or not all(map(_is_plain, before)):
         return []
     for stage in reversed(before):
         term = _inlined(term, stage)
@@ -346,9 +328,7 @@ def _phases(total: BlockStage, term: Expr, constants: Sequence[TvmBuffer]) -> _P
         return None
     if any(isinstance(one, ir.TensorLoad) and str(one.source.ty.dtype) != "float32" for one in loads):
         return None
-    analyzer = sym.Analyzer()
-    for axis in axes:
-        analyzer.bind(axis.var, axis.dom)
+    analyzer = Domain.of_block(axes).analyzer
     conditions = [part for one in conditions for part in conjuncts(analyzer.simplify(one))]
     conditions = [one for one in conditions if not is_one(one)]
     windows = []
@@ -375,7 +355,7 @@ def _phases(total: BlockStage, term: Expr, constants: Sequence[TvmBuffer]) -> _P
     if len(known) < len(ended) or not all(is_of_one(one, windows, axes) for one in conditions):
         return None
     read = [node.source for one in others for node in expressions(one) if isinstance(node, ir.TensorLoad)]
-    return _Phases(total, load, tuple(others), tuple(known), all(among(one, constants) for one in read))
+    return _Phases(total, load, tuple(others), tuple(known), all(is_among(one, constants) for one in read))
 
 
 def _elements(value: Expr) -> tuple[list[Expr], Expr]:

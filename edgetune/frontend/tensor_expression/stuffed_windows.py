@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from tvm import sym, tirx
+from tvm import tirx
 
+from edgetune.affine.domain import simplified
+from edgetune.affine.expressions import is_zero, mentions
+from edgetune.affine.values import integers_at
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar
-from edgetune.schedule.sketches.block_analysis import extent_of, is_zero, mentions
-from edgetune.schedule.sketches.places import integers_at
+from edgetune.schedule.sketches.block_analysis import extent_of
 
 _MOST_PLACES = 1 << 22
 """Places of x and taps, at each of which conditions are evaluated."""
@@ -78,9 +80,8 @@ def window_of(at: IterVar, tap: IterVar, place: int, index: Expr, conditions: Se
     if len(found) > 1:
         return None
     where, factor = found[0] if found else (index, 1)
-    analyzer = sym.Analyzer()
     for step, offset in ((1, where - at.var - tap.var), (-1, where - at.var + tap.var)):
-        first = analyzer.simplify(offset)
+        first = simplified(offset)
         if isinstance(first, tirx.IntImm):
             last = 0 if step > 0 else extent_of(tap) - 1
             return StuffedWindow(at, tap, factor, int(first.value) - last, place, step < 0)

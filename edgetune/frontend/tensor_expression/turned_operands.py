@@ -13,7 +13,7 @@ from math import prod
 
 from tvm import ir, tirx
 
-from edgetune.frontend.tensor_expression.reordered import among
+from edgetune.affine.expressions import expressions, is_among
 from edgetune.frontend.tensor_expression.stored_values import (
     StoredValue,
     axes_of,
@@ -25,7 +25,7 @@ from edgetune.frontend.tensor_expression.stored_values import (
     with_statements,
 )
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, Stmt, TvmBuffer
-from edgetune.schedule.sketches.block_analysis import block_of, expressions, extent_of, stage_of
+from edgetune.schedule.sketches.block_analysis import block_of, extent_of, stage_of
 from edgetune.schedule.sketches.turned_operands import LEAST_WORK
 
 _MOST_NODES = 200
@@ -73,7 +73,7 @@ def _turned(block: SBlock, parameters: Sequence[TvmBuffer]) -> list[BufferLoad]:
         load
         for load in nodes
         if isinstance(load, ir.TensorLoad)
-        and among(load.source, parameters)
+        and is_among(load.source, parameters)
         and str(load.source.ty.dtype) == "float32"
         and is_plain(load, block)
         and _lies_across(load, block)

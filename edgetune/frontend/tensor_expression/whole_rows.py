@@ -12,8 +12,8 @@ from math import prod
 import tvm_ffi
 from tvm import ir, tirx
 
-from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, among, place_of, written_by
-from edgetune.graph.reduction_stage import mentions
+from edgetune.affine.expressions import is_among, mentions
+from edgetune.frontend.tensor_expression.reordered import OrderConflict, Orders, place_of, written_by
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Stmt, TvmBuffer
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of
 
@@ -32,7 +32,7 @@ def with_whole_rows(stages: Sequence[BlockStage], needed: Sequence[TvmBuffer]) -
 
     Empty where no row has a rest that repeated elements fill. `needed` are tensors that others read.
     """
-    found = next((one for one in stages if _has_rest(one) and not among(written_by(one), needed)), None)
+    found = next((one for one in stages if _has_rest(one) and not is_among(written_by(one), needed)), None)
     if found is None:
         return []
     readers = [one for one in stages if any(region.source.same_as(written_by(found)) for region in one.reads())]
@@ -48,7 +48,7 @@ def with_whole_rows(stages: Sequence[BlockStage], needed: Sequence[TvmBuffer]) -
         return []
     if found.work < max(_LEAST_WORK, _LEAST_SHARE * sum(prod(map(int, one.ty.shape)) for one in operands)):
         return []
-    if any(among(written_by(stage), operands) for stage in stages):
+    if any(is_among(written_by(stage), operands) for stage in stages):
         return []
     made: list[Stmt | BlockStage] = []
     for stage in stages:
@@ -103,7 +103,7 @@ def _operands(stage: BlockStage, orders: Orders, padded: int) -> list[TvmBuffer]
             orders.add(region.source, place_of(region, axis), padded)
             if int(region.source.ty.shape[orders.axis(region.source) or 0]) != extent_of(axis):
                 raise OrderConflict
-            found = found if among(region.source, found) else [*found, region.source]
+            found = found if is_among(region.source, found) else [*found, region.source]
     if _elsewhere(stage, axis) or any(not _alike(stage, buffer, axis) for buffer in found):
         raise OrderConflict
     return found

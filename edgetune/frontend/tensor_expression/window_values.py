@@ -16,8 +16,11 @@ from itertools import islice
 from math import prod
 
 import tvm_ffi
-from tvm import ir, sym, tirx
+from tvm import ir, tirx
 
+from edgetune.affine.access import Access
+from edgetune.affine.domain import Domain, simplified, starts_at_zero
+from edgetune.affine.expressions import expressions, is_branch, loads_in, mentions, with_places
 from edgetune.frontend.tensor_expression.stored_values import (
     StoredValue,
     axes_of,
@@ -29,9 +32,9 @@ from edgetune.frontend.tensor_expression.stored_values import (
     unused_name,
     with_statements,
 )
-from edgetune.graph.reduction_stage import Axis, ReductionStage, is_branch, mentions, variable, with_places
+from edgetune.graph.reduction_stage import Axis, ReductionStage, variable
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt, TvmBuffer, Var
-from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, block_of, expressions, extent_of
+from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, block_of, extent_of
 
 _MOST_NODES = 200
 _GAIN = 1.5
@@ -193,7 +196,7 @@ def _windows(value: Expr, block: SBlock) -> _Windows | None:
     own = axes_of(value, block)
     spatial = [axis for axis in own if int(axis.iter_type) == int(tirx.IterVar.DataPar)]
     summed = [axis for axis in own if not is_one_of(axis, spatial)]
-    if not own or any(not _starts_at_0(axis) for axis in block.iter_vars) or _depends_otherwise(value, own):
+    if not own or any(not starts_at_zero(axis) for axis in block.iter_vars) or _depends_otherwise(value, own):
         return None
     places: list[tuple[IterVar, IterVar | None]] = []
     for axis in spatial:
@@ -214,17 +217,12 @@ def _depends_otherwise(value: Expr, axes: Sequence[IterVar]) -> bool:
     return any(mentions(rest, axis.var) for axis in axes)
 
 
-def _starts_at_0(axis: IterVar) -> bool:
-    return isinstance(axis.dom.min, tirx.IntImm) and int(axis.dom.min.value) == 0
-
-
 def _moves_alike(value: Expr, axis: IterVar, other: IterVar) -> bool:
     """Whether a value depends on the sum of two axes alone."""
-    analyzer = sym.Analyzer()
     place = tirx.Var("place", axis.var.ty)
     for load in (node for node in expressions(value) if isinstance(node, ir.TensorLoad)):
         for index in load.indices:
-            moved = analyzer.simplify(with_places(index, {axis.var: place - other.var}))
+            moved = simplified(with_places(index, {axis.var: place - other.var}))
             if mentions(moved, other.var):
                 return False
     return True
@@ -232,16 +230,9 @@ def _moves_alike(value: Expr, axis: IterVar, other: IterVar) -> bool:
 
 def _is_inside(value: Expr, windows: _Windows) -> bool:
     """Whether a value reads inside its tensors at all places."""
-    analyzer = sym.Analyzer()
-    for (axis, _), extent in zip(windows.places, windows.extents, strict=True):
-        analyzer.bind(axis.var, ir.Range(0, extent))
-    at = _first_terms(windows)
-    for load in (node for node in expressions(value) if isinstance(node, ir.TensorLoad)):
-        for index, extent in zip(load.indices, load.source.ty.shape, strict=True):
-            bound = analyzer.const_int_bound(analyzer.simplify(with_places(index, at)))
-            if int(bound.min_value) < 0 or int(bound.max_value) >= int(extent):
-                return False
-    return True
+    extents = zip(windows.places, windows.extents, strict=True)
+    domain, at = Domain.of((axis.var, extent) for (axis, _), extent in extents), _first_terms(windows)
+    return all(Access.of(with_places(load, at), domain).is_inside() for load in loads_in([value]))
 
 
 def _first_terms(windows: _Windows) -> Mapping[Var, Expr]:
@@ -257,10 +248,9 @@ def _value_at(value: Expr, windows: _Windows, name: str) -> StoredValue:
         for axis, extent in zip(own, windows.extents, strict=True)
     ]
     renamed = {axis.var: one for axis, (one, _) in zip(own, axes, strict=True)}
-    analyzer = sym.Analyzer()
 
     def simple(load: BufferLoad) -> BufferLoad:
-        return tirx.BufferLoad(load.source, [analyzer.simplify(index) for index in load.indices])
+        return tirx.BufferLoad(load.source, [simplified(index) for index in load.indices])
 
     term = with_places(with_places(value, _first_terms(windows)), renamed)
     term = tvm_ffi.structural_map(term, [(ir.TensorLoad, simple)])

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tvm import ir, sym, tirx
+from tvm import ir, tirx
 
+from edgetune.affine.domain import are_equal, simplified
+from edgetune.affine.expressions import is_branch
 from edgetune.graph.program import Kernel
-from edgetune.graph.reduction_stage import is_branch
 from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, PrimFunc
 
 
@@ -93,9 +94,8 @@ def _is_shifted(load: Expr, indices: Sequence[Expr], axis: int, start: int) -> b
     """Whether `load` reads at `indices`, but with `start` subtracted along the axis."""
     if not isinstance(load, ir.TensorLoad) or len(load.indices) != len(indices):
         return False
-    analyzer = sym.Analyzer()
     return all(
-        analyzer.can_prove_equal(read, index - start) if number == axis else read.same_as(index)
+        are_equal(read, index - start) if number == axis else read.same_as(index)
         for number, (read, index) in enumerate(zip(load.indices, indices, strict=True))
     )
 
@@ -109,8 +109,7 @@ def slice_of(kernel: Kernel) -> Slice | None:
     load = store.value
     if not isinstance(load, ir.TensorLoad) or len(load.indices) != len(store.indices) or prod(result.shape) == 0:
         return None
-    analyzer = sym.Analyzer()
-    starts = [analyzer.simplify(read - index) for read, index in zip(load.indices, store.indices, strict=True)]
+    starts = [simplified(read - index) for read, index in zip(load.indices, store.indices, strict=True)]
     if not all(isinstance(start, tirx.IntImm) for start in starts):
         return None
     strides = [prod(source.shape[axis + 1 :]) for axis in range(len(source.shape))]

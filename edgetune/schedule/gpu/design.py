@@ -11,8 +11,9 @@ import numpy as np
 from tvm import DataType, ir
 from tvm.s_tir import Schedule
 
+from edgetune.affine.expressions import mentions
 from edgetune.graph.tvm_types import BufferRegion, ExprRV, LoopRV, SBlockRV
-from edgetune.schedule.sketches.block_analysis import BlockStage, mentions
+from edgetune.schedule.sketches.block_analysis import BlockStage
 from edgetune.target.gpu import GpuTarget
 
 WARP = 32

@@ -13,8 +13,9 @@ from math import ceil, prod
 
 from tvm.s_tir import Schedule
 
+from edgetune.affine.expressions import mentions
 from edgetune.schedule.gpu.design import WARP, BlockLimits, LoopSplit, Sizes, pack_dimension_last
-from edgetune.schedule.sketches.block_analysis import BlockAnalysis, mentions
+from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.schedule.sketches.tile import Tile
 
 _MOST_ROWS = 16

@@ -11,14 +11,8 @@ from math import prod
 
 from tvm.s_tir import Schedule
 
-from edgetune.schedule.sketches.block_analysis import (
-    MOST_LANES,
-    BlockAnalysis,
-    BlockStage,
-    extent_of,
-    is_one,
-    loop_extent,
-)
+from edgetune.affine.expressions import is_one
+from edgetune.schedule.sketches.block_analysis import MOST_LANES, BlockAnalysis, BlockStage, extent_of, loop_extent
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.tile import FLOAT
 

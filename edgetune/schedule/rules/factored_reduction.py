@@ -16,6 +16,8 @@ from math import inf, log2, prod
 
 from tvm.s_tir import Schedule
 
+from edgetune.affine.expressions import mentions
+from edgetune.affine.steps import step_along
 from edgetune.codegen.horizontal_snippets import FOUR
 from edgetune.graph.tvm_types import BufferLoad, LoopRV, SBlockRV, TvmBuffer, Var
 from edgetune.schedule.rules.tiling import (
@@ -29,9 +31,8 @@ from edgetune.schedule.rules.tiling import (
     own_loops,
     tile_choices,
 )
-from edgetune.schedule.sketches.block_analysis import BlockStage, loop_extent, mentions
+from edgetune.schedule.sketches.block_analysis import BlockStage, loop_extent
 from edgetune.schedule.sketches.decisions import Decisions
-from edgetune.schedule.sketches.row_reduction import steps_by_one
 from edgetune.schedule.sketches.tile import FLOAT, lanes_for
 from edgetune.schedule.tile_costs import LATENCY, divisors, step_cycles
 
@@ -94,7 +95,7 @@ def _is_contiguous(loads: Sequence[BufferLoad], variable: Var) -> bool:
             return False
         if indices and mentions(indices[-1], variable):
             moved = True
-            if not steps_by_one(indices[-1], variable):
+            if step_along(indices[-1], variable) != 1:
                 return False
     return moved
 

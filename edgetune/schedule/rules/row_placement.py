@@ -14,16 +14,11 @@ import numpy as np
 from tvm import DataType, s_tir, tirx
 from tvm.s_tir import Schedule
 
+from edgetune.affine.expressions import mentions
+from edgetune.affine.values import integers_at
 from edgetune.graph.tvm_types import Expr, Stmt, Var
 from edgetune.schedule.rules.tiling import Core
-from edgetune.schedule.sketches.block_analysis import (
-    COMPUTED_ONCE,
-    BlockAnalysis,
-    BlockStage,
-    known_extent,
-    mentions,
-)
-from edgetune.schedule.sketches.places import integers_at
+from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, BlockAnalysis, BlockStage, known_extent
 from edgetune.schedule.tile_costs import divisors, step_cycles
 
 _FLOAT = 4  # bytes

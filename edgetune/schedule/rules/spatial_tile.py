@@ -15,6 +15,8 @@ from math import inf, prod
 from tvm.s_tir import Schedule
 from tvm.tirx import IndexMap
 
+from edgetune.affine.expressions import mentions
+from edgetune.affine.steps import steps_in_blocks
 from edgetune.graph.tvm_types import Expr, TvmBuffer
 from edgetune.schedule.rules.tiling import (
     FEWEST_LANES,
@@ -27,11 +29,10 @@ from edgetune.schedule.rules.tiling import (
     own_loops,
     tile_choices,
 )
-from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, loop_extent, mentions
+from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, loop_extent
 from edgetune.schedule.sketches.clipped_rows import has_clipped_rows
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
-from edgetune.schedule.sketches.row_reduction import steps_in_blocks
 from edgetune.schedule.sketches.tile import FLOAT, lanes_for
 from edgetune.schedule.tile_costs import LATENCY, divisors, step_cycles
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from tvm import ir
 from tvm.s_tir import Schedule
 
+from edgetune.affine.expressions import expressions, mentions
 from edgetune.graph.tvm_types import BufferLoad, LoopRV, SBlockRV
-from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, mentions, stores
+from edgetune.schedule.sketches.block_analysis import BlockStage, stores
 from edgetune.schedule.tile_costs import LATENCY, divisors
 
 FEWEST_LANES = 4

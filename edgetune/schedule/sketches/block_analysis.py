@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
-from tvm import DataType, ir, s_tir, sym, tirx
+from tvm import DataType, s_tir, sym, tirx
 from tvm.s_tir import Schedule
 
+from edgetune.affine.domain import Domain
+from edgetune.affine.expressions import expressions, is_branch, is_choice, is_one, is_zero, mentions
 from edgetune.graph.kernels import FREE_LAYOUTS
-from edgetune.graph.reduction_stage import is_branch, is_choice
 from edgetune.graph.tvm_types import (
     BufferStore,
-    Expr,
     For,
     IterVar,
     LoopRV,
@@ -25,7 +26,6 @@ from edgetune.graph.tvm_types import (
     SBlock,
     Stmt,
     TvmBuffer,
-    Var,
 )
 
 COMPUTED_ONCE = "edgetune.computed_once"
@@ -65,12 +65,14 @@ class BlockStage:
         """Number of executions of the body."""
         return prod(self.spatial_extents) * prod(self.reduction_extents)
 
+    @cached_property
+    def domain(self) -> Domain:
+        """The places of all axes."""
+        return Domain.of_block((*self.spatial, *self.reduction))
+
     def analyzer(self) -> sym.Analyzer:
         """An analyzer that knows the extents of all axes."""
-        made = sym.Analyzer()
-        for axis in (*self.spatial, *self.reduction):
-            made.bind(axis.var, axis.dom)
-        return made
+        return self.domain.analyzer
 
     def writes_its_axes(self) -> bool:
         """Whether the stage writes one buffer, at exactly its spatial axes in their order."""
@@ -226,27 +228,9 @@ def stores(statement: Stmt) -> Iterator[BufferStore]:
                 yield from stores(child)
 
 
-def expressions(value: Expr) -> Iterator[Expr]:
-    """`value` and every expression in it."""
-    yield value
-    for field in ("a", "b", "value", "condition", "true_value", "false_value", "body"):
-        child = getattr(value, field, None)
-        if isinstance(child, ir.Expr) and not isinstance(value, (ir.Var, tirx.IntImm, tirx.FloatImm)):
-            yield from expressions(child)
-    for field in ("args", "indices"):
-        for child in getattr(value, field, ()):
-            if isinstance(child, ir.Expr):
-                yield from expressions(child)
-
-
 def _is_point(item: Node, axis: IterVar) -> bool:
     """Whether a range of a region is exactly the one element that `axis` indexes."""
     return is_one(item.extent) and (item.min.same_as(axis.var) or (extent_of(axis) == 1 and is_zero(item.min)))
-
-
-def mentions(expression: Expr, variable: Var) -> bool:
-    """Whether `variable` is in `expression`."""
-    return any(node.same_as(variable) for node in expressions(expression))
 
 
 def widest_element_bits(function: PrimFunc) -> int:
@@ -277,13 +261,3 @@ def loop_extent(sch: Schedule, loop: LoopRV) -> int:
     if extent is None:
         raise RuntimeError(f"the extent of a loop depends on other loops: {sch.get(loop).extent}")
     return extent
-
-
-def is_zero(value: Expr) -> bool:
-    """Whether `value` is the constant 0."""
-    return isinstance(value, tirx.IntImm) and int(value.value) == 0
-
-
-def is_one(value: Expr) -> bool:
-    """Whether `value` is the constant 1 (or true)."""
-    return isinstance(value, tirx.IntImm) and int(value.value) == 1

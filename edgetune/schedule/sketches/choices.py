@@ -17,12 +17,13 @@ from math import prod
 from tvm import ir, tirx
 from tvm.s_tir import Schedule
 
+from edgetune.affine.access import Access
+from edgetune.affine.domain import Domain
+from edgetune.affine.expressions import expressions, is_branch, mentions, with_places
 from edgetune.codegen.interleaved_rows import FEWEST_LANES
-from edgetune.graph.reduction_stage import is_branch, with_places
 from edgetune.graph.tvm_types import BufferRegion, Expr, IterVar, LoopRV, SBlock, Var
-from edgetune.schedule.sketches.block_analysis import expressions, extent_of, known_extent, mentions, stores
+from edgetune.schedule.sketches.block_analysis import extent_of, known_extent, stores
 from edgetune.schedule.sketches.inlining import is_costly
-from edgetune.schedule.sketches.lane_loads import step_along
 
 _MOST_ALTERNATIVES = 8
 _MOST_IN_ROW = 4  # compilers vectorise rows of four well themselves
@@ -111,7 +112,7 @@ def pays_across(block: SBlock, native_lanes: int) -> bool:
     lane = tirx.Var("lane", row.ty)
     of_vector = {row: tirx.Var("vector", row.ty) * native_lanes + lane}
     loads = (with_places(node, of_vector) for node in nodes if isinstance(node, ir.TensorLoad))
-    return all(step_along(load, lane, native_lanes) in steps for load in loads)
+    return all(Access.of(load, Domain.of([(lane, native_lanes)])).step(lane) in steps for load in loads)
 
 
 def _divides(node: Expr, row: Var) -> bool:

@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from tvm import ir, s_tir, sym, tirx
+from tvm import ir, s_tir, tirx
 
-from edgetune.graph.reduction_stage import is_choice, unconditional
-from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, For, Stmt, Var
-from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, is_one, mentions
-from edgetune.schedule.sketches.idle_steps import COMPARISONS, change, substituted, with_own_variables
+from edgetune.affine.access import Access
+from edgetune.affine.domain import simplified
+from edgetune.affine.expressions import SLACKS, expressions, is_choice, is_one, mentions, with_places
+from edgetune.affine.steps import step_along
+from edgetune.graph.reduction_stage import unconditional
+from edgetune.graph.tvm_types import BufferStore, Expr, For, Stmt, Var
+from edgetune.schedule.sketches.block_analysis import BlockStage
+from edgetune.schedule.sketches.idle_steps import step_of, with_own_variables
 
 CLIPPED = "edgetune.clipped_row"
 """Annotation of a loop over a row of results: how many lanes vectors have between the bounds of its condition."""
@@ -37,7 +41,7 @@ def has_clipped_rows(stage: BlockStage) -> bool:
         bool(along)
         and all(_step(one, lane) is not None for one in along)
         and not any(is_choice(node) and mentions(node, lane) for node in values)
-        and all(_is_along(load, lane) for load in loads)
+        and all(Access.of(load).stays_or_follows(lane) for load in loads)
     )
 
 
@@ -58,21 +62,20 @@ def clipped_row(loop: For) -> Stmt:
     values = {axis.var: value for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)}
     row, zero = loop.loop_var, tirx.IntImm(str(loop.loop_var.ty.dtype), 0)
     first, end, outer = [loop.min], [loop.min + loop.extent], list[Expr]()
-    for condition in (substituted(one, values) for one in conditions):
+    for condition in (with_places(one, values) for one in conditions):
         if not mentions(condition, row):
             outer.append(condition)
             continue
-        slack = COMPARISONS[type(condition)](condition)
-        rest = substituted(slack, {row: zero})
-        if change(slack, loop) == 1:
+        slack = SLACKS[type(condition)](condition)
+        rest = with_places(slack, {row: zero})
+        if step_of(slack, loop) == 1:
             first.append(-rest)
-        elif change(slack, loop) == -1:
+        elif step_of(slack, loop) == -1:
             end.append(rest + 1)
         else:
             return plain
-    analyzer = sym.Analyzer()
-    begin = analyzer.simplify(reduce(tirx.max, first))
-    count = tirx.max(analyzer.simplify(reduce(tirx.min, end)) - begin, zero)
+    begin = simplified(reduce(tirx.max, first))
+    count = tirx.max(simplified(reduce(tirx.min, end)) - begin, zero)
     added = tirx.BufferStore(store.buffer, store.value.a + term, store.indices)
     whole = tirx.floordiv(count, lanes)
     vector, lane, single = (tirx.Var(f"{row.name}{end}", row.ty) for end in ("", "_lane", "_rest"))
@@ -89,7 +92,7 @@ def _loops(
     realize: Stmt, row: Var, place: Expr, axes: Sequence[tuple[Var, Expr | int]], store: BufferStore, word: str
 ) -> Stmt:
     """Loops around the block at a `place` of the row, with `store` as its body; two loops are vectors."""
-    values = [substituted(value, {row: place}) for value in realize.iter_values]
+    values = [with_places(value, {row: place}) for value in realize.iter_values]
     moved = s_tir.SBlockRealize(values, True, realize.block)
     loops: list[For] = []
     inner: Stmt = moved
@@ -104,19 +107,7 @@ def _loops(
 
 def _step(condition: Expr, lane: Var) -> int | None:
     """By how much a comparison of integers changes along `lane`: 1 or -1; None for all else."""
-    if type(condition) not in COMPARISONS or "int" not in str(condition.a.ty.dtype):
+    if type(condition) not in SLACKS or "int" not in str(condition.a.ty.dtype):
         return None
-    step = _moved(COMPARISONS[type(condition)](condition), lane)
-    return step if step in (1, -1) else None
-
-
-def _is_along(load: BufferLoad, lane: Var) -> bool:
-    """Whether neighbours along `lane` read neighbours, or the same element."""
-    *outer, last = load.indices or [lane]  # a scalar has none
-    return not any(mentions(index, lane) for index in outer) and _moved(last, lane) in (0, 1)
-
-
-def _moved(value: Expr, lane: Var) -> int | None:
-    """By how much a value changes from one place of `lane` to the next; None where that changes."""
-    step = sym.Analyzer().simplify(substituted(value, {lane: lane + 1}) - value)
-    return int(step.value) if isinstance(step, tirx.IntImm) else None
+    found = step_along(SLACKS[type(condition)](condition), lane)
+    return found if found in (1, -1) else None

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from tvm import s_tir, tirx
 
+from edgetune.affine.expressions import with_places
 from edgetune.graph.tvm_types import BufferStore, Expr, For, Stmt, TvmBuffer
-from edgetune.schedule.sketches.idle_steps import substituted, with_own_variables
+from edgetune.schedule.sketches.idle_steps import with_own_variables
 from edgetune.schedule.sketches.index_sets import (
     LANES,
     MOST_CONDITIONS,
@@ -48,7 +49,7 @@ def parts_of_row(loop: For, parameters: Sequence[TvmBuffer] | None) -> Stmt:
             parts = divided(case, [*known, condition])
             if parts is None:
                 return None
-            result.append(tirx.IfThenElse(substituted(condition, values), _sequence(parts), None))
+            result.append(tirx.IfThenElse(with_places(condition, values), _sequence(parts), None))
         return result
 
     found = divided(realize.block.body, ())

@@ -9,18 +9,18 @@ from math import prod
 from tvm import tirx
 from tvm.s_tir import Schedule
 
+from edgetune.affine.access import Access
+from edgetune.affine.expressions import expressions, is_one, mentions
+from edgetune.affine.steps import step_along
 from edgetune.graph.tvm_types import BufferRegion, Expr, IterVar, LoopRV, SBlock
 from edgetune.schedule.rules.row_placement import move_inwards
 from edgetune.schedule.sketches.block_analysis import (
     COMPUTED_ONCE,
     BlockAnalysis,
     BlockStage,
-    expressions,
     extent_of,
-    is_one,
     known_extent,
     loop_extent,
-    mentions,
     stores,
 )
 from edgetune.schedule.sketches.choices import axis_of_choice, pays_across, unroll_short_row
@@ -32,7 +32,6 @@ from edgetune.schedule.sketches.joint_results import joins_an_earlier_result
 from edgetune.schedule.sketches.lane_loads import calls_function, contiguous, copies_every_second, in_vectors, uniform
 from edgetune.schedule.sketches.padded_vectors import has_padded_vectors
 from edgetune.schedule.sketches.row_phases import divide_phases
-from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
 from edgetune.schedule.sketches.runs import longest_run, split_run
 from edgetune.schedule.sketches.tile import lanes_for
 from edgetune.schedule.sketches.transposition import (
@@ -216,9 +215,8 @@ def _unroll_choice(
 
 def _writes_in_blocks(stage: BlockStage, lanes: int) -> bool:
     """Whether the last index of the result moves by one element inside each vector: vectors may overlap."""
-    *outer, last = [item.min for item in stage.block.writes[0].region]
-    lane = stage.spatial[-1].var
-    return steps_in_blocks(last, lane, lanes) and not any(mentions(index, lane) for index in outer)
+    write = stage.block.writes[0]
+    return Access(write.source, [item.min for item in write.region]).follows(stage.spatial[-1].var, lanes)
 
 
 def sum_rows(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisions) -> None:
@@ -375,7 +373,7 @@ def _transposed(block: SBlock) -> int | None:
         reads = map(_longer_axes, block.reads)
         uses = [indices for indices in reads if any(mentions(index, axis.var) for index in indices)]
         if uses and all(
-            steps_by_one(indices[-1], axis.var) and not any(mentions(index, axis.var) for index in indices[:-1])
+            step_along(indices[-1], axis.var) == 1 and not any(mentions(index, axis.var) for index in indices[:-1])
             for indices in uses
         ):
             return number

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from edgetune.graph.reduction_stage import conjuncts, is_branch
+from edgetune.affine.expressions import conjuncts, is_branch
 from edgetune.graph.tvm_types import BufferStore, Expr, For, IRModule, PrimFunc, SBlock, Stmt, TvmBuffer
 from edgetune.schedule.sketches.clipped_rows import clipped_row
 from edgetune.schedule.sketches.divided_rows import parts_of_row

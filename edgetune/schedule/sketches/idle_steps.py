@@ -9,22 +9,17 @@ that has an idle step still sees the constant c.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 
 import tvm_ffi
-from tvm import ir, s_tir, sym, tirx
+from tvm import ir, s_tir, tirx
 
-from edgetune.graph.reduction_stage import conjuncts, is_zero_constant
-from edgetune.graph.tvm_types import BufferStore, Expr, For, Node, Stmt, Var
-from edgetune.schedule.sketches.block_analysis import is_one
-
-COMPARISONS = {
-    tirx.LE: lambda node: node.b - node.a,
-    tirx.LT: lambda node: node.b - node.a - 1,
-    tirx.GE: lambda node: node.a - node.b,
-    tirx.GT: lambda node: node.a - node.b - 1,
-}
+from edgetune.affine.domain import Domain, simplified
+from edgetune.affine.expressions import SLACKS, conjuncts, is_one, with_places
+from edgetune.affine.steps import step_along
+from edgetune.graph.reduction_stage import is_zero_constant
+from edgetune.graph.tvm_types import BufferStore, Expr, For, Stmt
 
 _FEW = 4
 """Steps of a loop of which a condition may mention all."""
@@ -49,16 +44,16 @@ def skip_idle_steps(loop: For) -> Stmt:
     if selection is None:
         return loop.body
     values = {axis.var: value for axis, value in zip(body.block.iter_vars, body.iter_values, strict=True)}
-    slacks = [substituted(COMPARISONS[type(one)](one), values) for one in conjuncts(selection.condition)]
+    slacks = [with_places(SLACKS[type(one)](one), values) for one in conjuncts(selection.condition)]
     most, least = ([one for slack in slacks if (one := _extreme(slack, inner, sign)) is not None] for sign in (1, -1))
-    steps = [step for one in most if (step := change(one, loop)) is not None]
+    steps = [change for one in most if (change := step_of(one, loop)) is not None]
     if min(len(least), len(steps)) < len(slacks) or not any(steps):
         return loop.body
     needed = tirx.all(*(one >= 0 for one in most))
     if not isinstance(body.block.body.value, tirx.Add):
-        (farthest,), (step,) = most, steps
-        nearest = loop.extent - 1 if step > 0 else tirx.IntImm(str(loop.loop_var.ty.dtype), 0)
-        needed = tirx.any(farthest >= -abs(step), loop.loop_var.equal(nearest))
+        (farthest,), (change,) = most, steps
+        nearest = loop.extent - 1 if change > 0 else tirx.IntImm(str(loop.loop_var.ty.dtype), 0)
+        needed = tirx.any(farthest >= -abs(change), loop.loop_var.equal(nearest))
 
     def chosen(node: Expr) -> Expr:
         return node.true_value if node.same_as(selection) else node
@@ -76,10 +71,10 @@ def with_own_variables(loops: Sequence[For], realize: Stmt, store: Stmt, word: s
     variables = [*(loop.loop_var for loop in loops), *(axis.var for axis in block.iter_vars)]
     renamed = {old: tirx.Var(old.name, old.ty) for old in variables}
     axes = [tirx.IterVar(axis.dom, renamed[axis.var], axis.iter_type) for axis in block.iter_vars]
-    reads, writes = ([substituted(region, renamed) for region in regions] for regions in (block.reads, block.writes))
+    reads, writes = ([with_places(region, renamed) for region in regions] for regions in (block.reads, block.writes))
     name = f"{block.name_hint}_{word}"
-    tile = s_tir.SBlock(axes, reads, writes, name, substituted(store, renamed), annotations=block.annotations)
-    body: Stmt = s_tir.SBlockRealize([substituted(value, renamed) for value in realize.iter_values], True, tile)
+    tile = s_tir.SBlock(axes, reads, writes, name, with_places(store, renamed), annotations=block.annotations)
+    body: Stmt = s_tir.SBlockRealize([with_places(value, renamed) for value in realize.iter_values], True, tile)
     for loop in reversed(loops):
         body = tirx.For(renamed[loop.loop_var], loop.min, loop.extent, loop.kind, body, annotations=loop.annotations)
     return body
@@ -100,7 +95,7 @@ def _selection(store: Stmt) -> Expr | None:
         if not isinstance(one, tirx.Select) or not _accumulates(store):
             continue
         parts = list(conjuncts(one.condition))
-        if (sums or len(parts) == 1) and all(type(part) in COMPARISONS for part in parts):
+        if (sums or len(parts) == 1) and all(type(part) in SLACKS for part in parts):
             other = one.false_value
             constant = is_zero_constant(other) if sums else isinstance(other, tirx.FloatImm | tirx.IntImm)
             return one if constant else None
@@ -122,29 +117,15 @@ def _extreme(value: Expr, loops: Sequence[For], sign: int) -> Expr | None:
     It is linear in each loop; or a loop is short, as that over vectors whose last one overlaps.
     """
     for loop in reversed(loops):
-        step, extent = change(value, loop), int(loop.extent.value)
-        if step is None and extent > _FEW:
+        change, extent = step_of(value, loop), int(loop.extent.value)
+        if change is None and extent > _FEW:
             return None
-        ends = range(extent) if step is None else [extent - 1 if sign * step > 0 else 0]
-        values = [substituted(value, {loop.loop_var: tirx.IntImm(str(loop.loop_var.ty.dtype), n)}) for n in ends]
-        value = sym.Analyzer().simplify(reduce(tirx.max if sign > 0 else tirx.min, values))
+        ends = range(extent) if change is None else [extent - 1 if sign * change > 0 else 0]
+        values = [with_places(value, {loop.loop_var: tirx.IntImm(str(loop.loop_var.ty.dtype), n)}) for n in ends]
+        value = simplified(reduce(tirx.max if sign > 0 else tirx.min, values))
     return value
 
 
-def change(value: Expr, loop: For) -> int | None:
-    """The change of `value` from one step of `loop` to the next; None where it is not always the same."""
-    analyzer, variable = sym.Analyzer(), loop.loop_var
-    first, second = (substituted(value, {variable: tirx.IntImm(str(variable.ty.dtype), n)}) for n in (0, 1))
-    step = analyzer.simplify(second - first)
-    analyzer.bind(variable, ir.Range.from_min_extent(loop.min, loop.extent))
-    linear = isinstance(step, tirx.IntImm) and analyzer.can_prove_equal(value, first + step * variable)
-    return int(step.value) if linear else None
-
-
-def substituted(value: Node, values: Mapping[Var, Expr]) -> Node:
-    """`value` with expressions instead of variables."""
-
-    def change(one: Var) -> Expr:
-        return next((new for old, new in values.items() if one.same_as(old)), one)
-
-    return tvm_ffi.structural_map(value, [(ir.Var, change)])
+def step_of(value: Expr, loop: For) -> int | None:
+    """The change of `value` from one iteration of `loop` to the next; None where it is not always the same."""
+    return step_along(value, loop.loop_var, Domain({loop.loop_var: ir.Range.from_min_extent(loop.min, loop.extent)}))

@@ -8,34 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 import tvm_ffi
-from tvm import ir, s_tir, sym, tirx
+from tvm import ir, s_tir, tirx
 from tvm.s_tir import Schedule
 
-from edgetune.graph.reduction_stage import conjuncts, is_branch, is_choice
+from edgetune.affine.access import Access
+from edgetune.affine.domain import Domain, is_inside_at, simplified
+from edgetune.affine.expressions import conjuncts, expressions, is_branch, is_choice, is_one, is_zero, mentions
+from edgetune.affine.pieces import ends_of, formula_at
+from edgetune.affine.values import COMPARISONS, integers_at
 from edgetune.graph.tvm_types import BufferStore, Expr, For, IterVar, LoopRV, Stmt, Var
-from edgetune.schedule.sketches.block_analysis import (
-    BlockStage,
-    expressions,
-    extent_of,
-    is_one,
-    is_zero,
-    known_extent,
-    mentions,
-)
-from edgetune.schedule.sketches.lane_loads import step_along
-from edgetune.schedule.sketches.places import (
-    COMPARISONS,
-    DIVISIONS,
-    MOST_PLACES,
-    divides_by_integer,
-    integers_at,
-    is_inside,
-    kind_at,
-)
+from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, known_extent
+from edgetune.schedule.sketches.places import divides_by_integer
 
 LANES = "edgetune_divided_row"
 """Annotation of the loop over a row: the most lanes of a vector."""
@@ -48,7 +34,7 @@ FEWEST_LANES = 4
 LEAST_SHARE = 0.75
 """The least share of a row that lies in parts that are vectors."""
 
-_DIVIDING = (*COMPARISONS, *DIVISIONS, tirx.Min, tirx.Max)
+_DIVIDING = (*COMPARISONS, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max)
 """What changes at few places of a row."""
 
 _STEPS = {"float32": {0, 1, 2, -1}}
@@ -88,7 +74,7 @@ def changes_along_row(stage: BlockStage) -> bool:
     store = stage.block.body
     if not stage.spatial or not isinstance(store, tirx.BufferStore):
         return False
-    ends = ends_of(store, stage.spatial[-1].var, extent_of(stage.spatial[-1]))
+    ends = ends_of([store.value], stage.spatial[-1].var, extent_of(stage.spatial[-1]), MOST_PARTS)
     return ends is not None and len(ends) > 1
 
 
@@ -98,7 +84,7 @@ def _is_divided(stage: BlockStage) -> bool:
     if not stage.spatial or not stage.writes_its_axes() or not isinstance(store, tirx.BufferStore):
         return False
     lane, extent = stage.spatial[-1].var, extent_of(stage.spatial[-1])
-    ends = ends_of(store, lane, extent)
+    ends = ends_of([store.value], lane, extent, MOST_PARTS)
     if ends is None or (len(ends) == 1 and not cases_of(store, stage.spatial) and not _branches(store.value)):
         return False
     return any(
@@ -133,7 +119,7 @@ def parts_of(store: BufferStore, axes: Sequence[IterVar], known: Sequence[Expr])
 
     A branch that is left becomes a selection by lane, where both its sides read inside their tensors.
     """
-    ends = ends_of(store, axes[-1].var, extent_of(axes[-1]))
+    ends = ends_of([store.value], axes[-1].var, extent_of(axes[-1]), MOST_PARTS)
     if ends is None:
         return None
     return [part_of(store, axes, known, places) for places in zip([0, *ends], ends, strict=False)]
@@ -186,11 +172,8 @@ def _outer_place(node: Expr, lane: Var) -> Expr | None:
 
 def _values_of(place: Expr, axes: Sequence[IterVar]) -> list[int]:
     """The values of a place along `axes`; empty where there are many, or where it depends on anything else."""
-    own = [axis for axis in axes if mentions(place, axis.var)]
-    if prod(extent_of(axis) for axis in own) > MOST_PLACES:
-        return []
-    grids = np.meshgrid(*(np.arange(extent_of(axis)) for axis in own), indexing="ij", sparse=True)
-    found = integers_at(place, {axis.var: grid for axis, grid in zip(own, grids, strict=True)})
+    places = Domain.of_block(axes).places(place)
+    found = None if places is None else integers_at(place, places)
     values = [] if found is None else [int(one) for one in np.unique(found)]
     return values if len(values) <= _MOST_CASES else []
 
@@ -225,26 +208,11 @@ def _assumed(store: BufferStore, condition: Expr, *, holds: bool) -> BufferStore
     return tvm_ffi.structural_map(store, [*((kind, known) for kind in {type(one) for one in sure}), *_CHOICES])
 
 
-def ends_of(store: BufferStore, lane: Var, extent: int) -> list[int] | None:
-    """Where the parts of a row end: the places before which something that depends on `lane` alone changes."""
-    if extent > MOST_PLACES:
-        return None
-    places = np.arange(extent)
-    ends = {extent}
-    for node in expressions(store.value):
-        kind = kind_at(node, lane, places)
-        if kind is not None:
-            ends |= {int(place) + 1 for place in np.flatnonzero(np.diff(kind))}
-        if len(ends) > MOST_PARTS:
-            return None
-    return sorted(ends)
-
-
 def _resolved(store: BufferStore, lane: Var, places: np.ndarray) -> BufferStore:
     """A store at `places`, between which nothing changes, without the conditions that are known there."""
 
     def known(node: Expr) -> Expr:
-        kind = kind_at(node, lane, places)
+        kind = formula_at(node, lane, places)
         if kind is None or kind.min() != kind.max():
             return node
         value = int(kind[0])
@@ -253,7 +221,7 @@ def _resolved(store: BufferStore, lane: Var, places: np.ndarray) -> BufferStore:
         if isinstance(node, tirx.FloorDiv):
             return tirx.IntImm(str(node.ty.dtype), value)
         if isinstance(node, tirx.FloorMod):
-            return sym.Analyzer().simplify(node.a - node.b * value)
+            return simplified(node.a - node.b * value)
         return node.a if bool(value) == isinstance(node, tirx.Min) else node.b
 
     maps = [(kind, known) for kind in _DIVIDING]
@@ -315,7 +283,7 @@ def _selecting(store: BufferStore, places: Mapping[Var, np.ndarray], known: Sequ
             return call
         loads = [node for node in expressions(call) if isinstance(node, ir.TensorLoad)]
         inside = all(
-            is_inside(index, int(extent), places, known)
+            is_inside_at(index, int(extent), places, known)
             for load in loads
             for index, extent in zip(load.indices, load.source.ty.shape, strict=True)
         )
@@ -329,7 +297,7 @@ def _in_vectors(store: BufferStore, lane: Var) -> bool:
     if _branches(store.value):
         return False
     loads = (node for node in expressions(store.value) if isinstance(node, ir.TensorLoad))
-    return all(step_along(load, lane) in _STEPS.get(str(load.source.ty.dtype), {0, 1}) for load in loads)
+    return all(Access.of(load).step(lane) in _STEPS.get(str(load.source.ty.dtype), {0, 1}) for load in loads)
 
 
 def _branches(value: Expr) -> list[Expr]:

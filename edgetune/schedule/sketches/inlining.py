@@ -7,16 +7,11 @@ from collections.abc import Iterable
 from tvm import ir
 from tvm.s_tir import Schedule
 
+from edgetune.affine.expressions import expressions
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.powers import is_product
 from edgetune.graph.tvm_types import Expr
-from edgetune.schedule.sketches.block_analysis import (
-    COMPUTED_ONCE,
-    BlockAnalysis,
-    BlockStage,
-    expressions,
-    stores,
-)
+from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, BlockAnalysis, BlockStage, stores
 from edgetune.schedule.sketches.places import moves_in_parts
 
 _COSTLY = ("exp", "log", "tanh", "erf", "pow", "sqrt", "sin", "cos", "tan", "sigmoid", "asin", "acos", "atan")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from tvm import ir, sym, tirx
+from tvm import ir, tirx
 
-from edgetune.graph.reduction_stage import is_branch, with_places
-from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, SBlock, Var
-from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stores
-from edgetune.schedule.sketches.row_reduction import steps_by_one, steps_in_blocks
+from edgetune.affine.access import Access
+from edgetune.affine.domain import Domain
+from edgetune.affine.expressions import expressions, is_branch
+from edgetune.graph.tvm_types import BufferLoad, IterVar, SBlock
+from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
 
 SHUFFLED_STEPS = frozenset({0, 1, 2, -1})
 """Elements of float32 by which a load may move from lane to lane: it is one or two vectors, at most with a shuffle."""
@@ -25,7 +26,7 @@ def contiguous(block: SBlock, lanes: int = 1) -> bool:
     """
     lane = block.iter_vars[-1].var
     values = (node for store in stores(block.body) for node in expressions(store.value))
-    return all(_is_along(load, lane, lanes) for load in values if isinstance(load, ir.TensorLoad))
+    return all(Access.of(load).stays_or_follows(lane, lanes) for load in values if isinstance(load, ir.TensorLoad))
 
 
 def in_vectors(block: SBlock, lanes: int = 1) -> bool:
@@ -38,7 +39,7 @@ def in_vectors(block: SBlock, lanes: int = 1) -> bool:
     steps = SHUFFLED_STEPS if extent_of(lane) >= _FEWEST_SHUFFLED else ()
     values = (node for store in stores(block.body) for node in expressions(store.value))
     return all(
-        _is_along(load, lane.var, lanes) or _in_step(load, lane, steps)
+        Access.of(load).stays_or_follows(lane.var, lanes) or _in_step(load, lane, steps)
         for load in values
         if isinstance(load, ir.TensorLoad)
     )
@@ -69,7 +70,7 @@ def has_rows_of_terms(stage: BlockStage, *, every_second: bool = False) -> bool:
     lane = stage.spatial[-1]
     values = (node for store in stores(stage.block.body) for node in expressions(store.value))
     return all(
-        _is_along(load, lane.var) or _in_step(load, lane, {1, 2} if every_second else {1})
+        Access.of(load).stays_or_follows(lane.var) or _in_step(load, lane, {1, 2} if every_second else {1})
         for load in values
         if isinstance(load, ir.TensorLoad)
     )
@@ -80,7 +81,10 @@ def copies_every_second(block: SBlock) -> bool:
     store = block.body
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, ir.TensorLoad):
         return False
-    return str(store.value.source.ty.dtype) == "float32" and step_along(store.value, block.iter_vars[-1].var) == _SECOND
+    return (
+        str(store.value.source.ty.dtype) == "float32"
+        and Access.of(store.value).step(block.iter_vars[-1].var) == _SECOND
+    )
 
 
 def calls_function(block: SBlock) -> bool:
@@ -89,30 +93,7 @@ def calls_function(block: SBlock) -> bool:
     return any(isinstance(node, ir.Call) and not is_branch(node) for node in values)
 
 
-def _is_along(load: BufferLoad, lane: Var, lanes: int = 1) -> bool:
-    *outer, last = load.indices or [lane]  # a scalar has none
-    if any(mentions(index, lane) for index in outer):
-        return False
-    return not mentions(last, lane) or steps_by_one(last, lane) or (lanes > 1 and steps_in_blocks(last, lane, lanes))
-
-
-def step_along(load: BufferLoad, axis: Var, extent: int | None = None) -> int | None:
-    """By how many elements a load moves from one place of `axis` to the next; None where that changes.
-
-    The axis may count through several axes of the tensor, which shows where its `extent` is given.
-    """
-    analyzer = sym.Analyzer()
-    if extent is not None:
-        analyzer.bind(axis, ir.Range(0, extent))
-    place: Expr = tirx.IntImm(str(axis.ty.dtype), 0)
-    for index, length in zip(load.indices, load.source.ty.shape, strict=True):
-        place = place * length + index
-    place = analyzer.simplify(place)
-    step = analyzer.simplify(with_places(place, {axis: axis + 1}) - place)
-    return int(step.value) if isinstance(step, tirx.IntImm) else None
-
-
 def _in_step(load: BufferLoad, lane: IterVar, steps: Container[int]) -> bool:
     """Whether a load moves by one of `steps` elements with `lane`; those of no float32 lie side by side."""
-    step = step_along(load, lane.var, extent_of(lane))
+    step = Access.of(load, Domain.of_block([lane])).step(lane.var)
     return step in steps if str(load.source.ty.dtype) == "float32" else step == 1 and 1 in steps

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import mentions
 from edgetune.graph.tvm_types import Expr, Var
-from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, extent_of, mentions
+from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, extent_of
 
 _OPERATORS = {
     tirx.Add: int.__add__,

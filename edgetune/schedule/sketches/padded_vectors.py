@@ -7,13 +7,14 @@ last lane it holds for all between, as it compares places: then the vector needs
 from __future__ import annotations
 
 import tvm_ffi
-from tvm import ir, s_tir, sym, tirx
+from tvm import ir, s_tir, tirx
 
-from edgetune.graph.reduction_stage import conjuncts, is_branch
-from edgetune.graph.tvm_types import Expr, For, Stmt, Var
-from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, is_one, mentions, stores
-from edgetune.schedule.sketches.idle_steps import COMPARISONS, change, substituted, with_own_variables
-from edgetune.schedule.sketches.row_reduction import steps_by_one
+from edgetune.affine.domain import simplified
+from edgetune.affine.expressions import SLACKS, conjuncts, expressions, is_branch, is_one, mentions, with_places
+from edgetune.affine.steps import step_along
+from edgetune.graph.tvm_types import Expr, For, Stmt
+from edgetune.schedule.sketches.block_analysis import BlockStage, stores
+from edgetune.schedule.sketches.idle_steps import step_of, with_own_variables
 
 
 def has_padded_vectors(stage: BlockStage) -> bool:
@@ -25,7 +26,7 @@ def has_padded_vectors(stage: BlockStage) -> bool:
     branches = _branches(written[0].value)
     loads = (node for node in expressions(written[0].value) if isinstance(node, ir.TensorLoad))
     along = all(
-        _steps(index, lane) if number == len(load.indices) - 1 else not mentions(index, lane)
+        step_along(index, lane) == 1 if number == len(load.indices) - 1 else not mentions(index, lane)
         for load in loads
         for number, index in enumerate(load.indices)
         if mentions(index, lane)
@@ -53,11 +54,11 @@ def whole_or_by_element(loop: For) -> Stmt:
     ends: list[Expr] = []
     moving = False
     for part in conjuncts(branch.args[0]):
-        place = substituted(part, values)
+        place = with_places(part, values)
         if not mentions(place, loop.loop_var):
             ends.append(place)
             continue
-        if not _is_comparison(part) or change(COMPARISONS[type(part)](place), loop) is None:
+        if not _is_comparison(part) or step_of(SLACKS[type(part)](place), loop) is None:
             return loop
         moving = True
         ends += [_at(place, loop, 0), _at(place, loop, int(loop.extent) - 1)]
@@ -70,12 +71,7 @@ def whole_or_by_element(loop: For) -> Stmt:
 
     whole = with_own_variables([loop], realize, tvm_ffi.structural_map(store, (ir.Call, inside)), "inside")
     single = with_own_variables([_serial(loop)], realize, store, "edge")
-    return tirx.IfThenElse(sym.Analyzer().simplify(tirx.all(*ends)), whole, single)
-
-
-def _steps(index: Expr, lane: Var) -> bool:
-    """Whether an index of the place less the padding before the tensor moves by one element."""
-    return steps_by_one(index.a if isinstance(index, tirx.Sub) and not mentions(index.b, lane) else index, lane)
+    return tirx.IfThenElse(simplified(tirx.all(*ends)), whole, single)
 
 
 def _branches(value: Expr) -> list[Expr]:
@@ -83,11 +79,11 @@ def _branches(value: Expr) -> list[Expr]:
 
 
 def _is_comparison(condition: Expr) -> bool:
-    return type(condition) in COMPARISONS and "int" in str(condition.a.ty.dtype)
+    return type(condition) in SLACKS and "int" in str(condition.a.ty.dtype)
 
 
 def _at(condition: Expr, loop: For, lane: int) -> Expr:
-    return substituted(condition, {loop.loop_var: tirx.IntImm(str(loop.loop_var.ty.dtype), lane)})
+    return with_places(condition, {loop.loop_var: tirx.IntImm(str(loop.loop_var.ty.dtype), lane)})
 
 
 def _serial(loop: For) -> For:

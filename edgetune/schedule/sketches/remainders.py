@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import tvm_ffi
-from tvm import ir, s_tir, sym, tirx
+from tvm import ir, s_tir, tirx
 
-from edgetune.graph.reduction_stage import mentions, with_places
+from edgetune.affine.domain import are_equal, simplified
+from edgetune.affine.expressions import is_one, is_zero, mentions, with_places
 from edgetune.graph.tvm_types import Expr, For, Node, SBlock, Stmt, TvmBuffer
-from edgetune.schedule.sketches.block_analysis import is_one, is_zero
-from edgetune.schedule.sketches.idle_steps import substituted
 from edgetune.schedule.sketches.lane_loads import calls_function
 
 
@@ -67,7 +66,7 @@ def _bound(predicate: Expr, loop: For, inner: For) -> int | None:
     if not isinstance(predicate, tirx.LT) or not isinstance(predicate.b, tirx.IntImm):
         return None
     element = loop.loop_var * inner.extent + inner.loop_var
-    return int(predicate.b.value) if sym.Analyzer().can_prove_equal(predicate.a, element) else None
+    return int(predicate.b.value) if are_equal(predicate.a, element) else None
 
 
 def _to_lanes(loop: For) -> tuple[list[For], For | None]:
@@ -92,11 +91,11 @@ def _with_lanes(loop: For, between: Sequence[For], inner: For, vector: Expr, par
     place = _like(lane, first) if width == 1 else lane + first if first else lane
     own = {one.loop_var: tirx.Var(one.loop_var.name, one.loop_var.ty) for one in between}
     moved = {loop.loop_var: vector, inner.loop_var: place, **own}
-    values = [sym.Analyzer().simplify(substituted(value, moved)) for value in inner.body.iter_values]
+    values = [simplified(with_places(value, moved)) for value in inner.body.iter_values]
     renamed = {axis.var: tirx.Var(axis.var.name, axis.var.ty) for axis in block.iter_vars}
     axes = [tirx.IterVar(axis.dom, renamed[axis.var], axis.iter_type) for axis in block.iter_vars]
-    reads, writes = ([substituted(region, renamed) for region in regions] for regions in (block.reads, block.writes))
-    body = substituted(block.body, renamed)
+    reads, writes = ([with_places(region, renamed) for region in regions] for regions in (block.reads, block.writes))
+    body = with_places(block.body, renamed)
     made = s_tir.SBlock(axes, reads, writes, block.name_hint, body, annotations=block.annotations)
     statement: Stmt = s_tir.SBlockRealize(values, True, made)
     if width > 1:
@@ -125,7 +124,7 @@ def overlap_end(loop: For) -> Stmt:
     def moved(value: Expr) -> Expr:
         if not mentions(value, loop.loop_var):
             return value
-        inside = sym.Analyzer().simplify(value - loop.loop_var * width)
+        inside = simplified(value - loop.loop_var * width)
         return start + inside
 
     def unconditional(realize: Node) -> Node:
@@ -150,13 +149,12 @@ def _row(realize: Node, loop: For) -> tuple[int, int] | None:
     condition = realize.predicate
     if is_one(condition) or not isinstance(condition, tirx.LT) or not isinstance(condition.b, tirx.IntImm):
         return None
-    analyzer = sym.Analyzer()
-    place = analyzer.simplify(condition.a)
-    width = analyzer.simplify(with_places(place, {loop.loop_var: loop.loop_var + 1}) - place)
+    place = simplified(condition.a)
+    width = simplified(with_places(place, {loop.loop_var: loop.loop_var + 1}) - place)
     if not isinstance(width, tirx.IntImm) or int(width.value) < 1:
         return None
     values = [value for value in realize.iter_values if mentions(value, loop.loop_var)]
-    if len(values) != 1 or not analyzer.can_prove_equal(values[0], place):
+    if len(values) != 1 or not are_equal(values[0], place):
         return None
     return int(width.value), int(condition.b.value)
 

@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import tvm_ffi
-from tvm import ir, s_tir, sym, tirx
+from tvm import ir, s_tir, tirx
 from tvm.s_tir import Schedule
 
+from edgetune.affine.domain import Domain
+from edgetune.affine.expressions import with_places
+from edgetune.affine.pieces import ends_of
 from edgetune.codegen.interleaved_rows import FEWEST_LANES
-from edgetune.graph.reduction_stage import with_places
 from edgetune.graph.tvm_types import BufferLoad, Expr, For, LoopRV, Node, SBlock, Stmt
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, known_extent
 from edgetune.schedule.sketches.idle_steps import with_own_variables
-from edgetune.schedule.sketches.index_sets import LEAST_SHARE, MOST_PARTS, RowPart, ends_of, is_whole, part_of
+from edgetune.schedule.sketches.index_sets import LEAST_SHARE, MOST_PARTS, RowPart, is_whole, part_of
 
 PHASES = "edgetune_row_phases"
 """Annotation of the loop over a row: the number of its phases."""
@@ -91,7 +93,7 @@ def _phases(block: SBlock, phases: int) -> _Phases | None:
     blocks = [_phase(block, phases, number) for number in range(phases)]
     ends: set[int] = {0}
     for one in blocks:
-        own = ends_of(one.body, one.iter_vars[-1].var, extent_of(one.iter_vars[-1]))
+        own = ends_of([one.body.value], one.iter_vars[-1].var, extent_of(one.iter_vars[-1]), MOST_PARTS)
         if own is None:
             return None
         ends.update(own)
@@ -108,10 +110,7 @@ def _phase(block: SBlock, phases: int, number: int) -> SBlock:
     *outer, last = block.iter_vars
     dtype = str(last.var.ty.dtype)
     dom = ir.Range.from_min_extent(tirx.IntImm(dtype, 0), tirx.IntImm(dtype, extent_of(last) // phases))
-    analyzer = sym.Analyzer()
-    for axis in outer:
-        analyzer.bind(axis.var, axis.dom)
-    analyzer.bind(last.var, dom)
+    analyzer = Domain({**Domain.of_block(outer).ranges, last.var: dom}).analyzer
     place = last.var * phases + number
 
     def simplified(load: BufferLoad) -> BufferLoad:

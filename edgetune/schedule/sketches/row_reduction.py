@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-import tvm_ffi
-from tvm import ir, sym, tirx
 from tvm.s_tir import Schedule
 
-from edgetune.graph.tvm_types import Expr, Var
-from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, mentions
+from edgetune.affine.expressions import mentions
+from edgetune.affine.steps import step_along
+from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of
 from edgetune.schedule.sketches.tile import lanes_for
 
 _FEWEST_LANES = 4
@@ -63,32 +62,7 @@ def _lanes(stage: BlockStage, native_lanes: int) -> int | None:
         indices = [item.min for item in region.region]
         if any(mentions(index, axis.var) for index in indices[:-1]):
             return None
-        if indices and mentions(indices[-1], axis.var) and not steps_by_one(indices[-1], axis.var):
+        if indices and mentions(indices[-1], axis.var) and step_along(indices[-1], axis.var) != 1:
             return None
     lanes = lanes_for(extent_of(axis), native_lanes)
     return lanes if lanes >= _FEWEST_LANES and extent_of(axis) >= 2 * lanes else None
-
-
-def steps_by_one(index: Expr, variable: Var) -> bool:
-    """Whether `index` is `variable`, or the sum of `variable` and something that does not depend on it."""
-    if isinstance(index, tirx.Add):
-        for one, other in ((index.a, index.b), (index.b, index.a)):
-            if not mentions(one, variable):
-                return steps_by_one(other, variable)
-    return bool(index.same_as(variable))
-
-
-def steps_in_blocks(index: Expr, variable: Var, lanes: int) -> bool:
-    """Whether `index` moves by one element with `variable` inside each block of `lanes` places."""
-    if steps_by_one(index, variable):
-        return True
-    analyzer = sym.Analyzer()
-    block, lane = tirx.Var("block", variable.ty), tirx.Var("lane", variable.ty)
-    analyzer.bind(
-        lane, ir.Range.from_min_extent(tirx.IntImm(str(lane.ty.dtype), 0), tirx.IntImm(str(lane.ty.dtype), lanes))
-    )
-
-    def at(place: Expr) -> Expr:
-        return tvm_ffi.structural_map(index, [(ir.Var, lambda one: place if one.same_as(variable) else one)])
-
-    return bool(analyzer.can_prove_equal(at(block * lanes + lane) - at(block * lanes), lane))

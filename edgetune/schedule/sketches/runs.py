@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tvm import ir, sym, tirx
+from tvm import ir, tirx
 from tvm.s_tir import Schedule
 
+from edgetune.affine.access import Access
+from edgetune.affine.domain import Domain
+from edgetune.affine.expressions import expressions, mentions, with_places
 from edgetune.codegen.traverse import operands
-from edgetune.graph.reduction_stage import with_places
 from edgetune.graph.tvm_types import Expr, LoopRV, SBlock, Var
-from edgetune.schedule.sketches.block_analysis import expressions, extent_of, mentions, stores
-from edgetune.schedule.sketches.lane_loads import SHUFFLED_STEPS, step_along
+from edgetune.schedule.sketches.block_analysis import extent_of, stores
+from edgetune.schedule.sketches.lane_loads import SHUFFLED_STEPS
 from edgetune.schedule.tile_costs import divisors
 
 FEWEST_IN_RUN = 4
@@ -44,14 +46,14 @@ def split_run(sch: Schedule, block: SBlock, row: LoopRV, run: int) -> LoopRV:
     """
     count, lane = extent_of(block.iter_vars[-1]) // run, block.iter_vars[-1].var
     number, place = _parts(lane)
-    analyzer = _in_run(place, run)
+    inside = Domain.of([(place, run)])
     factors = {
         int(node.b.value)
         for store in stores(block.body)
         for load in expressions(store.value)
         if isinstance(load, ir.TensorLoad)
         for index in load.indices
-        for node in expressions(analyzer.simplify(with_places(index, {lane: number * run + place})))
+        for node in expressions(inside.analyzer.simplify(with_places(index, {lane: number * run + place})))
         if _divides(node, number)
     }
     inner = 1
@@ -66,11 +68,13 @@ def split_run(sch: Schedule, block: SBlock, row: LoopRV, run: int) -> LoopRV:
 def _is_run(values: Sequence[Expr], lane: Var, run: int) -> bool:
     """Whether places of a run differ in no value that is divided, and loads move by one step from each to the next."""
     number, place = _parts(lane)
-    analyzer = _in_run(place, run)
+    inside = Domain.of([(place, run)])
     for node in (node for value in values for node in _outside_of_places(value)):
         if isinstance(node, ir.TensorLoad):
-            there = [analyzer.simplify(with_places(index, {lane: number * run + place})) for index in node.indices]
-            step = step_along(tirx.BufferLoad(node.source, there), place, run)
+            there = [
+                inside.analyzer.simplify(with_places(index, {lane: number * run + place})) for index in node.indices
+            ]
+            step = Access(node.source, there, inside).step(place)
             if step not in (SHUFFLED_STEPS if str(node.source.ty.dtype) == "float32" else _STEPS):
                 return False
         elif _divides(node, lane):
@@ -95,9 +99,3 @@ def _divides(node: Expr, axis: Var) -> bool:
 def _parts(lane: Var) -> tuple[Var, Var]:
     """Variables for the number of a run and the place in it."""
     return tirx.Var("run", lane.ty), tirx.Var("place", lane.ty)
-
-
-def _in_run(place: Var, run: int) -> sym.Analyzer:
-    analyzer = sym.Analyzer()
-    analyzer.bind(place, ir.Range.from_min_extent(*(tirx.IntImm(str(place.ty.dtype), end) for end in (0, run))))
-    return analyzer

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from tvm import DataType, sym, tirx
+from tvm import DataType, tirx
 
+from edgetune.affine.domain import Domain
+from edgetune.affine.expressions import mentions
 from edgetune.graph.tvm_types import Expr, IterVar, Var
 from edgetune.schedule.sketches.block_analysis import (
     COMPUTED_ONCE,
@@ -20,7 +22,6 @@ from edgetune.schedule.sketches.block_analysis import (
     BlockAnalysis,
     BlockStage,
     extent_of,
-    mentions,
 )
 from edgetune.schedule.sketches.clipped_rows import has_clipped_rows
 from edgetune.schedule.sketches.places import moves_in_parts
@@ -259,10 +260,7 @@ def _shared(index: Expr, variable: Var) -> int:
 
 def _linear(anchor: BlockStage, row: int, pixel: int) -> bool:
     """Whether every read with row and pixel has exactly these two axes as adjacent, complete indices."""
-    analyzer = sym.Analyzer()
-    for axis in (*anchor.spatial, *anchor.reduction):
-        if extent_of(axis) == 1:
-            analyzer.bind(axis.var, axis.dom)
+    analyzer = Domain.of_block(one for one in (*anchor.spatial, *anchor.reduction) if extent_of(one) == 1).analyzer
     axes = (anchor.spatial[row], anchor.spatial[pixel])
     for region in anchor.reads():
         used = [any(mentions(item.min, axis.var) for axis in axes) for item in region.region]

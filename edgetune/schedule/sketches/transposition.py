@@ -13,20 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tvm import ir, sym, tirx
+from tvm import ir, tirx
 from tvm.s_tir import Schedule
 
+from edgetune.affine.domain import simplified
+from edgetune.affine.expressions import expressions, is_branch, mentions, with_places
 from edgetune.codegen.column_loads import COLUMNS, LONGEST_ROW
-from edgetune.graph.reduction_stage import is_branch, mentions, with_places
 from edgetune.graph.tvm_types import BufferLoad, Expr, LoopRV, SBlock, Var
-from edgetune.schedule.sketches.block_analysis import (
-    BlockStage,
-    expressions,
-    extent_of,
-    known_extent,
-    loop_extent,
-    stores,
-)
+from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, known_extent, loop_extent, stores
 from edgetune.schedule.sketches.inlining import is_costly
 
 COLUMN_LANES = 8
@@ -170,9 +164,8 @@ def _group(load: BufferLoad, lane: Var) -> tuple[str, int] | None:
 
 def _line(index: Expr, lane: Var) -> tuple[int, int | None]:
     """The step of an index along `lane`, 0 where it is not always the same, and its first value where that is known."""
-    analyzer = sym.Analyzer()
-    first = analyzer.simplify(with_places(index, {lane: tirx.IntImm(str(lane.ty.dtype), 0)}))
-    step = analyzer.simplify(with_places(index, {lane: lane + 1}) - index)
+    first = simplified(with_places(index, {lane: tirx.IntImm(str(lane.ty.dtype), 0)}))
+    step = simplified(with_places(index, {lane: lane + 1}) - index)
     known = [int(one.value) if isinstance(one, tirx.IntImm) else None for one in (step, first)]
     return known[0] or 0, known[1]
 

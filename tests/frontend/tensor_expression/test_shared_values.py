@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from tvm import te, tirx
 
+from edgetune.affine.expressions import expressions
 from edgetune.frontend.tensor_expression.shared_values import with_shared_values
-from edgetune.schedule.sketches.block_analysis import block_of, expressions
+from edgetune.schedule.sketches.block_analysis import block_of
 from edgetune.schedule.sketches.inlining import is_costly
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func, random_arguments, run_plain

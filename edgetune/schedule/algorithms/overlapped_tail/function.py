@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from edgetune.affine.expressions import is_one, mentions
 from edgetune.graph.tvm_types import (
     BufferLoad,
     BufferStore,
@@ -21,15 +22,7 @@ from edgetune.graph.tvm_types import (
     Var,
 )
 from edgetune.schedule.algorithms.overlapped_tail.overlap import Overlap
-from edgetune.schedule.sketches.block_analysis import (
-    BlockAnalysis,
-    BlockStage,
-    block_of,
-    extent_of,
-    is_one,
-    mentions,
-    statements_of,
-)
+from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, block_of, extent_of, statements_of
 from edgetune.schedule.sketches.tile import COPIED_COLUMNS
 
 

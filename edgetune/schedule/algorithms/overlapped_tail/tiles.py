@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 
+from edgetune.affine.expressions import mentions
 from edgetune.graph.long_sums import split_all_long_sums
 from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.algorithm import Algorithm
@@ -28,7 +29,6 @@ from edgetune.schedule.sketches.block_analysis import (
     BlockAnalysis,
     BlockStage,
     analyse_blocks,
-    mentions,
     widest_element_bits,
 )
 from edgetune.schedule.sketches.tile import Tile, find_tile

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvm import ir, sym, tirx
+from tvm import ir, tirx
 
-from edgetune.graph.reduction_stage import is_branch
+from edgetune.affine.domain import Domain, simplified
+from edgetune.affine.expressions import is_branch, is_zero
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, TvmBuffer, Var
 from edgetune.schedule.algorithms.winograd.minimal_filtering import KERNEL
-from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, analyse_blocks, extent_of, is_zero
+from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, analyse_blocks, extent_of
 
 _RANK = 4  # batch, height, width, channels
 
@@ -147,15 +148,14 @@ def _padding(before: list[BlockStage], data: TvmBuffer) -> tuple[TvmBuffer, int,
     if None in starts or starts[0] != 0 or starts[-1] != 0:
         return None
     # If the condition holds, the load is inside the source. If it holds everywhere there, the stage is a padding.
-    analyzer = sym.Analyzer()
-    for axis, start, extent in zip(maker.spatial, starts, inside.source.ty.shape, strict=True):
-        analyzer.bind(axis.var, ir.Range.from_min_extent(start, int(extent)))
-    if not analyzer.can_prove(condition):
+    ends = zip(maker.spatial, starts, inside.source.ty.shape, strict=True)
+    places = {axis.var: ir.Range.from_min_extent(start, int(extent)) for axis, start, extent in ends}
+    if not Domain(places).analyzer.can_prove(condition):
         return None
     return inside.source, int(starts[1] or 0), int(starts[2] or 0)
 
 
 def _distance(axis: Var, index: Expr) -> int | None:
     """The difference of `axis` and `index`, if it is a constant of at least 0."""
-    difference = sym.Analyzer().simplify(axis - index)
+    difference = simplified(axis - index)
     return int(difference.value) if isinstance(difference, tirx.IntImm) and int(difference.value) >= 0 else None

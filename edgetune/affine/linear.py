@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tvm import ir, tirx
 
-from edgetune.graph.tvm_types import Expr, Var
+from edgetune.tvm_types import Expr, Var
 
 
 @dataclass(frozen=True)
