@@ -100,3 +100,8 @@ def least_scratch(function: PrimFunc) -> int:
 
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, visit))
     return max(found)
+
+
+def is_attention(function: PrimFunc) -> bool:
+    """Whether `attend` made the stages of `function`: its schedules know them as they are."""
+    return least_scratch(function) > 0

@@ -136,10 +136,14 @@ def kernel_of(
         Param(str(buffer.name), tuple(int(e) for e in buffer.shape), str(buffer.dtype), role, (rows or {}).get(number))
         for number, (buffer, role) in enumerate(zip(function.params, roles, strict=True))
     ]
-    macs = multiply_accumulates(function)
-    own = (least_scratch, scratch_of_parts, scratch_of_lines, scratch_of_columns, own_memory)
-    scratch = max(bytes_of(function) for bytes_of in own)
+    macs, scratch = multiply_accumulates(function), scratch_of(function)
     return Kernel(summary(sources), workload, function, tuple(params), tuple(sources), macs, calls, scratch)
+
+
+def scratch_of(function: PrimFunc) -> int:
+    """Bytes of scratch that a kernel of a model may always use: it saves the arena as much."""
+    own = (least_scratch, scratch_of_parts, scratch_of_lines, scratch_of_columns, own_memory)
+    return max(bytes_of(function) for bytes_of in own)
 
 
 def scratch_of_columns(function: PrimFunc) -> int:

@@ -32,13 +32,11 @@ Search = Callable[[Program, TuneOptions, Events], TuneOutcome]
 
 
 def fastest_division(subject: CompileInput, settings: Settings, store: RecordStore) -> CompileInput:
-    """`subject` with the division whose best records add up to the least time; its own where another lacks a record."""
+    """`subject` with the division whose best records add up to the least time; its own where none has all records."""
     programs = _all(subject.program)
     times = [_time(program, settings, store) for program in programs] if len(programs) > 1 else []
-    if not times or times[0] is None:
-        return subject
     known = [(time, number) for number, time in enumerate(times) if time is not None]
-    return replace(subject, program=programs[min(known)[1]])
+    return replace(subject, program=programs[min(known)[1]]) if known else subject
 
 
 def search_divisions(

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tvm import te, tirx
 
 from edgetune.frontend.tensor_expression.kernel import kernel_from_te
-from edgetune.frontend.tensor_expression.normal_form import normal_form
 from edgetune.graph.running_reductions import shorten_running_reductions
+from edgetune.rewrites.normal_form import normal_form
 from tests.examples import costly
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func, random_arguments, run_plain

@@ -12,7 +12,7 @@ from tvm import te, tirx
 
 from edgetune.codegen.emit import emit_kernel
 from edgetune.codegen.packing import split_packing
-from edgetune.frontend.tensor_expression.normal_form import normal_form
+from edgetune.rewrites.normal_form import normal_form
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import form_for_odd_extents

@@ -16,7 +16,7 @@ from tvm import te, tirx
 
 from edgetune.codegen import emit_kernel
 from edgetune.frontend.tensor_expression.kernel import program_from_te
-from edgetune.frontend.tensor_expression.turned_operands import with_turned_operands
+from edgetune.rewrites.turned_operands import with_turned_operands
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.schedule.sketches.block_analysis import block_of

@@ -18,31 +18,16 @@ from tvm.tirx import IntImm
 
 from edgetune.affine.expressions import mentions
 from edgetune.errors import UnsupportedOperator, UsageError
-from edgetune.frontend.tensor_expression.bordered_operands import with_bordered_operands
-from edgetune.frontend.tensor_expression.bounds import check_reads, with_branches
-from edgetune.frontend.tensor_expression.computed_places import with_computed_places
-from edgetune.frontend.tensor_expression.conditional_terms import with_bounded_terms
-from edgetune.frontend.tensor_expression.divided_axes import with_divided_axes
-from edgetune.frontend.tensor_expression.normal_form import normal_form
-from edgetune.frontend.tensor_expression.parts import PartOfExpression, divisions_of
-from edgetune.frontend.tensor_expression.reciprocals import with_reciprocals
-from edgetune.frontend.tensor_expression.repeated_values import with_repeated_values
-from edgetune.frontend.tensor_expression.row_divisors import with_row_divisors
-from edgetune.frontend.tensor_expression.shared_values import with_shared_values
-from edgetune.frontend.tensor_expression.short_sums import with_sums_for_short_rows, with_sums_of_columns
-from edgetune.frontend.tensor_expression.stored_values import statements_in
-from edgetune.frontend.tensor_expression.turned_operands import with_turned_operands
-from edgetune.frontend.tensor_expression.window_values import with_window_values
-from edgetune.graph.collapsed_axes import collapse_axes
 from edgetune.graph.evaluate import evaluate
 from edgetune.graph.kernels import with_free_layouts
-from edgetune.graph.long_sums import split_long_sums
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, Rows, TensorSpec, byte_size
-from edgetune.graph.running_reductions import shorten_running_reductions
-from edgetune.graph.separable_windows import separate_windows
 from edgetune.graph.tvm_types import PrimFunc, SBlock, TvmBuffer
 from edgetune.graph.workload import workload_hash
+from edgetune.rewrites.bounds import check_reads
+from edgetune.rewrites.parts import PartOfExpression, divisions_of
+from edgetune.rewrites.passes import PASSES_OF_PARTS, rewritten
+from edgetune.rewrites.stored_values import statements_in
 from edgetune.schedule.sketches.block_analysis import extent_of, stage_of
 
 _WIDEST = 16
@@ -234,14 +219,8 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
             f"an axis of {name} has an extent that depends on the element, as in an adaptive pooling: "
             "use the largest extent, and mask the rest with te.if_then_else"
         )
-    function = with_branches(function)
     function = with_free_layouts(function, [])  # TVM's own convolutions take all weights for constants
-    weights = [index for index, param in enumerate(params) if param.role == "constant"]
-    bounded = with_divided_axes(with_bounded_terms(function), weights)
-    placed = with_computed_places(collapse_axes(normal_form(bounded, weights), weights))
-    short = with_sums_of_columns(with_sums_for_short_rows(placed))
-    once = with_repeated_values(with_row_divisors(with_reciprocals(with_shared_values(short))))
-    return with_turned_operands(with_bordered_operands(with_window_values(once), weights), weights)
+    return rewritten(function, [index for index, param in enumerate(params) if param.role == "constant"])
 
 
 def _has_fixed_extents(function: PrimFunc) -> bool:
@@ -256,8 +235,8 @@ def _has_fixed_extents(function: PrimFunc) -> bool:
 
 
 def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: str) -> Kernel:
-    function = split_long_sums(shorten_running_reductions(separate_windows(function)))
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
+    function = rewritten(function, weights, PASSES_OF_PARTS)
     packed = [index for index in weights if len(params[index].shape) > 1 and _may_be_packed(function, index)]
     function = with_free_layouts(function, packed)
     return Kernel(

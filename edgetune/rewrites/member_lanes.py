@@ -1,0 +1,210 @@
+"""Small members of a batch: their stages are computed with lanes across members, between transpositions.
+
+A running sum of 31 elements, or the product of a 6x6 matrix and a vector, fills few lanes inside one member, and adds
+across lanes for each result. With the axis of the batch last, each step is that of as many members as a vector has
+lanes. A formula sets the cycles of a member against those of its share of the vectors, the loads from L2 and the
+copies. Rows with a function or a division have a rule of their own (`short_rows.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import ceil, prod
+
+from tvm import ir, tirx
+
+from edgetune.affine.expressions import expressions, is_among, is_branch, mentions
+from edgetune.codegen.polynomials import BODIES
+from edgetune.graph.tvm_types import Expr, Node, Stmt, TvmBuffer
+from edgetune.rewrites.reordered import mentioned, place_of, written_by
+from edgetune.rewrites.short_rows import with_axis_last
+from edgetune.schedule.sketches.block_analysis import BlockStage, stores
+from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
+
+_WIDTHS = (8, 16)
+"""Lanes of the vectors that the formula compares: an expression is divided alike for all targets."""
+
+_FEWEST_MEMBERS = 64
+_MOST_ELEMENTS = 1 << 9
+"""Elements of a member beyond which its own rows and loops fill vectors."""
+
+_MOST_IN_ALL = 1 << 18
+"""Elements of a tensor beyond which copies come from memory rather than from a cache."""
+
+_LEAST_GAIN = 1.4
+"""How many times more cycles the formula must give the members: what it does not know should not decide."""
+
+_LEAST_SAVED = 1 << 12
+"""Cycles that all members must save: calls of more kernels take some."""
+
+_PER_CYCLE = 2
+"""Vector operations in a cycle."""
+
+_JOIN = 2
+"""Operations that join the lanes of a result, where those of several are joined together."""
+
+_LOAD = 1 / 8
+_COPY = 1 / 4
+"""Cycles of an element that is loaded from L2 with its neighbours, and of one that a transposition moves."""
+
+_DIVISION = {1: 4, 4: 4, 8: 5, 16: 8}
+"""Operations that a division or a root of so many lanes takes as long as."""
+
+_FUNCTION = 20
+"""Operations of a function by a polynomial."""
+
+_ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Max, tirx.Min)
+_ROOTS = ("tirx.sqrt", "tirx.rsqrt")
+_ROUNDINGS = ("tirx.fabs", "tirx.floor", "tirx.ceil", "tirx.trunc", "tirx.round", "tirx.nearbyint")
+
+
+def with_members_as_lanes(
+    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer]
+) -> list[list[Stmt]]:
+    """The statements of the kernels that compute `stages` with the axis of a batch last; empty where none helps.
+
+    The batch is the first axis of all stages, and of all tensors that have it. Only the last stage may write a tensor
+    that is `needed` by others, because that one alone is transposed back.
+    """
+    written = [written_by(stage) for stage in stages]
+    if len(stages) == 1 or not any(stage.reduction for stage in stages):
+        return []  # one sum alone has a tile of its own
+    if any(is_among(buffer, needed) for buffer in written[:-1]):
+        return []
+    members = stages[0].spatial_extents[:1]
+    if not members or members[0] < _FEWEST_MEMBERS:
+        return []
+    if not all(_is_of_batch(stage, members[0], written) for stage in stages):
+        return []
+    copies = _COPY * _copied(stages, written)
+    for lanes in _WIDTHS:
+        inside = sum(_operations_inside(stage, lanes) for stage in stages) / _PER_CYCLE
+        across = _cycles_across(stages, lanes) + copies
+        if inside < _LEAST_GAIN * across or members[0] * (inside - across) < _LEAST_SAVED:
+            return []
+    return with_axis_last(stages, 0, constants)
+
+
+def _is_of_batch(stage: BlockStage, members: int, written: Sequence[TvmBuffer]) -> bool:
+    """Whether a stage computes each member of a batch, from tensors that have it first, or are shared by all."""
+    if not stage.writes_its_axes() or stage.spatial_extents[:1] != (members,):
+        return False
+    batch = stage.spatial[0]
+    tensors = [written_by(stage)]
+    if _has_matrix(stage) or not all(map(_has_lanes, _nodes(stage))):
+        return False
+    for region in stage.reads():
+        if mentioned(region, batch):
+            if place_of(region, batch) != 0 or int(region.source.ty.shape[0]) != members:
+                return False
+            tensors.append(region.source)
+        elif is_among(region.source, written):
+            return False
+    conditions = (node.condition for node in _nodes(stage) if isinstance(node, tirx.Select))
+    if any(mentions(condition, batch.var) for condition in conditions):
+        return False
+    sizes = (prod(map(int, buffer.ty.shape)) for buffer in tensors)
+    if any(size > min(_MOST_ELEMENTS * members, _MOST_IN_ALL) for size in sizes):
+        return False
+    return all(str(buffer.ty.dtype) == "float32" for buffer in tensors)
+
+
+def _nodes(stage: BlockStage) -> Iterator[Expr]:
+    return (node for store in stores(stage.block.body) for node in expressions(store.value))
+
+
+def _has_lanes(node: Expr) -> bool:
+    """Whether vectors compute a value: neither a branch nor a function that is called for each lane."""
+    if not isinstance(node, ir.Call):
+        return True
+    name = str(node.op.name)
+    return not is_branch(node) and (name in (*_ROOTS, *_ROUNDINGS) or name.removeprefix("tirx.") in BODIES)
+
+
+def _has_matrix(stage: BlockStage) -> bool:
+    """Whether all members share a tensor of results and terms, as in a product, or look an element up.
+
+    A tile of several members serves a product.
+    """
+    batch = stage.spatial[0]
+    for load in (node for node in _nodes(stage) if isinstance(node, ir.TensorLoad)):
+        if any(isinstance(node, ir.TensorLoad) for index in load.indices for node in expressions(index)):
+            return True
+        of_results, of_terms = (
+            [axis for axis in axes if any(mentions(index, axis.var) for index in load.indices)]
+            for axes in (stage.spatial, stage.reduction)
+        )
+        if of_results and of_terms and not any(axis.same_as(batch) for axis in of_results):
+            return True
+    return False
+
+
+def _loads(stage: BlockStage) -> list[Node]:
+    """The loads of tensors of the batch, except those of the sum."""
+    own, batch = written_by(stage), stage.spatial[0].var
+    loads = (node for node in _nodes(stage) if isinstance(node, ir.TensorLoad) and not node.source.same_as(own))
+    return [load for load in loads if any(mentions(index, batch) for index in load.indices)]
+
+
+def _operations(stage: BlockStage, lanes: int) -> float:
+    """Operations for one term, or for one element, of as many results as there are `lanes`."""
+    return sum(_weight(node, lanes) for node in _nodes(stage) if "float" in str(node.ty))
+
+
+def _weight(node: Expr, lanes: int) -> float:
+    if isinstance(node, ir.Call):
+        name = str(node.op.name)
+        if name in _ROOTS:
+            return _DIVISION[lanes]
+        return 1 if name in _ROUNDINGS else _FUNCTION
+    if isinstance(node, tirx.Div) and not isinstance(node.b, tirx.FloatImm):
+        return _DIVISION[lanes]
+    if isinstance(node, tirx.Add) and any(isinstance(side, tirx.Mul) for side in (node.a, node.b)):
+        return 0  # a multiply-add
+    return 1 if isinstance(node, (*_ARITHMETIC, tirx.Div, tirx.Select)) else 0
+
+
+def _share_of_terms(stage: BlockStage) -> float:
+    """The share of its terms that a stage adds: half of a triangle, whose condition compares a result and a term."""
+    results, terms = ([axis.var for axis in axes] for axes in (stage.spatial, stage.reduction))
+    selections = (node for node in _nodes(stage) if isinstance(node, tirx.Select))
+    compared = (all(any(mentions(one.condition, v) for v in axes) for axes in (results, terms)) for one in selections)
+    return 0.5 if any(compared) else 1.0
+
+
+def _pieces(extent: int, widest: int) -> list[int]:
+    """The lanes of the vectors that make a row, at least 4, or 1 for a single element."""
+    rest = [lanes for lanes in (8, 4, 2, 1) if extent % widest & lanes]
+    return [widest] * (extent // widest) + [max(lanes, 4) if lanes > 1 else 1 for lanes in rest]
+
+
+def _operations_inside(stage: BlockStage, widest: int) -> float:
+    """Vector operations for one member with lanes inside of it."""
+    results = prod(stage.spatial_extents[1:])
+    row = stage.spatial_extents[-1] if len(stage.spatial) > 1 else 1
+    terms = prod(stage.reduction_extents)
+    if not stage.reduction or (row > 1 and has_rows_of_terms(stage)):
+        return results / row * terms * sum(_operations(stage, lanes) for lanes in _pieces(row, widest))
+    last = stage.reduction_extents[-1]
+    pieces = _pieces(last, widest)
+    steps = terms / last * sum(_operations(stage, lanes) for lanes in pieces)
+    return results * min(steps + _JOIN * len(set(pieces)), terms * _operations(stage, 1))
+
+
+def _cycles_across(stages: Sequence[BlockStage], widest: int) -> float:
+    """Cycles for one member with lanes across members, of which a vector has its share."""
+    steps = [prod(one.spatial_extents[1:]) * prod(one.reduction_extents) * _share_of_terms(one) for one in stages]
+    pairs = list(zip(stages, steps, strict=True))
+    operations = sum(count * _operations(stage, widest) for stage, count in pairs) / widest / _PER_CYCLE
+    return max(operations, _LOAD * sum(count * len(_loads(stage)) for stage, count in pairs))
+
+
+def _copied(stages: Sequence[BlockStage], written: Sequence[TvmBuffer]) -> int:
+    """Elements of a member that are copied: those of the inputs, and of a result with more than one."""
+    members = stages[0].spatial_extents[0]
+    read: list[TvmBuffer] = []
+    for stage in stages:
+        sources = [region.source for region in stage.reads() if mentioned(region, stage.spatial[0])]
+        read += [source for source in sources if not is_among(source, [*written, *read])]
+    moved = [buffer for buffer in (*read, written[-1]) if len(buffer.ty.shape) > 1]
+    return sum(ceil(prod(map(int, buffer.ty.shape)) / members) for buffer in moved)

@@ -1,0 +1,328 @@
+"""Parts: a tensor expression as several kernels of one package, where a single one would be slower.
+
+Ten reasons divide an expression:
+
+- A product whose operands are used many times, beside other reductions: alone, it has a register tile. What comes
+  before it and what follows are kernels of their own (`divide`), unless too few products share the tensors between.
+  Arithmetic on an operand, as a ReLU, is a kernel of its own, too: a tile would repeat it for each product.
+- A product without an axis that is contiguous in its operands and results, or with short rows: operands or results
+  are copied into another order by kernels of their own (`product_lanes.py`).
+- Images with channels first, `x[n, c, h + i, w + j]`: windows and padding lie across the lanes of w. The sum is made
+  with channels last, between transpositions (`channels_last.py`).
+- Lanes that read an operand with gaps, `x[4 * t + k]`, past its end, or an element several times in turn,
+  `x[o // 2]`: they read a copy (`copied_operands.py`).
+- Zeros between the elements that a sum reads, as in a transposed convolution: the phases of its results are dense sums
+  (`stuffed_sums.py`).
+- Sums of interleaved results, as the colours of pixels: lanes run along the axis before (`interleaved_sums.py`).
+- Rows shorter than a vector, as in a softmax over 7 elements: lanes run across rows (`short_rows.py`).
+- Small members of a batch, as running sums of 31 elements: lanes run across members (`member_lanes.py`).
+- Rows that vectors do not divide, and of which only extremes are wanted: elements are repeated (`whole_rows.py`).
+- Short rows that the lanes of several reductions cross: they are turned into columns (`short_rows.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+
+from edgetune.affine.expressions import expressions, is_among, is_branch, mentions
+from edgetune.graph.tvm_types import PrimFunc, Stmt, TvmBuffer, Var
+from edgetune.rewrites.channels_last import with_channels_last
+from edgetune.rewrites.copied_operands import with_copied_operands
+from edgetune.rewrites.interleaved_sums import with_interleaved_sums
+from edgetune.rewrites.member_lanes import with_members_as_lanes
+from edgetune.rewrites.product_lanes import with_product_lanes
+from edgetune.rewrites.reordered import elements_of
+from edgetune.rewrites.short_rows import with_rows_as_lanes, with_turned_rows
+from edgetune.rewrites.stuffed_sums import with_phases
+from edgetune.rewrites.whole_rows import with_whole_rows
+from edgetune.schedule.rules.tiling import axes_of, loads_of
+from edgetune.schedule.sketches.block_analysis import (
+    BlockAnalysis,
+    BlockStage,
+    analyse_blocks,
+    block_of,
+    extent_of,
+    statements_of,
+    stores,
+)
+
+_LEAST_WORK = 1 << 15
+"""Multiply-adds below which a call of a second kernel costs more than a register tile saves."""
+
+_LEAST_USES = 8
+"""Uses of each element of a product's operands from which on a register tile pays."""
+
+_LEAST_SHARE = 16
+"""Multiply-adds for each element of the tensors between two kernels; half as many if all reductions are products.
+
+In one kernel only one of several products has a register tile.
+"""
+
+_SHARE_TO_MEASURE = 4
+"""The same number from which on a search measures whether the parts are faster."""
+
+
+@dataclass(frozen=True)
+class PartOfExpression:
+    """One kernel: its unscheduled function, whose parameters are the buffers `reads`, then `writes`.
+
+    Buffers are those of the whole expression, or tensors between the parts. `name` is that of its main stage, "" for
+    the whole expression.
+    """
+
+    name: str
+    function: PrimFunc
+    reads: tuple[TvmBuffer, ...]
+    writes: tuple[TvmBuffer, ...]
+
+
+def divisions_of(
+    function: PrimFunc, outputs: Sequence[TvmBuffer], constants: Sequence[TvmBuffer]
+) -> list[list[PartOfExpression]]:
+    """The parts of an unscheduled function, in the order of their calls; `outputs` and `constants` are parameters.
+
+    The first division is what the conditions above decide. A second follows where there is one: the whole expression,
+    whose parameters are in their order, or else its parts although few products share the tensors between them.
+    """
+    inputs = tuple(param for param in function.params if not is_among(param, outputs))
+    whole = [PartOfExpression("", function, inputs, tuple(outputs))]
+    analysis = analyse_blocks(function)
+    if analysis is None:
+        return [whole]
+    decided, shared = (_groups(analysis, outputs, constants, least) for least in (_LEAST_SHARE, _SHARE_TO_MEASURE))
+    groups = decided if len(decided) > 1 else shared
+    if len(groups) == 1:
+        return [whole]
+    parts = [_part(function, number, groups, constants, outputs) for number in range(len(groups))]
+    return [parts, whole] if len(decided) > 1 else [whole, parts]
+
+
+def _groups(
+    analysis: BlockAnalysis, outputs: Sequence[TvmBuffer], constants: Sequence[TvmBuffer], least_share: int
+) -> list[list[Stmt]]:
+    """The statements of each kernel."""
+    groups: list[list[Stmt]] = []
+    for stages in divide(analysis.stages, least_share):
+        others = [stage for stage in analysis.stages if stage not in stages]
+        needed = [*outputs, *(region.source for stage in others for region in stage.reads())]
+        phases = with_phases(stages, constants, needed)
+        made, rest = ([], stages) if phases else with_channels_last(stages, constants, needed) or ([], stages)
+        kernels = phases or (_reordered(rest, constants, needed) if rest else [])
+        groups += [*made, *([_statement(analysis, one) for one in kernel] for kernel in kernels)]
+    return _without_equal_kernels(groups, outputs)
+
+
+def _without_equal_kernels(groups: Sequence[Sequence[Stmt]], outputs: Sequence[TvmBuffer]) -> list[list[Stmt]]:
+    """The statements of each kernel, in the order of their calls, without those that compute an earlier tensor again.
+
+    Two products that copy one operand into the same order bring a copy each: this is common subexpression elimination
+    over kernels of one stage. Those that write one of `outputs` stay.
+    """
+    kept: list[list[Stmt]] = []
+    stands_for: dict[TvmBuffer, TvmBuffer] = {}
+    for group in groups:
+        statements = [_with_buffers(one, stands_for) for one in group]
+        written = _only_result(statements)
+        if written is not None and not is_among(written, outputs):
+            earlier = next((_only_result(one) for one in kept if _equal(statements[0], one)), None)
+            if earlier is not None:
+                stands_for[written] = earlier
+                continue
+        kept.append(statements)
+    return kept
+
+
+def _only_result(statements: Sequence[Stmt]) -> TvmBuffer | None:
+    """The only tensor that the only stage of a kernel writes; None for other kernels."""
+    if len(statements) != 1:
+        return None
+    writes = block_of(statements[0]).writes
+    return writes[0].source if len(writes) == 1 else None
+
+
+def _equal(statement: Stmt, kernel: Sequence[Stmt]) -> bool:
+    """Whether a statement computes what a kernel does, from the same tensors.
+
+    Structural equality takes tensors of a block's regions for its own, and so for equal: they are compared one by one.
+    """
+    if _only_result(kernel) is None or not tvm_ffi.structural_equal(statement, kernel[0]):
+        return False
+    ours, theirs = ([region.source for region in block_of(one).reads] for one in (statement, kernel[0]))
+    return all(one.same_as(other) for one, other in zip(ours, theirs, strict=True))
+
+
+def _with_buffers(statement: Stmt, stands_for: Mapping[TvmBuffer, TvmBuffer]) -> Stmt:
+    """`statement` with the values of `stands_for` instead of its keys."""
+
+    def changed(buffer: Var) -> Var:
+        return next((new for old, new in stands_for.items() if buffer.same_as(old)), buffer)
+
+    return tvm_ffi.structural_map(statement, (ir.Var, changed)) if stands_for else statement
+
+
+def _reordered(
+    stages: list[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer]
+) -> Sequence[Sequence[Stmt | BlockStage]]:
+    """The kernels of a group of stages in the order of their lanes, or the group as it is."""
+    return (
+        with_product_lanes(stages, constants)
+        or with_interleaved_sums(stages, constants)
+        or with_rows_as_lanes(stages, constants, needed)
+        or with_copied_operands(stages, constants)
+        or with_whole_rows(stages, needed)
+        or with_turned_rows(stages, constants, needed)
+        or with_members_as_lanes(stages, constants, needed)
+        or [stages]
+    )
+
+
+def divide(stages: Sequence[BlockStage], least_share: int = _LEAST_SHARE) -> list[list[BlockStage]]:
+    """Groups of stages in order of execution, each of which is one kernel; the stages as they are if none is better."""
+    reductions = [stage for stage in stages if stage.reduction]
+    if not reductions:
+        return [list(stages)]
+    product = max(reductions, key=lambda stage: stage.work)
+    stages = _independent_first(stages, product)
+    place = stages.index(product)
+    kept = [one for one in stages[:place] if _only_moves(one) and _readers(one, stages) == [product]]
+    computed = [one for one in stages[:place] if not _only_moves(one)]
+    if len(reductions) == 1 and not (computed and any(_is_shared(one, product) for one in stages[:place])):
+        return [list(stages)]
+    end = place + 1 if len(reductions) > 1 else len(stages)
+    while end < len(stages) and _follows(product, stages[end]):
+        end += 1
+    own = [*kept, *stages[place:end]]
+    before, after = [one for one in stages[:place] if one not in kept], list(stages[end:])
+    between = _shared_elements(before, own) + _shared_elements([*before, *own], after)
+    share = least_share / 2 if all(_shares_operands(one) for one in reductions) else least_share
+    if product.work < max(_LEAST_WORK, share * between) or not _shares_operands(product):
+        return [list(stages)]
+    return [
+        *(divide(before, least_share) if before else []),
+        own,
+        *(divide(after, least_share) if after else []),
+    ]
+
+
+def _independent_first(stages: Sequence[BlockStage], product: BlockStage) -> list[BlockStage]:
+    """The stages with those before a product that later ones need beside it: then these may follow it at once.
+
+    Another product stays behind it, for it is a kernel of its own anyway.
+    """
+    place = stages.index(product)
+    made, waiting = list(product.block.writes), list[BlockStage]()
+    for stage in stages[place + 1 :]:
+        if _reads_one(stage, made):
+            waiting.append(stage)
+            made += stage.block.writes
+    needed = [region for stage in waiting for region in stage.reads()]
+    moved: list[BlockStage] = []
+    for stage in reversed(stages[place + 1 :]):
+        if stage not in waiting and any(_is_source(needed, write.source) for write in stage.block.writes):
+            moved.insert(0, stage)
+            needed += stage.reads()
+    if any(map(_shares_operands, moved)):
+        return list(stages)
+    return [*stages[:place], *moved, *(stage for stage in stages[place:] if stage not in moved)]
+
+
+def _reads_one(stage: BlockStage, regions: Sequence[ir.Node]) -> bool:
+    return any(_is_source(regions, read.source) for read in stage.reads())
+
+
+def _is_source(regions: Sequence[ir.Node], buffer: TvmBuffer) -> bool:
+    return any(region.source.same_as(buffer) for region in regions)
+
+
+def _is_shared(stage: BlockStage, product: BlockStage) -> bool:
+    """Whether several results of a product read a stage at the same place; windows read other places."""
+    made = stage.block.writes[0].source
+    indices = [item.min for region in product.reads() if region.source.same_as(made) for item in region.region]
+    apart = (axis for axis in product.spatial if not any(mentions(index, axis.var) for index in indices))
+    return bool(indices) and any(extent_of(axis) >= _LEAST_USES for axis in apart)
+
+
+def _shares_operands(stage: BlockStage) -> bool:
+    """Whether each element of each tensor that a reduction reads is used often, as in a product of matrices.
+
+    Both operands may be one tensor, as in A^T A.
+    """
+    reads = [region.source for region in stage.reads()]
+    operands = {(str(load.source.name), *axes_of(stage, load)) for load in loads_of(stage)}
+    return len(operands) > 1 and all(stage.work >= _LEAST_USES * elements_of(buffer) for buffer in reads)
+
+
+def _only_moves(stage: BlockStage) -> bool:
+    """Whether a stage copies elements, as padding and transpositions do, without arithmetic."""
+    if stage.reduction:
+        return False
+    values = [store.value for store in stores(stage.block.body)]
+    moved = (node for value in values for node in expressions(value) if not isinstance(node, ir.Call))
+    loads = [load for load in moved if isinstance(load, ir.TensorLoad)]
+    return len(loads) <= 1 and all(_is_move(value) for value in values)
+
+
+def _is_move(value: ir.Expr) -> bool:
+    if is_branch(value):
+        return all(_is_move(side) for side in value.args[1:])
+    if isinstance(value, tirx.Select):
+        return _is_move(value.true_value) and _is_move(value.false_value)
+    return isinstance(value, ir.TensorLoad | tirx.FloatImm | tirx.IntImm)
+
+
+def _readers(stage: BlockStage, stages: Sequence[BlockStage]) -> list[BlockStage]:
+    written = stage.block.writes[0].source
+    return [one for one in stages if any(region.source.same_as(written) for region in one.reads())]
+
+
+def _follows(product: BlockStage, stage: BlockStage) -> bool:
+    """Whether a stage computes one element from each element of the product, in the same place."""
+    return not stage.reduction and stage.spatial_extents == product.spatial_extents and stage.writes_its_axes()
+
+
+def _shared_elements(writers: Sequence[BlockStage], readers: Sequence[BlockStage]) -> int:
+    """Elements of the tensors that some of `writers` write and some of `readers` read."""
+    read = [region.source for stage in readers for region in stage.reads()]
+    written = [write.source for stage in writers for write in stage.block.writes]
+    return sum(elements_of(buffer) for buffer in written if is_among(buffer, read))
+
+
+def _statement(analysis: BlockAnalysis, stage: BlockStage | Stmt) -> Stmt:
+    if not isinstance(stage, BlockStage):
+        return stage
+    statements = statements_of(analysis.function.body.block.body)
+    return next(one for one in statements if block_of(one).same_as(stage.block))
+
+
+def _part(
+    function: PrimFunc,
+    number: int,
+    groups: Sequence[Sequence[Stmt]],
+    constants: Sequence[TvmBuffer],
+    outputs: Sequence[TvmBuffer],
+) -> PartOfExpression:
+    """The part of the statements `groups[number]`."""
+    blocks = [block_of(one) for one in groups[number]]
+    written = [region.source for block in blocks for region in block.writes]
+    read = _unique([r.source for block in blocks for r in block.reads if not is_among(r.source, written)])
+    elsewhere = [r.source for group in groups[number + 1 :] for one in group for r in block_of(one).reads]
+    writes = [one for one in written if is_among(one, outputs) or is_among(one, elsewhere)]
+    local = [one for one in written if not is_among(one, writes)]
+    reads = [*(one for one in read if not is_among(one, constants)), *(one for one in read if is_among(one, constants))]
+    body = tirx.SeqStmt(list(groups[number])) if len(groups[number]) > 1 else groups[number][0]
+    root = s_tir.SBlockRealize([], True, s_tir.SBlock([], [], [], "root", body, None, local))
+    made = s_tir.renew_defs(tirx.PrimFunc([*reads, *writes], root, function.ret_type, function.attrs))
+    main = next((block for block in blocks if block.init is not None), blocks[-1])
+    return PartOfExpression(str(main.name_hint), made, tuple(reads), tuple(writes))
+
+
+def _unique(buffers: Sequence[TvmBuffer]) -> list[TvmBuffer]:
+    found: list[TvmBuffer] = []
+    for buffer in buffers:
+        if not is_among(buffer, found):
+            found.append(buffer)
+    return found
