@@ -17,6 +17,7 @@ from math import prod
 import tvm_ffi
 from tvm import ir, tirx
 
+from edgetune.codegen.intrinsics import operator
 from edgetune.frontend.tensor_expression.stored_values import (
     StoredValue,
     axes_of,
@@ -32,6 +33,7 @@ from edgetune.graph.reduction_stage import ReductionStage, buffer_of, mentions, 
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, Stmt
 from edgetune.schedule.sketches.block_analysis import block_of, expressions, extent_of
 
+_ROOTS = frozenset(("sqrt", "rsqrt"))
 _FEWEST_USES = 3
 """Elements that share a root from which on a multiplication for each is faster."""
 
@@ -102,7 +104,7 @@ def _beside(divisor: StoredValue, value: Expr, name: str) -> StoredValue:
 
 
 def _is_root(value: Expr) -> bool:
-    return isinstance(value, ir.Call) and "sqrt" in getattr(value.op, "name", "") and str(value.ty.dtype) == "float32"
+    return isinstance(value, ir.Call) and operator(value) in _ROOTS and str(value.ty.dtype) == "float32"
 
 
 def _can_be_stored(value: Expr, block: SBlock) -> bool:
