@@ -67,7 +67,7 @@ SCRATCH = "unsigned char *restrict scratch"
 class PrintedFunction:
     """The body of one C function: its parameters, its lines, and the scratch, stack and snippets that it needs.
 
-    `mentioned` are the names of parameters and variables in the lines.
+    `mentioned` are the names of parameters and variables in the lines; `floats` tells whether it computes floats.
     """
 
     params: tuple[CParam, ...]
@@ -76,6 +76,7 @@ class PrintedFunction:
     preamble: frozenset[str]
     scratch_bytes: int
     local_bytes: int
+    floats: bool
 
     @property
     def unused(self) -> tuple[CParam, ...]:
@@ -111,6 +112,7 @@ def serial_kernel(function: tirx.PrimFunc, target: Target, symbol: str, shared: 
         params=params,
         scratch_bytes=printed.scratch_bytes,
         local_bytes=printed.local_bytes,
+        floats=printed.floats,
     )
 
 
@@ -130,7 +132,8 @@ def print_function(
     context.preamble -= unused_polynomials(together, context.preamble)
     lines = [part for line in chain_zeroes(together) for part in break_line(str(line), _COLUMNS)]
     mentioned = frozenset().union(*(line.mentions for line in together))
-    return PrintedFunction(params, tuple(lines), mentioned, frozenset(context.preamble), scratch_bytes, local_bytes)
+    snippets = frozenset(context.preamble)
+    return PrintedFunction(params, tuple(lines), mentioned, snippets, scratch_bytes, local_bytes, found.floats)
 
 
 def declaration(param: CParam) -> str:

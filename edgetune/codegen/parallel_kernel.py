@@ -148,6 +148,7 @@ def _kernel(
         scratch_bytes=scratch_bytes,
         local_bytes=max(part.printed.local_bytes for part in parts),
         workers=sharing.workers,
+        floats=any(part.printed.floats for part in parts),
     )
 
 

@@ -77,7 +77,7 @@ A, B, AT = (Code(name, (name,)) for name in "abi")
     ],
 )
 def test_lines_know_what_they_write(line: Line, text: str, writes: str, *, in_memory: bool) -> None:
-    assert (str(line), line.writes, line.in_memory) == (text, set(writes), in_memory)
+    assert (str(line), line.writes, line.in_memory) == (text, frozenset(writes), in_memory)
 
 
 def test_vectors_know_that_they_are_literals() -> None:

@@ -73,6 +73,7 @@ def emit_cuda_kernel(mod: IRModule, target: GpuTarget, symbol: str, unaligned: C
         scratch_bytes=scratch_bytes,
         local_bytes=0,
         launches=tuple(launches),
+        floats=any(one.floats for one in found),
     )
 
 
