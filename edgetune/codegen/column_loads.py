@@ -17,7 +17,7 @@ from tvm import ir, tirx
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.linear import linear
 from edgetune.codegen.lines import array, call
-from edgetune.codegen.text import Address, Place, Text
+from edgetune.codegen.text import Address, Lvalue, Text
 from edgetune.codegen.traverse import loads_in
 from edgetune.graph.tvm_types import Expr
 
@@ -100,4 +100,4 @@ def printed_column(printer: VectorPrinter, load: Expr, group: ColumnGroup, first
         function = printer.context.need(f"columns:{c_type}")
         printer.context.emit(call(function, pointer, group.row, Address.first(name)))
         shared[key] = name
-    return Text(Place.element(name, group.column))
+    return Text(Lvalue.element(name, group.column))

@@ -34,7 +34,7 @@ class BufferStorage:
 
 
 @dataclass(frozen=True)
-class Result:
+class CallResult:
     """What a call gives for lanes [first, first + width), and the variable that holds it."""
 
     call: Expr
@@ -60,7 +60,7 @@ class Context:
     place: str = ""  # of the part that is printed in its tile, as the ending of a name
     result: tuple[Expr, str] | None = None  # the value that is being stored, and the name of a variable that holds it
     shared: dict[str, Code] = field(default_factory=dict)  # names of constants in scope, by their C text
-    results: list[Result] | None = None  # of calls in the value that is being stored
+    results: list[CallResult] | None = None  # of calls in the value that is being stored
     analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
 
     def emit(self, line: Line) -> None:

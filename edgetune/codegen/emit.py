@@ -27,7 +27,7 @@ from edgetune.codegen.names import Names
 from edgetune.codegen.register_tiles import shapes_in
 from edgetune.codegen.statements import Layout, StatementPrinter
 from edgetune.codegen.subexpression_names import stems
-from edgetune.codegen.text import INDENT, Place, Text, code, listed
+from edgetune.codegen.text import INDENT, Lvalue, Text, code, listed
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import TvmBuffer
 from edgetune.target.target import Target
@@ -51,7 +51,7 @@ def _cleared(line: Line) -> tuple[Text, int] | None:
     return (line.value, line.depth) if line.value.zero in ("vector", "float") else None
 
 
-def _chains(registers: Sequence[Place], zero: Text, depth: int) -> list[Line]:
+def _chains(registers: Sequence[Lvalue], zero: Text, depth: int) -> list[Line]:
     """Chained assignments of nearly equal length, as few as fit."""
     longest = max(map(len, registers)) + len(" = ")
     most = max(1, (_COLUMNS - len(INDENT) * depth - len(zero.code) - len(";")) // longest)

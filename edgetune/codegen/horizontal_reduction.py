@@ -24,7 +24,7 @@ from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.horizontal_snippets import FOUR, scalar_extreme
 from edgetune.codegen.lines import assignment, call, declaration
 from edgetune.codegen.memory import pieces
-from edgetune.codegen.text import ADD, Code, Place, Text, called, code, vector_literal
+from edgetune.codegen.text import ADD, Code, Lvalue, Text, called, code, vector_literal
 from edgetune.codegen.traverse import flattened, map_loops, variables_in
 from edgetune.codegen.unrolling import extent_of, with_kind
 from edgetune.graph.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer, Var
@@ -201,7 +201,7 @@ def _joined_alone(printer: StatementPrinter, store: Stmt) -> list[_Result]:
         if width > 1:
             name = printer.named(part, printer.type(of, width))
             function = need(f"lanes_{word}:{of.value_short}x{width}")
-            values.append(_Result(called(function, Place.of(name).address)))
+            values.append(_Result(called(function, Lvalue.of(name).address)))
         else:
             values.append(_Result(part))
     return values
@@ -217,8 +217,8 @@ def _joined_together(printer: StatementPrinter, stores: Sequence[Stmt]) -> list[
     result = printer.context.local("sums" if word == "sum" else word)
     function = need(f"lanes_{word}_each:{of.value_short}x{lanes}x{len(names)}")
     printer.context.emit(declaration(printer.type(of, len(names)), result))
-    printer.context.emit(call(function, *(Place.of(name).address for name in (result, *names))))
-    return [_Result(Text(Place.element(result, lane)), result) for lane in range(len(stores))]
+    printer.context.emit(call(function, *(Lvalue.of(name).address for name in (result, *names))))
+    return [_Result(Text(Lvalue.element(result, lane)), result) for lane in range(len(stores))]
 
 
 def _emit_to_memory(printer: StatementPrinter, stores: Sequence[Stmt], values: Sequence[_Result]) -> None:
@@ -232,7 +232,7 @@ def _emit_to_memory(printer: StatementPrinter, stores: Sequence[Stmt], values: S
     of, _ = element_and_lanes(stores[0].value.ty)
     loose = printer.context.need(f"type:{of.value_short}x{len(stores)}u")
     where = printer.element_text(stores[0].buffer, stores[0].indices)
-    target = Place.in_variable(where.variable, code("*({} *){}", loose, where.address))
+    target = Lvalue.in_variable(where.variable, code("*({} *){}", loose, where.address))
     printer.context.emit(assignment(target, Text(vector)))
 
 
@@ -248,7 +248,7 @@ def _emit_to_registers(printer: StatementPrinter, stores: Sequence[Stmt], values
         whole = places[number:end] == list(range(places[number], places[number] + width))
         if name is not None and width > 1 and whole and all(map(_is_start, stores[number:end])):
             vector = _vector_of(values[number:end], values, printer.type(of, width))
-            printer.context.emit(assignment(Place.of(name), vector))
+            printer.context.emit(assignment(Lvalue.of(name), vector))
             number = end
         else:
             _emit_result(printer, stores[number], values[number])

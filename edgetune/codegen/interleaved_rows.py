@@ -15,7 +15,7 @@ from tvm import tirx
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.lines import call
 from edgetune.codegen.strided_loads import loads_together
-from edgetune.codegen.text import Place
+from edgetune.codegen.text import Lvalue
 from edgetune.codegen.traverse import loads_in
 from edgetune.codegen.vector_calls import has_vector_form
 from edgetune.graph.reduction_stage import with_places
@@ -60,7 +60,7 @@ def printed_turns(printer: StatementPrinter, statements: Sequence[Stmt]) -> int:
         names = [printer.context.temporary(c_type, printer.vector(one.value, 0, lanes), role) for one in run]
     function = printer.context.need(f"take_turns:f32x{lanes}x{turns}")
     pointer = printer.pointer(first.buffer, (bases[0], 1), 0)
-    printer.context.emit(call(function, pointer, *(Place.of(name).address for name in names)))
+    printer.context.emit(call(function, pointer, *(Lvalue.of(name).address for name in names)))
     return len(bound) + turns
 
 

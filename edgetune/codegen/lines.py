@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from edgetune.codegen.text import INDENT, Address, Code, Place, Text, code, listed
+from edgetune.codegen.text import INDENT, Address, Code, Lvalue, Text, code, listed
 
 
-class Role(Enum):
+class LineKind(Enum):
     """What a line is."""
 
     STATEMENT = auto()  # without control flow, of at most one variable that is declared
@@ -52,13 +52,13 @@ class Line:
     """
 
     code: Code
-    role: Role = Role.STATEMENT
+    kind: LineKind = LineKind.STATEMENT
     depth: int = 0
     writes: frozenset[str] = field(default_factory=frozenset)
     in_memory: bool = False
     constant: str = ""
     declared: Declared | None = None
-    target: Place | None = None
+    target: Lvalue | None = None
     value: Text | None = None
     counts: int | None = None
     call: CallInPlace | None = None
@@ -95,14 +95,14 @@ def array(c_type: str, name: Code, count: int, attributes: str = "") -> Line:
     return Line(text, writes=frozenset((name,)), in_memory=True, declared=declared)
 
 
-def assignment(target: Place, value: Text) -> Line:
+def assignment(target: Lvalue, value: Text) -> Line:
     """`target = value;`."""
     writes = frozenset((target.variable,))
     text = code("{} = {};", target, value)
     return Line(text, writes=writes, in_memory=not target.whole, target=target, value=value)
 
 
-def addition(target: Place, value: object) -> Line:
+def addition(target: Lvalue, value: object) -> Line:
     """`target += value;`."""
     writes = frozenset((target.variable,))
     return Line(code("{} += {};", target, value), writes=writes, in_memory=not target.whole)
@@ -118,19 +118,19 @@ def call(function: str, *operands: object) -> Line:
 
 def in_place(name: str, function: str, kind: str, of: Code) -> Line:
     """The call `name(&of);` of a function that replaces a vector variable of a type by its result."""
-    line = call(name, Place.of(of).address)
+    line = call(name, Lvalue.of(of).address)
     return Line(line.code, writes=line.writes, call=CallInPlace(function, kind, of))
 
 
 def opening(text: Code, counts: int | None = None) -> Line:
     """What opens a brace."""
-    return Line(text, Role.OPENS, counts=counts)
+    return Line(text, LineKind.OPENS, counts=counts)
 
 
-CLOSING = Line(Code("}"), Role.CLOSES)
-ELSE = Line(Code("} else {"), Role.OPENS)
+CLOSING = Line(Code("}"), LineKind.CLOSES)
+ELSE = Line(Code("} else {"), LineKind.OPENS)
 
 
 def other(text: Code) -> Line:
     """A line that later passes leave where it is."""
-    return Line(text, Role.OTHER)
+    return Line(text, LineKind.OTHER)

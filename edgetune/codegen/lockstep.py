@@ -11,8 +11,8 @@ from dataclasses import replace
 from itertools import groupby
 
 from edgetune.codegen.intrinsics import POLYNOMIALS
-from edgetune.codegen.lines import CallInPlace, Line, Role, call
-from edgetune.codegen.text import Place
+from edgetune.codegen.lines import CallInPlace, Line, LineKind, call
+from edgetune.codegen.text import Lvalue
 
 MOST = {"exp": 5}
 """Vectors of one call: more of them find too few registers."""
@@ -30,7 +30,7 @@ def in_lockstep(lines: Sequence[Line], need: Callable[[str], str]) -> list[Line]
 
     `need` requests the snippet of a call and returns its name.
     """
-    if any(line.role is Role.ALIASES for line in lines):  # two names of one place in memory
+    if any(line.kind is LineKind.ALIASES for line in lines):  # two names of one place in memory
         return list(lines)
     constants = {line.constant for line in lines}
     found: list[Line] = []
@@ -60,7 +60,7 @@ def unused_polynomials(lines: Sequence[Line], snippets: Collection[str]) -> set[
 
 def _runs(lines: Sequence[Line]) -> Iterator[list[Line]]:
     """The lines in runs of statements at one depth, and of other lines."""
-    for _, run in groupby(lines, lambda line: (line.role is Role.STATEMENT, line.depth)):
+    for _, run in groupby(lines, lambda line: (line.kind is LineKind.STATEMENT, line.depth)):
         yield [*run]
 
 
@@ -117,4 +117,4 @@ def _needed(statements: Sequence[Line], place: int, taken: Collection[int]) -> l
 def _joint(group: Sequence[CallInPlace], need: Callable[[str], str]) -> Line:
     first = group[0]
     name = need(f"{first.function}_each:{first.kind}x{len(group)}")
-    return call(name, *(Place.of(one.variable).address for one in group))
+    return call(name, *(Lvalue.of(one.variable).address for one in group))

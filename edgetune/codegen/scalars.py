@@ -28,7 +28,7 @@ from edgetune.codegen.text import (
     TERNARY,
     UNARY,
     Code,
-    Place,
+    Lvalue,
     Text,
     called,
     cast,
@@ -71,7 +71,7 @@ class ElementPrinter:
             index = index * extent + following
         return index
 
-    def element_text(self, buffer: TvmBuffer, indices: Sequence[Expr]) -> Place:
+    def element_text(self, buffer: TvmBuffer, indices: Sequence[Expr]) -> Lvalue:
         """The C lvalue of one element: of a scalar access, or of lane `self.lane` of a vector access."""
         place = self.place(buffer)
         index = self.flat_index(buffer, indices)
@@ -86,11 +86,11 @@ class ElementPrinter:
         else:
             position = self.scalar(index)
         if place.registers is None:
-            return Place.element(place.name, position)
+            return Lvalue.element(place.name, position)
         wanted = position.constant
         for first, (name, width) in place.registers.items():
             if wanted is not None and first <= wanted < first + width:
-                return Place.of(name) if width == 1 else Place.element(name, wanted - first)
+                return Lvalue.of(name) if width == 1 else Lvalue.element(name, wanted - first)
         raise KernelFailed(f"element {position} of {buffer.name} has no register")
 
     def _load(self, e: Expr) -> Text:
@@ -184,7 +184,7 @@ class ScalarPrinter(ElementPrinter):
                 raise KernelFailed("a vector variable is used at a lane that is not constant")
             for first, width, name in known:
                 if first <= self.lane < first + width:
-                    return Text(name if width == 1 else Place.element(name, self.lane - first))
+                    return Text(name if width == 1 else Lvalue.element(name, self.lane - first))
         return self.scalar(known)  # a TIR expression that replaces it
 
     def _ramp(self, e: Expr) -> Text:
@@ -352,7 +352,7 @@ class ScalarPrinter(ElementPrinter):
                 self.context.emit(ELSE)
             self.context.lines += [replace(line, depth=line.depth + 1, single=True) for line in lines]
             with self.context.indented():
-                self.context.emit(assignment(Place.of(name), value))
+                self.context.emit(assignment(Lvalue.of(name), value))
         self.context.emit(CLOSING)
         return Text(name)
 

@@ -21,7 +21,7 @@ from edgetune.codegen.lines import (
     CLOSING,
     ELSE,
     Line,
-    Role,
+    LineKind,
     addition,
     array,
     assignment,
@@ -35,7 +35,7 @@ from edgetune.codegen.memory import Survey, is_one, pieces
 from edgetune.codegen.names import plain_name
 from edgetune.codegen.register_tiles import tile_places
 from edgetune.codegen.strided_loads import loads_together
-from edgetune.codegen.text import ATOM, Code, Place, Text, code, listed
+from edgetune.codegen.text import ATOM, Code, Lvalue, Text, code, listed
 from edgetune.codegen.transposition import printed_transposition
 from edgetune.codegen.traverse import loads_in, variables_in
 from edgetune.codegen.vector_calls import calls_functions, has_vector_form
@@ -243,7 +243,7 @@ class StatementPrinter(VectorPrinter):
         loose = self.context.need(f"alias:{of.short}")
         template = "{0}{1} *const {2} = ({0}{1} *)({0}void *){3}; /* {4} */"
         line = code(template, "" if place.written else "const ", loose, name, place.name, c_type)
-        self.context.emit(Line(line, Role.ALIASES))
+        self.context.emit(Line(line, LineKind.ALIASES))
         self.context.places[s.buffer] = BufferStorage(name, of, lanes, written=place.written)
 
     def _store(self, s: Stmt) -> None:
@@ -328,7 +328,7 @@ class StatementPrinter(VectorPrinter):
             return False
         name = self.register(self.place(s.buffer), start, first, width)
         if name is not None:
-            self.context.emit(addition(Place.of(name), self.operand(value.b, first, width)))
+            self.context.emit(addition(Lvalue.of(name), self.operand(value.b, first, width)))
         return name is not None
 
     def _store_piece(self, s: Stmt, start: tuple[Expr, int] | None, first: int, width: int, value: Text) -> None:
@@ -337,12 +337,12 @@ class StatementPrinter(VectorPrinter):
             if place.registers is None:
                 loose = self.context.need(f"type:{place.of.value_short}x{width}u")
                 pointer = self.pointer(s.buffer, start, first)
-                target = Place.in_variable(place.name, code("*({} *){}", loose, pointer))
+                target = Lvalue.in_variable(place.name, code("*({} *){}", loose, pointer))
                 self.context.emit(assignment(target, value))
                 return
             name = self.register(place, start, first, width)
             if name is not None:
-                self.context.emit(assignment(Place.of(name), value))
+                self.context.emit(assignment(Lvalue.of(name), value))
                 return
         of = element_and_lanes(s.value.ty)[0]
         kept = value.code if width == 1 else self.named(value, self.type(of, width))
@@ -350,7 +350,7 @@ class StatementPrinter(VectorPrinter):
             self.lane = first + lane
             target = self.element_text(s.buffer, s.indices)
             self.lane = None
-            text = Text(kept if width == 1 else Place.element(kept, lane))
+            text = Text(kept if width == 1 else Lvalue.element(kept, lane))
             self.context.emit(assignment(target, self.stored(text, place)))
 
     def _touches_registers(self, s: Stmt) -> bool:

@@ -17,7 +17,7 @@ from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.lines import call, declaration, other
 from edgetune.codegen.names import plain_name
-from edgetune.codegen.text import Address, Place, Text, code, listed
+from edgetune.codegen.text import Address, Lvalue, Text, code, listed
 from edgetune.codegen.traverse import loads_in, operands
 from edgetune.graph.tvm_types import Expr
 
@@ -101,13 +101,13 @@ def printed_strided(printer: VectorPrinter, load: Expr, start: tuple[Expr, int],
             names = [printer.context.names.unique(f"{place.name}_{word}") for word in ("even", "odd")]
             printer.context.emit(other(code("{} {};", c_type, listed(names))))
             function, pointer = printer.context.need(f"pairs:{c_type}"), pointer_to(begin, step * first)
-            printer.context.emit(call(function, pointer, *(Place.of(name).address for name in names)))
+            printer.context.emit(call(function, pointer, *(Lvalue.of(name).address for name in names)))
             shared[key(begin)], shared[key(begin + 1)] = names
             return Text(shared[key(base)])
     value = printer.context.local(plain_name(str(load.source.name)) if step > 2 else kind, load)
     pointer = pointer_to(base, step * first) if step > 0 else pointer_to(base - (width - 1), step * first)
     printer.context.emit(declaration(c_type, value))
-    printer.context.emit(call(printer.context.need(f"{kind}:{c_type}"), pointer, Place.of(value).address))
+    printer.context.emit(call(printer.context.need(f"{kind}:{c_type}"), pointer, Lvalue.of(value).address))
     shared[key(base)] = value
     return Text(value)
 

@@ -30,7 +30,7 @@ class Code(str):
         return made
 
 
-class Place(Code):
+class Lvalue(Code):
     """What can be assigned: `variable`, which is the `whole` of it, or one of its elements."""
 
     __slots__ = ("variable", "whole")
@@ -39,17 +39,17 @@ class Place(Code):
     whole: bool
 
     @classmethod
-    def of(cls, variable: str) -> Place:
+    def of(cls, variable: str) -> Lvalue:
         """A variable."""
         return cls._made(Code(variable, (variable,)), variable, whole=True)
 
     @classmethod
-    def in_variable(cls, variable: str, text: Code) -> Place:
+    def in_variable(cls, variable: str, text: Code) -> Lvalue:
         """Elements of a variable, or of what it points to, as C has them."""
         return cls._made(text, variable, whole=False)
 
     @classmethod
-    def element(cls, variable: Code, index: object) -> Place:
+    def element(cls, variable: Code, index: object) -> Lvalue:
         """One element."""
         return cls.in_variable(variable, code("{}[{}]", variable, index))
 
@@ -59,7 +59,7 @@ class Place(Code):
         return Address.of(self)
 
     @classmethod
-    def _made(cls, text: Code, variable: str, *, whole: bool) -> Place:
+    def _made(cls, text: Code, variable: str, *, whole: bool) -> Lvalue:
         made = cls(text, text.variables)
         made.variable, made.whole = variable, whole
         return made
@@ -70,10 +70,10 @@ class Address(Code):
 
     __slots__ = ("place",)
 
-    place: Place
+    place: Lvalue
 
     @classmethod
-    def of(cls, place: Place) -> Address:
+    def of(cls, place: Lvalue) -> Address:
         """`&place`."""
         made = cls(f"&{place}", place.variables)
         made.place = place
@@ -83,7 +83,7 @@ class Address(Code):
     def first(cls, variable: Code) -> Address:
         """An array, or a pointer, as the address of its first element."""
         made = cls(variable, variable.variables)
-        made.place = Place.element(variable, "0")
+        made.place = Lvalue.element(variable, "0")
         return made
 
 

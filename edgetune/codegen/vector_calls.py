@@ -11,13 +11,13 @@ from tvm import ir, tirx
 
 from edgetune.codegen.column_loads import group_in_use
 from edgetune.codegen.constant_lanes import constant_lanes
-from edgetune.codegen.context import Result
+from edgetune.codegen.context import CallResult
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import FIXED_POINT, POLYNOMIALS, operator
 from edgetune.codegen.lines import call, declaration, variable
 from edgetune.codegen.powers import exponent_of, product, root
 from edgetune.codegen.strided_loads import strided
-from edgetune.codegen.text import UNARY, Code, Place, Text, called, code, joined, vector_literal
+from edgetune.codegen.text import UNARY, Code, Lvalue, Text, called, code, joined, vector_literal
 from edgetune.codegen.traverse import operands
 from edgetune.codegen.vector_division import DIVISIONS, divides_by_constant
 from edgetune.codegen.vector_snippets import ROUNDINGS
@@ -173,7 +173,7 @@ def vector_call(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text
     kept = printer.named(a, c_type)
     suffix = "" if of.value_bits == 64 else "f"
     function = f"__builtin_{_LANEWISE.get(name, 'sqrt')}{suffix}"
-    literal = vector_literal(c_type, [called(function, Place.element(kept, lane)) for lane in range(width)])
+    literal = vector_literal(c_type, [called(function, Lvalue.element(kept, lane)) for lane in range(width)])
     return joined(Text(Code(f"1.0{suffix}")), "/", literal) if name == "rsqrt" else literal
 
 
@@ -188,9 +188,9 @@ def _called(printer: VectorPrinter, e: Expr, first: int, width: int) -> Code:
     if name in POLYNOMIALS:
         context.call_in_place(name, kind, value)
     else:
-        context.emit(call(context.need(f"{name}:{kind}"), Place.of(value).address))
+        context.emit(call(context.need(f"{name}:{kind}"), Lvalue.of(value).address))
     if context.results is not None:
-        context.results.append(Result(e, first, width, value))
+        context.results.append(CallResult(e, first, width, value))
     return value
 
 
@@ -202,7 +202,7 @@ def _scaled(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text:
     value = printer.context.local("scaled", e)
     printer.context.emit(variable(printer.type(of, width), value, x))
     function = printer.context.need(f"v{operator(e)}:i32x{width}")
-    printer.context.emit(call(function, Place.of(value).address, Place.of(name).address))
+    printer.context.emit(call(function, Lvalue.of(value).address, Lvalue.of(name).address))
     return Text(value)
 
 
@@ -225,14 +225,14 @@ def float_to_int(printer: VectorPrinter, e: Expr, of: Element, to: Element, firs
     a = printer.context.temporary(printer.type(of, width), printer.vector(e.value, first, width), "real")
     value = printer.context.local("whole", e if to.short == "i32" else None)
     printer.context.emit(declaration(ints, value))
-    addresses = Place.of(a).address, Place.of(value).address
+    addresses = Lvalue.of(a).address, Lvalue.of(value).address
     printer.context.emit(call(printer.context.need(f"{kind}:f32x{width}"), *addresses))
     if to.short == "i32":
         return Text(value)
     if to.bits == 8:
         name = printer.context.local("narrow", e)
         printer.context.emit(declaration(printer.type(to, width), name))
-        addresses = Place.of(value).address, Place.of(name).address
+        addresses = Lvalue.of(value).address, Lvalue.of(name).address
         printer.context.emit(call(printer.context.need(f"narrow:{to.short}x{width}"), *addresses))
         return Text(name)
     return called("__builtin_convertvector", value, printer.type(to, width))

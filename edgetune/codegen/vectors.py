@@ -29,7 +29,7 @@ from edgetune.codegen.text import (
     UNARY,
     Address,
     Code,
-    Place,
+    Lvalue,
     Text,
     called,
     cast,
@@ -202,9 +202,9 @@ class VectorPrinter(ScalarPrinter):
         if b.zero == "vector":
             other = code("&{}", b)
         else:
-            other = Place.of(self.named(b, c_type, "bound" if bounded else "other")).address
+            other = Lvalue.of(self.named(b, c_type, "bound" if bounded else "other")).address
         name = self.context.need(f"v{word}:{of.value_short}x{width}")
-        self.context.emit(call(name, Place.of(value).address, other))
+        self.context.emit(call(name, Lvalue.of(value).address, other))
         return Text(value)
 
     def _select_vector(self, e: Expr, first: int, width: int) -> Text:
@@ -302,7 +302,7 @@ class VectorPrinter(ScalarPrinter):
         position = self.without_lane(index * factor if factor > 1 else index)
         text = plus(position, first, element_and_lanes(index.ty)[0])
         name = self.place(buffer).name
-        return Address.first(name) if text.zero else Place.element(name, text).address
+        return Address.first(name) if text.zero else Lvalue.element(name, text).address
 
     def register(self, place: BufferStorage, start: tuple[Expr, int], first: int, width: int) -> Code | None:
         """Name of the register that holds exactly these elements, None if no single one does."""
@@ -365,7 +365,7 @@ class VectorPrinter(ScalarPrinter):
             if name is None:
                 name = self.context.names.unique(f"{self.place(e.source).name}_wide")
                 self.context.emit(declaration(ints, name))
-                self.context.emit(call(self.context.need(f"widen:{rest}"), pointer, Place.of(name).address))
+                self.context.emit(call(self.context.need(f"widen:{rest}"), pointer, Lvalue.of(name).address))
                 if not self.place(e.source).written and not any(map(loads, e.indices)):
                     shared[f"{rest} {pointer}"] = name
             a = Text(name)

@@ -12,7 +12,7 @@ from benchmarks.search.cases import expression_named
 from benchmarks.search.expression import Expression
 from edgetune.codegen import emit
 from edgetune.codegen.lines import Line, addition, array, assignment, call, constant, declaration
-from edgetune.codegen.text import Address, Code, Place, Text, vector_literal, zero_vector
+from edgetune.codegen.text import Address, Code, Lvalue, Text, vector_literal, zero_vector
 from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.pipeline.link import print_kernels
 from edgetune.pipeline.select import choose
@@ -68,11 +68,11 @@ A, B, AT = (Code(name, (name,)) for name in "abi")
         (constant("float", A, B), "const float a = b;", "a", False),
         (declaration("float", A), "float a;", "a", False),
         (array("float", A, 4), "float a[4];", "a", True),
-        (assignment(Place.of(A), Text(B)), "a = b;", "a", False),
-        (assignment(Place.element(A, AT), Text(B)), "a[i] = b;", "a", True),
-        (addition(Place.of(A), B), "a += b;", "a", False),
-        (call("f", Place.of(A).address, B), "f(&a, b);", "a", False),
-        (call("f", Place.element(A, AT).address, Place.of(B).address), "f(&a[i], &b);", "ab", True),
+        (assignment(Lvalue.of(A), Text(B)), "a = b;", "a", False),
+        (assignment(Lvalue.element(A, AT), Text(B)), "a[i] = b;", "a", True),
+        (addition(Lvalue.of(A), B), "a += b;", "a", False),
+        (call("f", Lvalue.of(A).address, B), "f(&a, b);", "a", False),
+        (call("f", Lvalue.element(A, AT).address, Lvalue.of(B).address), "f(&a[i], &b);", "ab", True),
         (call("f", Address.first(A), Code("&(f32x4){0}")), "f(a, &(f32x4){0});", "a", True),
     ],
 )

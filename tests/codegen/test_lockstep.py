@@ -14,7 +14,7 @@ from tvm import te, topi
 from edgetune.codegen import emit_kernel, lockstep, render_preamble
 from edgetune.codegen.lines import (
     Line,
-    Role,
+    LineKind,
     addition,
     assignment,
     call,
@@ -25,7 +25,7 @@ from edgetune.codegen.lines import (
 )
 from edgetune.codegen.lockstep import in_lockstep
 from edgetune.codegen.polynomials import BODIES
-from edgetune.codegen.text import Address, Code, Place, Text, code
+from edgetune.codegen.text import Address, Code, Lvalue, Text, code
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.target.target import load_target
@@ -89,17 +89,17 @@ def name(text: str) -> Code:
     return Code(text, (text,))
 
 
-def element(array: str, index: int | str) -> Place:
-    return Place.element(name(array), index)
+def element(array: str, index: int | str) -> Lvalue:
+    return Lvalue.element(name(array), index)
 
 
-def vector(array: str, index: int, const: str = "") -> Place:
+def vector(array: str, index: int, const: str = "") -> Lvalue:
     """Elements of an array from an index on."""
-    return Place.in_variable(array, code("*({}f32x8u *){}", const, element(array, index).address))
+    return Lvalue.in_variable(array, code("*({}f32x8u *){}", const, element(array, index).address))
 
 
 def assigned(target: str, value: Code) -> Line:
-    return assignment(target if isinstance(target, Place) else Place.of(target), Text(value))
+    return assignment(target if isinstance(target, Lvalue) else Lvalue.of(target), Text(value))
 
 
 def exponential(kind: str, value: Code, then: Line, function: str = "exp", of: str = "e") -> list[Line]:
@@ -128,11 +128,11 @@ def joined(*parts: list[Line]) -> list[str]:
             exponential("f32x8", vector("m", 8, "const "), assigned("t", F), of="f"),
         ),
         (
-            exponential("f32x8", X, assigned(Place.in_variable("m", code("*(f32x8u *){}", name("m"))), E)),
+            exponential("f32x8", X, assigned(Lvalue.in_variable("m", code("*(f32x8u *){}", name("m"))), E)),
             exponential("f32x8", vector("m", 0, "const "), assigned("t", F), of="f"),
         ),
         (
-            exponential("f32x8", X, call("@vmax_f32x8", Place.of(S).address, Place.of(E).address)),
+            exponential("f32x8", X, call("@vmax_f32x8", Lvalue.of(S).address, Lvalue.of(E).address)),
             exponential("f32x8", S, assigned("t", F), of="f"),
         ),
         (
@@ -171,10 +171,10 @@ def test_other_lines_stay(first: list[Line], second: list[Line]) -> None:
 
 def test_what_a_later_call_needs_moves_before_the_first() -> None:
     one = name("one")
-    first = exponential("f32x8", X, addition(Place.of("s"), code("{} * {}", E, X)), "log")
+    first = exponential("f32x8", X, addition(Lvalue.of("s"), code("{} * {}", E, X)), "log")
     between = [
         variable("f32x8", G, Y),
-        call("@vmax_f32x8", Place.of(G).address, Place.of(one).address),
+        call("@vmax_f32x8", Lvalue.of(G).address, Lvalue.of(one).address),
         assigned("u", name("v")),
     ]
     second = exponential("f32x8", G, assigned(vector("m", 8), F), "log", of="f")
@@ -192,7 +192,9 @@ def test_what_a_later_call_needs_moves_before_the_first() -> None:
 
 
 def test_names_of_one_place_in_memory_keep_the_order() -> None:
-    alias = Line(Code("@alias_i32 *const whole = (@alias_i32 *)(void *)m; /* int32_t */", ("m", "whole")), Role.ALIASES)
+    alias = Line(
+        Code("@alias_i32 *const whole = (@alias_i32 *)(void *)m; /* int32_t */", ("m", "whole")), LineKind.ALIASES
+    )
     first = exponential("f32x8", X, assigned(vector("m", 0), E))
     second = exponential("f32x8", code("(f32x8){}", vector("whole", 0)), assigned("t", F), of="f")
     assert joined([alias], first, second) == [str(line) for line in [alias, *first, *second]]

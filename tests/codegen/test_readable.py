@@ -13,7 +13,7 @@ from edgetune.codegen.dtypes import element
 from edgetune.codegen.emit import chain_zeroes
 from edgetune.codegen.lines import Line, assignment, declaration
 from edgetune.codegen.literals import digits, float_literal, plus
-from edgetune.codegen.text import Code, Place, Text, code, joined, zero_vector
+from edgetune.codegen.text import Code, Lvalue, Text, code, joined, zero_vector
 from tests import codegen_samples as samples
 from tests.codegen_run import wide_target
 
@@ -48,7 +48,7 @@ def test_text_knows_its_variables() -> None:
 
 def test_registers_are_cleared_together() -> None:
     def cleared(name: str, zero: Text, depth: int) -> Line:
-        return replace(assignment(Place.of(name), zero), depth=depth)
+        return replace(assignment(Lvalue.of(name), zero), depth=depth)
 
     lines = [replace(declaration("int32_t", Code("a", "a")), depth=1)]
     lines += [cleared(f"acc_{number}", zero_vector("f32x8"), 1) for number in range(20)]

@@ -22,7 +22,7 @@ from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.emit import drop_unused, prototype
 from edgetune.codegen.kernel_source import CParam, KernelSource, Launch, LaunchOperand
 from edgetune.codegen.line_breaks import break_line
-from edgetune.codegen.lines import Declared, Line, Role, variable
+from edgetune.codegen.lines import Declared, Line, LineKind, variable
 from edgetune.codegen.lower import hoist_initialisation
 from edgetune.codegen.memory import SCRATCH_ALIGNMENT, Survey, size_of, survey
 from edgetune.codegen.names import Names
@@ -235,9 +235,9 @@ def _cleared(lines: list[Line], place: int, declared: Declared) -> None:
     first = number
     while (count := lines[first - 1].counts) is not None:
         extents.append(count)
-        first -= 2 if lines[first - 2].role is Role.UNROLLS else 1
+        first -= 2 if lines[first - 2].kind is LineKind.UNROLLS else 1
     end = number + 1 + len(extents)
-    closed = all(line.role is Role.CLOSES for line in lines[number + 1 : end])
+    closed = all(line.kind is LineKind.CLOSES for line in lines[number + 1 : end])
     if extents and closed and prod(extents) == declared.count and lines[first].depth == lines[place].depth:
         del lines[first:end]
         text = code("{} {}[{}] = {{}};", declared.c_type, declared.name, declared.count)

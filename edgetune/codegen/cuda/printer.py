@@ -45,11 +45,11 @@ from edgetune.codegen.cuda.vector_access import (
 from edgetune.codegen.cuda.warp_reduction import is_shuffled, shuffle_name, wide_sums
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import operator
-from edgetune.codegen.lines import Line, Role, addition, array, assignment, call, constant, declaration, other
+from edgetune.codegen.lines import Line, LineKind, addition, array, assignment, call, constant, declaration, other
 from edgetune.codegen.literals import digits, plus
 from edgetune.codegen.memory import Survey, size_of
 from edgetune.codegen.statements import ACCUMULATOR, Layout, StatementPrinter
-from edgetune.codegen.text import LOOSE, UNARY, Address, Code, Place, Text, called, code, compared, listed
+from edgetune.codegen.text import LOOSE, UNARY, Address, Code, Lvalue, Text, called, code, compared, listed
 from edgetune.codegen.traverse import children, expressions, loads_in
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
@@ -138,7 +138,7 @@ class CudaPrinter(StatementPrinter):
 
     def _plain_loop(self, s: Stmt) -> None:
         if s.loop_var in self._unrolled:
-            self.context.emit(Line(Code("#pragma unroll"), Role.UNROLLS))
+            self.context.emit(Line(Code("#pragma unroll"), LineKind.UNROLLS))
         self._loops += 1
         super()._for(s)
         self._loops -= 1
@@ -194,23 +194,23 @@ class CudaPrinter(StatementPrinter):
         self._held = outer
         return True
 
-    def _own(self, access: VectorAccess, name: Code, first: int) -> Place:
+    def _own(self, access: VectorAccess, name: Code, first: int) -> Lvalue:
         """The vector in the array of a thread."""
         c_type = vector_type(element_and_lanes(access.buffer.ty.dtype)[0], access.lanes)
-        where = Place.element(name, first).address if first else name
-        return Place.in_variable(name, code("*({} *){}", c_type, where))
+        where = Lvalue.element(name, first).address if first else name
+        return Lvalue.in_variable(name, code("*({} *){}", c_type, where))
 
-    def _vector(self, access: VectorAccess, first: int, lanes: int) -> Place:
+    def _vector(self, access: VectorAccess, first: int, lanes: int) -> Lvalue:
         """The vector from element `first` of an access on."""
         place = self.place(access.buffer)
         const, where = "" if place.written else "const ", self._vector_at(access, first)
-        return Place.in_variable(place.name, code("*({}{} *){}", const, vector_type(place.of, lanes), where))
+        return Lvalue.in_variable(place.name, code("*({}{} *){}", const, vector_type(place.of, lanes), where))
 
     def _vector_at(self, access: VectorAccess, first: int) -> Address:
         """The address of the vector from element `first` of an access on."""
         at = plus(self.scalar(access.first), first, element_and_lanes(access.first.ty)[0])
         self.vectors.add(access.buffer)
-        return Place.element(self.place(access.buffer).name, at).address
+        return Lvalue.element(self.place(access.buffer).name, at).address
 
     def _begin_copy(self, nbytes: int, to: Address, source: Address, given: Sequence[Text]) -> None:
         """Begin a copy into shared memory; `given` is the condition under which there is something to copy, if any."""
@@ -230,11 +230,11 @@ class CudaPrinter(StatementPrinter):
         )
         self._begin_copy(self.place(s.buffer).of.bytes, to, source, given)
 
-    def element_text(self, buffer: TvmBuffer, indices: Sequence[Expr]) -> Place:
+    def element_text(self, buffer: TvmBuffer, indices: Sequence[Expr]) -> Lvalue:
         """The lvalue of one element: in the array of a thread where its vector is there."""
         for access, name, variable in self._held:
             if access.buffer == buffer and same(access.index, indices[0]):
-                return Place.element(name, self.scalar(variable))
+                return Lvalue.element(name, self.scalar(variable))
         return super().element_text(buffer, indices)
 
     def _load(self, e: Expr) -> Text:

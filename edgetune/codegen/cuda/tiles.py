@@ -18,7 +18,7 @@ from edgetune.codegen.cuda.tidy import statements_in, with_values
 from edgetune.codegen.cuda.tile_intrinsics import ELEMENTS, LEFT, RIGHT, SUMS, TILE
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.lines import Line, call
-from edgetune.codegen.text import Code, Place
+from edgetune.codegen.text import Code, Lvalue
 from edgetune.codegen.traverse import children
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer, Var
@@ -149,7 +149,7 @@ class TileStatement:
         found = self.operands or (self.target,)
         return [(*place, pitch) for place, pitch in zip(found, self.pitches, strict=True)]
 
-    def line(self, element: Callable[[TvmBuffer, Expr], Place], number: Callable[[Expr, int], Expr]) -> Line:
+    def line(self, element: Callable[[TvmBuffer, Expr], Lvalue], number: Callable[[Expr, int], Expr]) -> Line:
         """The statement in CUDA; `element` prints one of an array.
 
         `number` gives that of the tile with some first element, where rows have some pitch.
