@@ -133,6 +133,7 @@ def sources(prefix: str, width: int = 8, scratch: int = 0) -> list[KernelSource]
             (param("a", shape), param("w", (width,)), param("out", shape, writable=True)),
             scratch,
             0,
+            floats=True,
         ),
         KernelSource(
             add,
@@ -142,6 +143,7 @@ def sources(prefix: str, width: int = 8, scratch: int = 0) -> list[KernelSource]
             (param("a", shape), param("b", shape), param("out", shape, writable=True)),
             0,
             0,
+            floats=True,
         ),
     ]
 
@@ -249,7 +251,8 @@ def copies(
         body = f"{{\n    __builtin_memcpy(b, a, {specs[-1][0].nbytes});\n}}\n"
         item = np.dtype(dtype).itemsize
         ends = (CParam("a", c_type, shape, dtype, False, item), CParam("b", c_type, shape, dtype, True, item))
-        made.append(KernelSource(symbol, head, f"{head}\n{body}", frozenset(), ends, 0, 0))
+        floats = dtype.startswith("float")
+        made.append(KernelSource(symbol, head, f"{head}\n{body}", frozenset(), ends, 0, 0, floats=floats))
     model = Program(
         name="copies",
         inputs=tuple(one for one, _ in specs) if inputs else (),

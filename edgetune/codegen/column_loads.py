@@ -16,7 +16,8 @@ from tvm import ir, tirx
 
 from edgetune.affine.linear import linear
 from edgetune.codegen.dtypes import element_and_lanes
-from edgetune.codegen.text import Text
+from edgetune.codegen.lines import array, call
+from edgetune.codegen.text import Address, Lvalue, Text
 from edgetune.codegen.traverse import loads_in
 from edgetune.graph.tvm_types import Expr
 
@@ -84,7 +85,7 @@ def group_of(printer: VectorPrinter, load: Expr) -> ColumnGroup | None:
     column = form.constant % row
     first = min(column // COLUMNS * COLUMNS, row - COLUMNS)
     start = printer.context.analyzer.simplify(base - (column - first))
-    return ColumnGroup(f"{load.source.name} {row} {start}", row, column - first, index.base)
+    return ColumnGroup(f"{place.name} {row} {start}", row, column - first, index.base)
 
 
 def printed_column(printer: VectorPrinter, load: Expr, group: ColumnGroup, first: int, width: int) -> Text:
@@ -95,7 +96,8 @@ def printed_column(printer: VectorPrinter, load: Expr, group: ColumnGroup, first
     if name is None:
         name = printer.context.names.unique(f"{printer.place(load.source).name}_columns")
         c_type = printer.type(element_and_lanes(load.ty)[0], width)
-        printer.context.emit(f"{c_type} {name}[{COLUMNS}];")
-        printer.context.emit(f"{printer.context.need(f'columns:{c_type}')}({pointer}, {group.row}, {name});")
+        printer.context.emit(array(c_type, name, COLUMNS))
+        function = printer.context.need(f"columns:{c_type}")
+        printer.context.emit(call(function, pointer, group.row, Address.first(name)))
         shared[key] = name
-    return Text(f"{name}[{group.column}]")
+    return Text(Lvalue.element(name, group.column))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import tvm_ffi
 from tvm import sym
 
 from edgetune.codegen.dtypes import Element
-from edgetune.codegen.lockstep import FunctionCall
+from edgetune.codegen.lines import Line, constant, in_place
 from edgetune.codegen.names import Names
-from edgetune.codegen.text import INDENT, Text
+from edgetune.codegen.text import Code, Text
 from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
 
 
@@ -24,10 +24,10 @@ class BufferStorage:
     has its place in a tile, as the ending of a name ("_0_1": row 0, column 1).
     """
 
-    name: str
+    name: Code
     of: Element
     lanes: int
-    registers: dict[int, tuple[str, int]] | None = None
+    registers: dict[int, tuple[Code, int]] | None = None
     tile: dict[int, str] = field(default_factory=dict)
     written: bool = False
     offset: Expr = None  # in elements, as a TIR expression; None means no offset
@@ -40,7 +40,7 @@ class CallResult:
     call: Expr
     first: int
     width: int
-    name: str
+    name: Code
 
 
 @dataclass
@@ -52,32 +52,37 @@ class Context:
     names: Names
     places: dict[TvmBuffer, BufferStorage] = field(default_factory=dict)
     counters: set[TvmBuffer] = field(default_factory=set)  # in registers, that hold indices (see `Survey.counters`)
-    variables: dict[Var, Text | list[tuple[int, int, str]] | Expr] = field(default_factory=dict)
+    variables: dict[Var, Text | list[tuple[int, int, Code]] | Expr] = field(default_factory=dict)
     stems: dict[Var, str] = field(default_factory=dict)  # clearer names for some TIR variables
     preamble: set[str] = field(default_factory=set)
-    lines: list[str] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
     depth: int = 1
     place: str = ""  # of the part that is printed in its tile, as the ending of a name
     result: tuple[Expr, str] | None = None  # the value that is being stored, and the name of a variable that holds it
-    shared: dict[str, str] = field(default_factory=dict)  # names of constants in scope, by their C text
+    shared: dict[str, Code] = field(default_factory=dict)  # names of constants in scope, by their C text
     results: list[CallResult] | None = None  # of calls in the value that is being stored
     analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
 
-    def emit(self, line: str) -> None:
+    def emit(self, line: Line) -> None:
         """Append a line of C at the current indentation."""
-        self.lines.append(INDENT * self.depth + line)
+        self.lines.append(replace(line, depth=self.depth))
 
-    def call_in_place(self, function: str, kind: str, variable: str) -> None:
+    def temporary(self, c_type: str, value: object, stem: str, e: Expr = None) -> Code:
+        """Emit `const c_type name = value;` and return the name (see `local`)."""
+        name = self.local(stem, e)
+        self.emit(constant(c_type, name, value))
+        return name
+
+    def call_in_place(self, function: str, kind: str, variable: Code) -> None:
         """Append the call of a polynomial that replaces a vector variable of type `kind` (f32x8) by its result."""
-        self.need(f"{function}:{kind}")
-        self.lines.append(FunctionCall.at(self.depth, function, kind, variable))
+        self.emit(in_place(self.need(f"{function}:{kind}"), function, kind, variable))
 
-    def result_of(self, call: Expr, first: int, width: int) -> str | None:
+    def result_of(self, call: Expr, first: int, width: int) -> Code | None:
         """The variable that holds these lanes of an equal call, if the value that is being stored has it already."""
         known = (one for one in self.results or () if (one.first, one.width) == (first, width))
         return next((one.name for one in known if tvm_ffi.structural_equal(one.call, call)), None)
 
-    def local(self, role: str, e: Expr = None) -> str:
+    def local(self, role: str, e: Expr = None) -> Code:
         """A name for a variable that holds `e`: that of the result if `e` is all that is stored, else one by `role`."""
         if self.result is not None and e is not None and e.same_as(self.result[0]):
             return self.names.unique(self.result[1])
@@ -95,7 +100,7 @@ class Context:
             self.shared = outer
 
     @contextmanager
-    def captured(self) -> Iterator[list[str]]:
+    def captured(self) -> Iterator[list[Line]]:
         """Lines emitted inside go to the yielded list instead."""
         outer, self.lines = self.lines, []
         known, self.shared = self.shared, dict(self.shared)

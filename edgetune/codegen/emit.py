@@ -6,10 +6,10 @@ chain through a narrow integer would convert the value.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import tvm
 from tvm import tirx
@@ -19,6 +19,7 @@ from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.codegen.line_breaks import break_line
+from edgetune.codegen.lines import Line
 from edgetune.codegen.lockstep import in_lockstep, unused_polynomials
 from edgetune.codegen.lower import lower
 from edgetune.codegen.memory import Survey, register_pieces, size_of, stack_or_scratch, survey
@@ -26,63 +27,61 @@ from edgetune.codegen.names import Names
 from edgetune.codegen.register_tiles import shapes_in
 from edgetune.codegen.statements import Layout, StatementPrinter
 from edgetune.codegen.subexpression_names import stems
-from edgetune.codegen.text import INDENT
+from edgetune.codegen.text import INDENT, Lvalue, Text, code, listed
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import TvmBuffer
 from edgetune.target.target import Target
 
-_CLEARED = re.compile(r"( *)(\w+) = (\(\w+\)\{0\}|0\.0f?);$")
 _COLUMNS = 120
 
 
-def chain_zeroes(lines: list[str]) -> list[str]:
-    """Lines of C in which consecutive `a = (f32x8){0};` and `b = (f32x8){0};` become `a = b = (f32x8){0};`."""
-    found: list[str] = []
-    run: list[str] = []
-    indent = zero = ""
-    for line in [*lines, ""]:
-        cleared = _CLEARED.match(line)
-        same = cleared is not None and (cleared[1], cleared[3]) == (indent, zero)
-        if run and not same:
-            found += _chains(run, indent, zero)
-            run = []
-        if cleared is None:
-            found.append(line)
-        else:
-            indent, zero = cleared[1], cleared[3]
-            run.append(cleared[2])
-    return found[:-1]
+def chain_zeroes(lines: Sequence[Line]) -> list[Line]:
+    """Lines in which consecutive `a = (f32x8){0};` and `b = (f32x8){0};` become `a = b = (f32x8){0};`."""
+    found: list[Line] = []
+    for zero, run in groupby(lines, _cleared):
+        alike = [*run]
+        found += alike if zero is None else _chains([one.target for one in alike if one.target is not None], *zero)
+    return found
 
 
-def _chains(names: list[str], indent: str, zero: str) -> list[str]:
+def _cleared(line: Line) -> tuple[Text, int] | None:
+    """The zero of a line that clears a register, and the depth; None for any other line."""
+    if line.target is None or not line.target.whole or line.value is None:
+        return None
+    return (line.value, line.depth) if line.value.zero in ("vector", "float") else None
+
+
+def _chains(registers: Sequence[Lvalue], zero: Text, depth: int) -> list[Line]:
     """Chained assignments of nearly equal length, as few as fit."""
-    longest = max(len(name) for name in names) + len(" = ")
-    most = max(1, (_COLUMNS - len(indent) - len(zero) - len(";")) // longest)
-    each = -(-len(names) // -(-len(names) // most))
-    parts = (names[start : start + each] for start in range(0, len(names), each))
-    return [f"{indent}{' = '.join([*part, zero])};" for part in parts]
+    longest = max(map(len, registers)) + len(" = ")
+    most = max(1, (_COLUMNS - len(INDENT) * depth - len(zero.code) - len(";")) // longest)
+    each = -(-len(registers) // -(-len(registers) // most))
+    parts = (registers[start : start + each] for start in range(0, len(registers), each))
+    return [Line(code("{};", listed([*part, zero], " = ")), depth=depth) for part in parts]
 
 
 SCRATCH = "unsigned char *restrict scratch"
-_WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")  # no part of a number such as 0x1.8p+3f
-_CONSTANT = re.compile(r" *const \w+ (\w+) = ")
 
 
 @dataclass(frozen=True)
 class PrintedFunction:
-    """The body of one C function: its parameters, its lines, and the scratch, stack and snippets that it needs."""
+    """The body of one C function: its parameters, its lines, and the scratch, stack and snippets that it needs.
+
+    `mentioned` are the names of parameters and variables in the lines; `floats` tells whether it computes floats.
+    """
 
     params: tuple[CParam, ...]
     lines: tuple[str, ...]
+    mentioned: frozenset[str]
     preamble: frozenset[str]
     scratch_bytes: int
     local_bytes: int
+    floats: bool
 
     @property
     def unused(self) -> tuple[CParam, ...]:
         """Parameters that no line mentions."""
-        used = set(_WORD.findall("\n".join(self.lines)))
-        return tuple(param for param in self.params if param.name not in used)
+        return tuple(param for param in self.params if param.name not in self.mentioned)
 
     def body(self) -> str:
         """The text between the braces; unused parameters are cast to void."""
@@ -113,6 +112,7 @@ def serial_kernel(function: tirx.PrimFunc, target: Target, symbol: str, shared: 
         params=params,
         scratch_bytes=printed.scratch_bytes,
         local_bytes=printed.local_bytes,
+        floats=printed.floats,
     )
 
 
@@ -130,8 +130,10 @@ def print_function(
     printer.statement(function.body)
     together = in_lockstep(drop_unused(context.lines), context.need)
     context.preamble -= unused_polynomials(together, context.preamble)
-    lines = [part for line in chain_zeroes(together) for part in break_line(line, _COLUMNS)]
-    return PrintedFunction(params, tuple(lines), frozenset(context.preamble), scratch_bytes, local_bytes)
+    lines = [part for line in chain_zeroes(together) for part in break_line(str(line), _COLUMNS)]
+    mentioned = frozenset().union(*(line.mentions for line in together))
+    snippets = frozenset(context.preamble)
+    return PrintedFunction(params, tuple(lines), mentioned, snippets, scratch_bytes, local_bytes, found.floats)
 
 
 def declaration(param: CParam) -> str:
@@ -171,15 +173,13 @@ def _lay_out(found: Survey, limit: int, shapes: dict[str, list[int]]) -> tuple[L
     return layout, scratch_bytes, sum(sizes[buffer] for buffer in stack)
 
 
-def drop_unused(lines: list[str]) -> list[str]:
+def drop_unused(lines: Sequence[Line]) -> list[Line]:
     """Drop constants that nothing reads: their users may have been printed in another way."""
-    words = [_WORD.findall(line) for line in lines]
-    count = Counter(word for line in words for word in line)
+    count = Counter(name for line in lines for name in line.mentions)
     kept = []
-    for line, used in zip(reversed(lines), reversed(words), strict=True):
-        declared = _CONSTANT.match(line)
-        if declared is not None and count[declared[1]] == 1:
-            count.subtract(used)
+    for line in reversed(lines):
+        if line.constant and count[line.constant] == 1:
+            count.subtract(line.mentions)
         else:
             kept.append(line)
     return kept[::-1]

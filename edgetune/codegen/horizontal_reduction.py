@@ -11,6 +11,7 @@ That takes 9 shuffles and additions for four vectors of four lanes, 11 of eight,
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, pairwise, takewhile
 from math import inf
@@ -21,7 +22,9 @@ from tvm import ir, sym, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.horizontal_snippets import FOUR, scalar_extreme
+from edgetune.codegen.lines import assignment, call, declaration
 from edgetune.codegen.memory import pieces
+from edgetune.codegen.text import ADD, Code, Lvalue, Text, called, code, vector_literal
 from edgetune.codegen.traverse import flattened, map_loops, variables_in
 from edgetune.codegen.unrolling import extent_of, with_kind
 from edgetune.graph.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer, Var
@@ -34,6 +37,14 @@ _FEWEST = 4  # lanes; with fewer, halving gains nothing
 _WORDS: dict[type, str] = {tirx.Add: "sum", tirx.Max: "largest", tirx.Min: "smallest"}
 _STARTS = {"sum": 0.0, "largest": -inf, "smallest": inf}  # of which a result does not depend
 _MARK = "lanes_"
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What the lanes of a vector join to; one of the lanes of a `vector` that holds several results, or of None."""
+
+    text: Text
+    vector: Code | None = None
 
 
 def join_lanes(node: Stmt) -> Stmt:
@@ -127,7 +138,7 @@ def printed_joins(printer: StatementPrinter, statements: Sequence[Stmt]) -> int:
     if len(run) < 2:
         return 0
     for row in _rows(run):
-        values: list[str] = []
+        values: list[_Result] = []
         kept = printer.place(row[0].buffer).registers is not None
         for part in _parts(row):
             found = _joined_together(printer, part) if len(part) > 1 else _joined_alone(printer, part[0])
@@ -181,83 +192,89 @@ def _parts(row: Sequence[Stmt]) -> Iterator[Sequence[Stmt]]:
         left = left[size:]
 
 
-def _joined_alone(printer: StatementPrinter, store: Stmt) -> list[str]:
-    """C of the lanes of a vector joined: a call for each native vector."""
-    word, need, values = _word(store), printer.context.need, list[str]()
+def _joined_alone(printer: StatementPrinter, store: Stmt) -> list[_Result]:
+    """The lanes of a vector joined: a call for each native vector."""
+    word, need, values = _word(store), printer.context.need, list[_Result]()
     of, lanes = element_and_lanes(store.value.args[2].ty)
     for first, width in pieces(lanes, printer.context.lanes_limit):
         part = printer.vector(store.value.args[2], first, width)
         if width > 1:
             name = printer.named(part, printer.type(of, width))
-            values.append(f"{need(f'lanes_{word}:{of.value_short}x{width}')}(&{name})")
+            function = need(f"lanes_{word}:{of.value_short}x{width}")
+            values.append(_Result(called(function, Lvalue.of(name).address)))
         else:
-            values.append(part.code)
+            values.append(_Result(part))
     return values
 
 
-def _joined_together(printer: StatementPrinter, stores: Sequence[Stmt]) -> list[str]:
-    """C of the results of two joins or more, which one call has. Two or three vectors are joined as four."""
+def _joined_together(printer: StatementPrinter, stores: Sequence[Stmt]) -> list[_Result]:
+    """The results of two joins or more, which one call has. Two or three vectors are joined as four."""
     word, need = _word(stores[0]), printer.context.need
     of, lanes = element_and_lanes(stores[0].value.args[2].ty)
     vectors = [printer.vector(store.value.args[2], 0, lanes) for store in stores]
     names = [printer.named(vector, printer.type(of, lanes)) for vector in vectors]
     names += names[len(names) - FOUR :] if len(names) < FOUR else []
     result = printer.context.local("sums" if word == "sum" else word)
-    call = need(f"lanes_{word}_each:{of.value_short}x{lanes}x{len(names)}")
-    printer.context.emit(f"{printer.type(of, len(names))} {result};")
-    printer.context.emit(f"{call}(&{result}, {', '.join(f'&{name}' for name in names)});")
-    return [f"{result}[{lane}]" for lane in range(len(stores))]
+    function = need(f"lanes_{word}_each:{of.value_short}x{lanes}x{len(names)}")
+    printer.context.emit(declaration(printer.type(of, len(names)), result))
+    printer.context.emit(call(function, *(Lvalue.of(name).address for name in (result, *names))))
+    return [_Result(Text(Lvalue.element(result, lane)), result) for lane in range(len(stores))]
 
 
-def _emit_to_memory(printer: StatementPrinter, stores: Sequence[Stmt], values: Sequence[str]) -> None:
+def _emit_to_memory(printer: StatementPrinter, stores: Sequence[Stmt], values: Sequence[_Result]) -> None:
     """Store results one by one, or at once where they are all lanes of a vector side by side."""
     whole = len(stores) >= FOUR and all(map(_is_start, stores))
-    if not whole or not all(_next_to(one, other) for one, other in pairwise(stores)):
+    vector = values[0].vector
+    if vector is None or not whole or not all(_next_to(one, other) for one, other in pairwise(stores)):
         for store, value in zip(stores, values, strict=True):
             _emit_result(printer, store, value)
         return
     of, _ = element_and_lanes(stores[0].value.ty)
     loose = printer.context.need(f"type:{of.value_short}x{len(stores)}u")
     where = printer.element_text(stores[0].buffer, stores[0].indices)
-    printer.context.emit(f"*({loose} *)&{where} = {values[0].partition('[')[0]};")
+    target = Lvalue.in_variable(where.variable, code("*({} *){}", loose, where.address))
+    printer.context.emit(assignment(target, Text(vector)))
 
 
-def _emit_to_registers(printer: StatementPrinter, stores: Sequence[Stmt], values: Sequence[str]) -> None:
+def _emit_to_registers(printer: StatementPrinter, stores: Sequence[Stmt], values: Sequence[_Result]) -> None:
     """Store results in registers, those of a vector at once: compilers insert lanes one after another."""
     of, _ = element_and_lanes(stores[0].value.ty)
     registers = printer.place(stores[0].buffer).registers or {}
     places = [int(store.indices[0].value) for store in stores]
     number = 0
     while number < len(stores):
-        name, width = registers.get(places[number], ("", 1))
+        name, width = registers.get(places[number], (None, 1))
         end = number + width
         whole = places[number:end] == list(range(places[number], places[number] + width))
-        if width > 1 and whole and all(map(_is_start, stores[number:end])):
-            printer.context.emit(f"{name} = {_vector_of(values[number:end], values, printer.type(of, width))};")
+        if name is not None and width > 1 and whole and all(map(_is_start, stores[number:end])):
+            vector = _vector_of(values[number:end], values, printer.type(of, width))
+            printer.context.emit(assignment(Lvalue.of(name), vector))
             number = end
         else:
             _emit_result(printer, stores[number], values[number])
             number += 1
 
 
-def _vector_of(some: Sequence[str], values: Sequence[str], c_type: str) -> str:
+def _vector_of(some: Sequence[_Result], values: Sequence[_Result], c_type: str) -> Text:
     """A vector of some of the `values`: the vector whose lanes they all are, or a literal."""
-    name = some[0].partition("[")[0]
-    lanes = [value for value in values if value.partition("[")[0] == name]
-    return name if len(some) >= FOUR and list(some) == lanes else f"({c_type}){{{', '.join(some)}}}"
+    vector = some[0].vector
+    lanes = [value for value in values if value.vector == vector]
+    if vector is not None and len(some) >= FOUR and list(some) == lanes:
+        return Text(vector)
+    return vector_literal(c_type, [one.text for one in some])
 
 
-def _emit_result(printer: StatementPrinter, store: Stmt, *values: str) -> None:
+def _emit_result(printer: StatementPrinter, store: Stmt, *values: _Result) -> None:
     """Store what the call of `store` starts from, joined with `values`."""
     word = _word(store)
-    code, *rest = values if _is_start(store) else [printer.scalar(store.value.args[1]).code, *values]
-    for value in rest:
-        code = (
-            f"{code} + {value}"
-            if word == "sum"
-            else f"{printer.context.need(f'{scalar_extreme(word)}:f32')}({code}, {value})"
-        )
-    printer.context.emit(f"{printer.element_text(store.buffer, store.indices)} = {code};")
+    texts = [one.text for one in values]
+    result, *rest = texts if _is_start(store) else [printer.scalar(store.value.args[1]), *texts]
+    for text in rest:
+        if word == "sum":
+            result = Text(code("{} + {}", result, text), ADD)
+        else:
+            result = called(printer.context.need(f"{scalar_extreme(word)}:f32"), result, text)
+    printer.context.emit(assignment(printer.element_text(store.buffer, store.indices), result))
 
 
 def _is_start(store: Stmt) -> bool:

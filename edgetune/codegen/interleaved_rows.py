@@ -14,7 +14,9 @@ from tvm import tirx
 
 from edgetune.affine.expressions import with_places
 from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.codegen.lines import call
 from edgetune.codegen.strided_loads import loads_together
+from edgetune.codegen.text import Lvalue
 from edgetune.codegen.traverse import loads_in
 from edgetune.codegen.vector_calls import has_vector_form
 from edgetune.graph.tvm_types import BufferStore, Expr, Stmt
@@ -55,10 +57,10 @@ def printed_turns(printer: StatementPrinter, statements: Sequence[Stmt]) -> int:
     c_type = printer.type(of, lanes)
     role = f"{printer.place(first.buffer).name}_turn"
     with loads_together(printer, [one.value for one in run]):
-        names = [printer.temporary(c_type, printer.vector(one.value, 0, lanes).code, role) for one in run]
-    call = printer.context.need(f"take_turns:f32x{lanes}x{turns}")
+        names = [printer.context.temporary(c_type, printer.vector(one.value, 0, lanes), role) for one in run]
+    function = printer.context.need(f"take_turns:f32x{lanes}x{turns}")
     pointer = printer.pointer(first.buffer, (bases[0], 1), 0)
-    printer.context.emit(f"{call}({pointer}, {', '.join(f'&{name}' for name in names)});")
+    printer.context.emit(call(function, pointer, *(Lvalue.of(name).address for name in names)))
     return len(bound) + turns
 
 

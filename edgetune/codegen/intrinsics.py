@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgetune.codegen.dtypes import Element, element_and_lanes
+from edgetune.codegen.literals import digits
 from edgetune.codegen.powers import exponent_of, product, root
-from edgetune.codegen.text import ADD, ATOM, LOOSE, UNARY, Text, cast, joined
+from edgetune.codegen.text import ADD, LOOSE, UNARY, Code, Text, called, cast, code, joined
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import Expr
 
@@ -53,15 +54,15 @@ def scalar_call(printer: ScalarPrinter, e: Expr) -> Text:
         return _external(printer, e)
     to = element_and_lanes(e.ty)[0]
     if name == "undef":
-        return cast(to.value, Text("0"))
+        return cast(to.value, digits(0))
     exponent = exponent_of(e) if name == "pow" else None
     if exponent is not None:
         other = root(e, exponent)
         if other is not None:
             return scalar_call(printer, other)
-        a = printer.scalar(args[0]).code
-        base = a if a.isidentifier() else printer.temporary(to.value, a, "base")
-        return Text(f"({product(base, exponent, to.value_bits)})")
+        a = printer.scalar(args[0])
+        base = a.variable or printer.context.temporary(to.value, a, "base")
+        return Text(code("({})", product(base, exponent, to.value_bits)))
     of = element_and_lanes(args[0].ty)[0]
     values = [printer.scalar(arg) for arg in args]
     return _operation(printer, name, of, to, values)
@@ -75,7 +76,7 @@ def _operation(printer: ScalarPrinter, name: str, of: Element, to: Element, valu
     if found is None and of.kind in ("int", "uint"):
         found = _integer_operation(printer, name, of, values)
     if found is None and name == "isnan":
-        return Text("0")
+        return digits(0)
     if found is None:
         raise KernelFailed(f"the C printer does not know the operator {name!r} on {of.dtype}")
     return cast(to.value, found) if name in _COUNTS and to.value != "int32_t" else found
@@ -86,24 +87,24 @@ def _bit_operation(printer: ScalarPrinter, name: str, of: Element, to: Element, 
     if name == "reinterpret":
         return _reinterpreted(printer, of, to, a)
     if name in _COUNTS:
-        return Text(f"{need(f'{_COUNTS[name]}:{of.value_short}')}({a.code})")
+        return called(need(f"{_COUNTS[name]}:{of.value_short}"), a)
     if name in _SHIFTS:
-        return Text(f"{need(f'{_SHIFTS[name]}:{of.value_short}')}({a.code}, {values[1].code})")
+        return called(need(f"{_SHIFTS[name]}:{of.value_short}"), a, values[1])
     if name in _BITS:
-        return cast(to.value, Text(f"{a.at(ADD)} {_BITS[name]} {values[1].at(ADD)}", LOOSE))
+        return cast(to.value, Text(code("{} {} {}", a.at(ADD), _BITS[name], values[1].at(ADD)), LOOSE))
     if name == "bitwise_not":
-        return cast(to.value, Text(f"~{a.at(UNARY)}", UNARY))
+        return cast(to.value, Text(code("~{}", a.at(UNARY)), UNARY))
     return None
 
 
 def _integer_operation(printer: ScalarPrinter, name: str, of: Element, values: list[Text]) -> Text | None:
-    need, codes = printer.context.need, ", ".join(value.code for value in values)
+    need = printer.context.need
     if name in (*FIXED_POINT, "q_multiply_shift"):
-        return Text(f"{need(f'{name}:i32')}({codes})")
+        return called(need(f"{name}:i32"), *values)
     if name == "pow":
-        return Text(f"{need(f'pow:{of.value_short}')}({codes})")
+        return called(need(f"pow:{of.value_short}"), *values)
     if name == "fabs" and of.kind == "int":
-        return Text(f"{need(f'abs:{of.value_short}')}({codes})")
+        return called(need(f"abs:{of.value_short}"), *values)
     return values[0] if name in ("fabs", "floor", "ceil", "trunc", "nearbyint") else None
 
 
@@ -111,24 +112,21 @@ def _float_operation(printer: ScalarPrinter, name: str, of: Element, values: lis
     need, double = printer.context.need, of.value_bits == 64
     suffix = "" if double else "f"
     if name in ("isnan", "isinf", "isfinite"):
-        return Text(f"__builtin_{name}({values[0].code}) != 0", LOOSE)
-    codes = ", ".join(value.code for value in values)
+        return Text(code("__builtin_{}({}) != 0", name, values[0]), LOOSE)
     if name in _EXTREMES:
-        return Text(f"{need(f'{name}:{of.value_short}')}({codes})")
+        return called(need(f"{name}:{of.value_short}"), *values)
     if name in POLYNOMIALS and not double:
-        return Text(f"{need(f'{name}:f32')}({codes})")
+        return called(need(f"{name}:f32"), *values)
     if name == "sigmoid":
-        return Text(f"{need('sigmoid:f64')}({codes})")
+        return called(need("sigmoid:f64"), *values)
     if name == "rsqrt":
-        return joined(Text(f"1.0{suffix}"), "/", Text(f"__builtin_sqrt{suffix}({codes})"))
+        return joined(Text(Code(f"1.0{suffix}")), "/", called(f"__builtin_sqrt{suffix}", *values))
     if name == "exp10":
-        return Text(f"__builtin_pow{suffix}(10.0{suffix}, {codes})")
+        return called(f"__builtin_pow{suffix}", f"10.0{suffix}", *values)
     if name == "ldexp":
-        return Text(f"__builtin_ldexp{suffix}({values[0].code}, (int){values[1].at(UNARY)})")
-    if name == "fma":
-        return Text(f"__builtin_fma{suffix}({codes})")
-    if (name in _UNARY and len(values) == 1) or (name in _BINARY and len(values) == 2):
-        return Text(f"__builtin_{name}{suffix}({codes})", ATOM)
+        return called(f"__builtin_ldexp{suffix}", values[0], code("(int){}", values[1].at(UNARY)))
+    if name == "fma" or (name in _UNARY and len(values) == 1) or (name in _BINARY and len(values) == 2):
+        return called(f"__builtin_{name}{suffix}", *values)
     return None
 
 
@@ -152,7 +150,7 @@ def _external(printer: ScalarPrinter, e: Expr) -> Text:
         raise KernelFailed(f"the kernel calls {name!r} with {operands.dtype}, which that function does not take")
     if base == "roundeven":
         base = "nearbyint"
-    return Text(f"__builtin_{base}{'f' if single else ''}({', '.join(value.code for value in values)})")
+    return called(f"__builtin_{base}{'f' if single else ''}", *values)
 
 
 def _reinterpreted(printer: ScalarPrinter, of: Element, to: Element, a: Text) -> Text:
@@ -162,4 +160,4 @@ def _reinterpreted(printer: ScalarPrinter, of: Element, to: Element, a: Text) ->
         return a
     if of.kind != "float" and to.kind != "float":
         return cast(to.value, a)
-    return Text(f"{printer.context.need(f'reinterpret:{of.short}_{to.short}')}({a.code})")
+    return called(printer.context.need(f"reinterpret:{of.short}_{to.short}"), a)

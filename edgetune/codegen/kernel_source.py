@@ -64,7 +64,7 @@ class KernelSource:
     the stack size of the kernel's own arrays. `workers` > 1 means that many threads share its loops, each with its part
     of `scratch_bytes`; after all other parameters comes the thread pool (see `edgetune.codegen.parallel_kernel`).
     `launches` are those of a GPU, in order: `definition` then holds their kernels, and `prototype` is that of the host
-    function which launches them. The scratch lies between them.
+    function which launches them. The scratch lies between them. `floats` tells whether it computes floats.
     """
 
     symbol: str
@@ -76,3 +76,4 @@ class KernelSource:
     local_bytes: int
     workers: int = 1
     launches: tuple[Launch, ...] = ()
+    floats: bool = False

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 
 from edgetune.codegen.dtypes import Element
-from edgetune.codegen.text import ADD, ATOM, UNARY, Text, joined
+from edgetune.codegen.text import ATOM, UNARY, Code, Text, called, code, joined
 
 
 def float_literal(value: float, of: Element) -> Text:
@@ -16,10 +15,10 @@ def float_literal(value: float, of: Element) -> Text:
     double = of.value_bits == 64
     value = value if double else float(np.float32(value))
     if math.isnan(value):
-        return Text('__builtin_nan("")' if double else '__builtin_nanf("")')
+        return Text(Code('__builtin_nan("")' if double else '__builtin_nanf("")'))
     if math.isinf(value):
-        text = "__builtin_inf()" if double else "__builtin_inff()"
-        return Text(text) if value > 0 else Text(f"-{text}", UNARY)
+        infinity = called("__builtin_inf" if double else "__builtin_inff")
+        return infinity if value > 0 else Text(code("-{}", infinity), UNARY)
     suffix = "" if double else "f"
     if value == int(value) and abs(value) < 1e6 and not (value == 0 and math.copysign(1, value) < 0):
         text = f"{value:.1f}{suffix}"
@@ -27,39 +26,46 @@ def float_literal(value: float, of: Element) -> Text:
         mantissa, exponent = float(value).hex().split("p")
         head, _, digits = mantissa.partition(".")
         text = f"{head}.{digits.rstrip('0') or '0'}p{int(exponent):+d}{suffix}"
-    return Text(text, UNARY if text.startswith("-") else ATOM)
+    negative = math.copysign(1, value) < 0
+    return Text(Code(text), UNARY if negative else ATOM, zero="" if value or negative else "float")
 
 
 def int_literal(value: int, of: Element) -> Text:
     """An integer constant of exactly the type; narrow types get a cast."""
     if of.bits == 64:
         if value == -(2**63):
-            return Text("(-INT64_C(9223372036854775807) - 1)")
-        return Text(f"{'U' if of.kind == 'uint' else ''}INT64_C({value})", ATOM, True)
+            return Text(Code("(-INT64_C(9223372036854775807) - 1)"))
+        if of.kind == "uint":
+            return Text(Code(f"UINT64_C({value})"), index=True)
+        return Text(Code(f"INT64_C({value})"), index=True, constant=value, wide=True)
     if of.kind == "bool":
-        return Text("1" if value else "0", ATOM, True)
+        return digits(int(bool(value)))
     if value == -(2**31):
-        return Text("(-2147483647 - 1)")
+        return Text(Code("(-2147483647 - 1)"))
+    if of.bits == 32 and of.kind == "uint":
+        return Text(Code(f"{value}u"), UNARY if value < 0 else ATOM, index=True)
     if of.bits == 32:
-        text = f"{value}u" if of.kind == "uint" else str(value)
-        return Text(text, UNARY if value < 0 else ATOM, True)
-    return Text(f"({of.value}){value}" if value >= 0 else f"({of.value})({value})", UNARY, True)
+        return digits(value)
+    number = Code(str(value) if value >= 0 else f"({value})")
+    return Text(code("({}){}", of.value, number), UNARY, index=True, zero="" if value else "integer")
 
 
-_LAST_STEP = re.compile(r"(.*[^ ]) ([+-]) (\d+)$")
+def digits(value: int) -> Text:
+    """An int32 constant, a truth value, or a number without a type."""
+    level = UNARY if value < 0 else ATOM
+    return Text(Code(str(value)), level, index=True, constant=value, zero="" if value else "integer")
 
 
-def plus(base: Text, step: int | str, of: Element) -> Text:
+def plus(base: Text, step: int | Code, of: Element) -> Text:
     """`base + step` for indices, with constants combined; `step` is a number or the name of a variable."""
-    if isinstance(step, str):
-        return joined(base, "+", Text(step, ATOM, True))
+    if isinstance(step, Code):
+        return joined(base, "+", Text(step, index=True))
     if step == 0:
         return base
-    constant = re.fullmatch(r"(?:INT64_C\()?(-?\d+)\)?", base.code)
-    if constant is not None:
-        return int_literal(int(constant[1]) + step, of)
-    last = _LAST_STEP.match(base.code) if base.level == ADD and base.index else None
-    if last is not None:
-        return plus(Text(last[1], ADD, True), int(last[2] + last[3]) + step, of)
+    if base.constant is not None:
+        return int_literal(base.constant + step, of)
+    if base.summand is not None:
+        rest, constant = base.summand
+        return plus(rest, constant + step, of)
     sign = "+" if step > 0 else "-"
     return joined(base, sign, int_literal(abs(step), of))

@@ -44,7 +44,8 @@ class Survey:
     `accesses` has, for each allocated buffer, pairs (first element, lanes), with None for an element that is not
     constant; `reads` has only the loads. `counted` has what is stored in each buffer of int32, and `bound` what each
     variable stands for. `updated` are buffers whose new value is made of their old one. `alias` maps buffers to the
-    buffer whose memory they view. `widest` is the bits of the widest value in vector expressions.
+    buffer whose memory they view. `widest` is the bits of the widest value in vector expressions; `floats` tells
+    whether any value is a float.
     """
 
     allocated: list[TvmBuffer] = field(default_factory=list)
@@ -56,6 +57,7 @@ class Survey:
     accesses: dict[TvmBuffer, set[tuple[int | None, int]]] = field(default_factory=dict)
     reads: dict[TvmBuffer, set[tuple[int | None, int]]] = field(default_factory=dict)
     widest: int = 0
+    floats: bool = False
 
     def counters(self) -> set[TvmBuffer]:
         """Buffers of one int32 that hold places: each value is made of loop variables, constants and other places.
@@ -166,6 +168,8 @@ def _indices(node: Expr, found: Survey) -> None:
 
 
 def _expression(node: Expr, found: Survey) -> None:
+    if isinstance(node, (ir.TensorLoad, tirx.FloatImm, tirx.Cast, ir.Call)) and hasattr(node.ty, "dtype"):
+        found.floats |= element_and_lanes(node.ty)[0].kind == "float"
     if isinstance(node, ir.TensorLoad):
         _indices(node, found)
         return

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from edgetune.codegen.text import Code
+
 _RESERVED_WORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline int long
 register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
@@ -56,7 +58,7 @@ class Names:
         self._next: dict[str, int] = {}
         self._ended: set[str] = set()
 
-    def loop(self, text: str) -> str:
+    def loop(self, text: str) -> Code:
         """`identifier(text)` for a loop: no other name is equal but those of loops that have ended (see `release`)."""
         base = identifier(text)
         name, number = base, 0
@@ -65,13 +67,13 @@ class Names:
             name = f"{base}_{number}"
         self._taken.add(name)
         self._ended.discard(name)
-        return name
+        return Code(name, (name,))
 
     def release(self, name: str) -> None:
         """Allow the next loop to have the name of one that has ended."""
         self._ended.add(name)
 
-    def unique(self, text: str) -> str:
+    def unique(self, text: str) -> Code:
         """`identifier(text)`, followed by a number if that is taken."""
         base = identifier(text)
         name = base
@@ -79,4 +81,4 @@ class Names:
             self._next[base] = self._next.get(base, 0) + 1
             name = f"{base}_{self._next[base]}"
         self._taken.add(name)
-        return name
+        return Code(name, (name,))

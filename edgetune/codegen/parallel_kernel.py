@@ -13,7 +13,7 @@ number of threads. They differ from those of the single-threaded kernel at most 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import tvm
@@ -86,7 +86,7 @@ def _aliased(part: _Part, aliased: Collection[str]) -> _Part:
 
 
 def _part(
-    region: Region, number: int, found: Cut, target: Target, symbol: str, own: dict[TvmBuffer, str], workers: int
+    region: Region, number: int, found: Cut, target: Target, symbol: str, own: Mapping[TvmBuffer, str], workers: int
 ) -> _Part:
     name = f"{symbol}__part{number if len(found.regions) > 1 else ''}"
     if region.loops:
@@ -106,7 +106,7 @@ def _kernel(
     target: Target,
     symbol: str,
     sharing: Sharing,
-    own: dict[TvmBuffer, str],
+    own: Mapping[TvmBuffer, str],
     aliased: Collection[str],
 ) -> KernelSource:
     written = {name for part in parts for name, p in zip(part.operands, part.printed.params, strict=True) if p.writable}
@@ -148,6 +148,7 @@ def _kernel(
         scratch_bytes=scratch_bytes,
         local_bytes=max(part.printed.local_bytes for part in parts),
         workers=sharing.workers,
+        floats=any(part.printed.floats for part in parts),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tvm import tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.codegen.text import Code
 from edgetune.graph.tvm_types import Expr
 
 _PRODUCTS = {1.0: "{x}", 2.0: "{x} * {x}", 3.0: "{x} * {x} * {x}", 4.0: "({x} * {x}) * ({x} * {x})"}
@@ -35,6 +36,6 @@ def root(e: Expr, exponent: float) -> Expr | None:
     return _ROOTS[exponent](e.args[0]) if exponent in _ROOTS else None
 
 
-def product(name: str, exponent: float, bits: int) -> str:
+def product(name: Code, exponent: float, bits: int) -> Code:
     """A power of the variable `name`, a float of `bits` bits or a vector of these, in C; not for a root."""
-    return _FORMS[exponent].format(x=name, f="" if bits == 64 else "f")
+    return Code(_FORMS[exponent].format(x=name, f="" if bits == 64 else "f"), name.variables)

@@ -8,8 +8,8 @@ Integer arithmetic on data wraps; index arithmetic, whose range is known, is pri
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tvm import ir, tirx
@@ -18,9 +18,24 @@ from edgetune.codegen import intrinsics
 from edgetune.codegen.constant_lanes import constant_lanes
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import Element, element_and_lanes
+from edgetune.codegen.lines import CLOSING, ELSE, Line, assignment, declaration, opening
 from edgetune.codegen.literals import float_literal, int_literal, plus
 from edgetune.codegen.subexpression_names import is_step
-from edgetune.codegen.text import ADD, ATOM, INDENT, LOOSE, MUL, TERNARY, UNARY, Text, cast, compared, joined
+from edgetune.codegen.text import (
+    ADD,
+    LOOSE,
+    MUL,
+    TERNARY,
+    UNARY,
+    Code,
+    Lvalue,
+    Text,
+    called,
+    cast,
+    code,
+    compared,
+    joined,
+)
 from edgetune.codegen.traverse import loads_in
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
@@ -30,7 +45,7 @@ class ElementPrinter:
     """The part of the scalar printer that reads and writes memory. `lane` is as in `ScalarPrinter`."""
 
     context: Context
-    lane: int | str | None
+    lane: int | Code | None
 
     if TYPE_CHECKING:
 
@@ -56,12 +71,12 @@ class ElementPrinter:
             index = index * extent + following
         return index
 
-    def element_text(self, buffer: TvmBuffer, indices: Sequence[Expr]) -> str:
+    def element_text(self, buffer: TvmBuffer, indices: Sequence[Expr]) -> Lvalue:
         """The C lvalue of one element: of a scalar access, or of lane `self.lane` of a vector access."""
         place = self.place(buffer)
         index = self.flat_index(buffer, indices)
         _, index_lanes = element_and_lanes(index.ty)
-        within: int | str = 0
+        within: int | Code = 0
         if place.lanes > 1:
             if index_lanes > 1:
                 raise KernelFailed(f"buffer {buffer.name} of vectors is indexed by a vector")
@@ -71,12 +86,12 @@ class ElementPrinter:
         else:
             position = self.scalar(index)
         if place.registers is None:
-            return f"{place.name}[{position.code}]"
-        wanted = int(re.sub(r"U?INT64_C|[() ]", "", position.code))
+            return Lvalue.element(place.name, position)
+        wanted = position.constant
         for first, (name, width) in place.registers.items():
-            if first <= wanted < first + width:
-                return name if width == 1 else f"{name}[{wanted - first}]"
-        raise KernelFailed(f"element {wanted} of {buffer.name} has no register")
+            if wanted is not None and first <= wanted < first + width:
+                return Lvalue.of(name) if width == 1 else Lvalue.element(name, wanted - first)
+        raise KernelFailed(f"element {position} of {buffer.name} has no register")
 
     def _load(self, e: Expr) -> Text:
         place = self.place(e.source)
@@ -84,14 +99,14 @@ class ElementPrinter:
         if place.registers is not None:
             return Text(text, index=e.source in self.context.counters)
         if place.of.half:
-            return Text(f"{self.context.need(f'from_{place.of.short}:f32')}({text})")
-        return Text(f"{text} != 0", LOOSE) if place.of.kind == "bool" else Text(text)
+            return called(self.context.need(f"from_{place.of.short}:f32"), text)
+        return Text(code("{} != 0", text), LOOSE) if place.of.kind == "bool" else Text(text)
 
-    def stored(self, value: Text, place: BufferStorage) -> str:
+    def stored(self, value: Text, place: BufferStorage) -> Text:
         """The C expression that is assigned to an element of `place` to store `value`."""
         if place.registers is None and place.of.half:
-            return f"{self.context.need(f'to_{place.of.short}:f32')}({value.code})"
-        return cast("uint8_t", value).code if place.of.kind == "bool" else value.code
+            return called(self.context.need(f"to_{place.of.short}:f32"), value)
+        return cast("uint8_t", value) if place.of.kind == "bool" else value
 
 
 _COMPARISONS = {tirx.EQ: "==", tirx.NE: "!=", tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">="}
@@ -105,14 +120,14 @@ class ScalarPrinter(ElementPrinter):
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.lane: int | str | None = None
+        self.lane: int | Code | None = None
         self._by_type: dict[type, Callable[[Expr], Text]] = {
             ir.Var: self._variable,
             tirx.IntImm: lambda e: int_literal(int(e.value), element_and_lanes(e.ty)[0]),
             tirx.FloatImm: lambda e: float_literal(float(e.value), element_and_lanes(e.ty)[0]),
             ir.TensorLoad: self._load,
             tirx.Cast: self._cast,
-            tirx.Not: lambda e: Text(f"!{self.scalar(e.a).at(UNARY)}", UNARY),
+            tirx.Not: lambda e: Text(code("!{}", self.scalar(e.a).at(UNARY)), UNARY),
             tirx.And: lambda e: compared(self.scalar(e.a), "&&", self.scalar(e.b)),
             tirx.Or: lambda e: compared(self.scalar(e.a), "||", self.scalar(e.b)),
             tirx.Select: lambda e: self.choose(e.condition, e.true_value, e.false_value),
@@ -139,7 +154,7 @@ class ScalarPrinter(ElementPrinter):
             raise KernelFailed(f"the C printer does not know the expression {type(e).__name__}: {str(e)[:80]}")
         return printer(e)
 
-    def lane_of(self, e: Expr, lane: int | str) -> Text:
+    def lane_of(self, e: Expr, lane: int | Code) -> Text:
         """C for one lane of a vector expression."""
         outer, self.lane = self.lane, lane
         try:
@@ -155,12 +170,6 @@ class ScalarPrinter(ElementPrinter):
         finally:
             self.lane = outer
 
-    def temporary(self, c_type: str, value: str, stem: str, e: Expr = None) -> str:
-        """Emit `const c_type name = value;` and return the name (see `Context.local`)."""
-        name = self.context.local(stem, e)
-        self.context.emit(f"const {c_type} {name} = {value};")
-        return name
-
     def _variable(self, e: Expr) -> Text:
         known = self.context.variables.get(e)
         if known is None:
@@ -169,13 +178,13 @@ class ScalarPrinter(ElementPrinter):
             return known
         return self._vector_variable(known)
 
-    def _vector_variable(self, known: list[tuple[int, int, str]] | Expr) -> Text:
+    def _vector_variable(self, known: list[tuple[int, int, Code]] | Expr) -> Text:
         if isinstance(known, list):  # (first lane, lanes, C variable) of each piece
             if not isinstance(self.lane, int):
                 raise KernelFailed("a vector variable is used at a lane that is not constant")
             for first, width, name in known:
                 if first <= self.lane < first + width:
-                    return Text(name if width == 1 else f"{name}[{self.lane - first}]")
+                    return Text(name if width == 1 else Lvalue.element(name, self.lane - first))
         return self.scalar(known)  # a TIR expression that replaces it
 
     def _ramp(self, e: Expr) -> Text:
@@ -185,16 +194,16 @@ class ScalarPrinter(ElementPrinter):
             return base
         stride = self.without_lane(e.stride)
         of, _ = element_and_lanes(e.ty)
-        step = int_literal(lane, of) if isinstance(lane, int) else Text(lane, ATOM, True)
-        if of.bits == 64 and isinstance(lane, str):
+        step = int_literal(lane, of) if isinstance(lane, int) else Text(lane, index=True)
+        if of.bits == 64 and isinstance(lane, Code):
             step = cast(of.value, step)
         if isinstance(e.stride, tirx.IntImm) and isinstance(lane, int):
             return plus(base, lane * int(e.stride.value), of)
-        return joined(base, "+", step if stride.code == "1" else joined(step, "*", stride))
+        return joined(base, "+", step if stride.constant == 1 and not stride.wide else joined(step, "*", stride))
 
     def _shuffle(self, e: Expr) -> Text:
         index = e.indices[self.lane if isinstance(self.lane, int) else 0]
-        if not isinstance(index, tirx.IntImm) or isinstance(self.lane, str):
+        if not isinstance(index, tirx.IntImm) or isinstance(self.lane, Code):
             raise KernelFailed("a shuffle with indices that are not constant cannot be printed")
         wanted = int(index.value)
         for vector in e.vectors:
@@ -215,8 +224,8 @@ class ScalarPrinter(ElementPrinter):
         if text.index and of.short == "i32" and is_step(value):
             self.context.variables[var] = text  # inline use is shorter than a name
         else:
-            name = self.temporary(of.value, text.code, self.context.stems.get(var, var.name))
-            self.context.variables[var] = Text(name, ATOM, text.index)
+            name = self.context.temporary(of.value, text, self.context.stems.get(var, var.name))
+            self.context.variables[var] = Text(name, index=text.index)
         if text.index and of.kind in ("int", "uint") and not loads_in([value]):  # what is loaded may change
             self.context.analyzer.bind(var, value)
 
@@ -256,8 +265,8 @@ class ScalarPrinter(ElementPrinter):
         of = element_and_lanes(e.ty)[0]
         a = self.scalar(e.a)
         if of.kind == "bool":
-            return Text(f"!{a.at(UNARY)}", UNARY)
-        return cast(of.value, Text(f"~{a.at(UNARY)}", UNARY))
+            return Text(code("!{}", a.at(UNARY)), UNARY)
+        return cast(of.value, Text(code("~{}", a.at(UNARY)), UNARY))
 
     def _extreme(self, e: Expr, word: str) -> Text:
         of = element_and_lanes(e.ty)[0]
@@ -265,17 +274,17 @@ class ScalarPrinter(ElementPrinter):
         if of.kind == "bool":
             return compared(a, "||" if word == "max" else "&&", b)
         name = self.context.need(f"{word}:{of.value_short}")
-        return Text(f"{name}({a.code}, {b.code})", ATOM, a.index and b.index)
+        return called(name, a, b, index=a.index and b.index)
 
     def _shift(self, e: Expr, word: str) -> Text:
         of = element_and_lanes(e.ty)[0]
         name = self.context.need(f"{word}:{of.value_short}")
-        return Text(f"{name}({self.scalar(e.a).code}, {self.scalar(e.b).code})")
+        return called(name, self.scalar(e.a), self.scalar(e.b))
 
     def _division(self, e: Expr) -> Text:
         of = element_and_lanes(e.ty)[0]
         word = _DIVISIONS[type(e)]
-        known = None if isinstance(self.lane, str) or of.bits < 32 else constant_lanes(e, self.lane or 0, 1)
+        known = None if isinstance(self.lane, Code) or of.bits < 32 else constant_lanes(e, self.lane or 0, 1)
         if known is not None:
             return int_literal(known[0], of)
         a, b = self.scalar(e.a), self.scalar(e.b)
@@ -285,9 +294,9 @@ class ScalarPrinter(ElementPrinter):
             raise KernelFailed(f"{word} of floating-point values is not defined")
         constant = isinstance(e.b, tirx.IntImm) and int(e.b.value) > 0 and of.bits >= 32
         if constant and (of.kind == "uint" or word in ("div", "mod") or self._not_negative(e.a)):
-            return Text(f"{a.at(UNARY)} {'/' if 'div' in word else '%'} {b.at(UNARY)}", MUL, a.index)
-        name = self.context.need(f"{word}:{of.value_short}")
-        return Text(f"{name}({a.code}, {b.code})", ATOM, a.index and b.index)
+            sign = "/" if "div" in word else "%"
+            return Text(code("{} {} {}", a.at(UNARY), sign, b.at(UNARY)), MUL, a.index, divides=True)
+        return called(self.context.need(f"{word}:{of.value_short}"), a, b, index=a.index and b.index)
 
     def _not_negative(self, e: Expr) -> bool:
         if element_and_lanes(e.ty)[1] > 1:
@@ -303,19 +312,18 @@ class ScalarPrinter(ElementPrinter):
         to, source = element_and_lanes(e.ty)[0], element_and_lanes(e.value.ty)[0]
         a = self.scalar(e.value)
         if to.kind == "bool":
-            return a if source.kind == "bool" else Text(f"{a.at(ADD)} != 0", LOOSE)
+            return a if source.kind == "bool" else Text(code("{} != 0", a.at(ADD)), LOOSE)
         if to.half:
             a = a if source.value == "float" else cast("float", a)
             return a if source.short == to.short else self._rounded(a, to)
         if source.kind == "float" and to.kind != "float":
-            name = self.context.need(f"{source.value_short}_to:{to.short}")
-            return Text(f"{name}({a.code})")
+            return called(self.context.need(f"{source.value_short}_to:{to.short}"), a)
         return a if source.value == to.value else cast(to.value, a)
 
     def _rounded(self, a: Text, to: Element) -> Text:
         stored = self.context.need(f"to_{to.short}:f32")
         loaded = self.context.need(f"from_{to.short}:f32")
-        return Text(f"{loaded}({stored}({a.code}))")
+        return called(loaded, called(stored, a))
 
     def choose(self, condition: Expr, yes: Expr, no: Expr) -> Text:
         """`condition ? yes : no`; evaluates only the chosen operand, including the statements that it needs."""
@@ -326,24 +334,27 @@ class ScalarPrinter(ElementPrinter):
             b = self.scalar(no)
         if not before_yes and not before_no:
             # The condition is in parentheses, because compilers warn about a comparison before "?".
-            return Text(f"{chosen.at(UNARY)} ? {a.at(LOOSE)} : {b.at(LOOSE)}", TERNARY, a.index and b.index)
-        of = element_and_lanes(yes.ty)[0]
-        name = self.context.local("chosen")
-        self.context.emit(f"{of.value} {name};")
-        self.branches(chosen.code, [*before_yes, f"{name} = {a.code};"], [*before_no, f"{name} = {b.code};"])
-        return Text(name)
+            divides = chosen.divides or a.divides or b.divides
+            text = code("{} ? {} : {}", chosen.at(UNARY), a.at(LOOSE), b.at(LOOSE))
+            return Text(text, TERNARY, a.index and b.index, divides=divides)
+        return self.branches(element_and_lanes(yes.ty)[0].value, chosen, (before_yes, a), (before_no, b))
 
-    def branches(self, condition: str, yes: list[str], no: list[str]) -> None:
-        """Emit `if (condition) {yes} else {no}`; lines captured at one depth are indented by one more level."""
-        outside = INDENT * self.context.depth
-        self.context.emit(f"if ({condition}) {{")
-        for line in yes:
-            self.context.emit(INDENT + line.removeprefix(outside))
-        if no:
-            self.context.emit("} else {")
-            for line in no:
-                self.context.emit(INDENT + line.removeprefix(outside))
-        self.context.emit("}")
+    def branches(self, c_type: str, condition: Text, yes: tuple[list[Line], Text], no: tuple[list[Line], Text]) -> Text:
+        """Emit an `if` that gives a new variable a value; each branch has lines, captured here, before its value.
+
+        A call in a branch stays single: what others would wait for lies in the branch.
+        """
+        name = self.context.local("chosen")
+        self.context.emit(declaration(c_type, name))
+        self.context.emit(opening(code("if ({}) {{", condition)))
+        for number, (lines, value) in enumerate((yes, no)):
+            if number:
+                self.context.emit(ELSE)
+            self.context.lines += [replace(line, depth=line.depth + 1, single=True) for line in lines]
+            with self.context.indented():
+                self.context.emit(assignment(Lvalue.of(name), value))
+        self.context.emit(CLOSING)
+        return Text(name)
 
     def _call(self, e: Expr) -> Text:
         return intrinsics.scalar_call(self, e)

@@ -17,11 +17,25 @@ from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.horizontal_reduction import printed_join, printed_joins
 from edgetune.codegen.interleaved_rows import printed_turns
 from edgetune.codegen.intrinsics import operator
+from edgetune.codegen.lines import (
+    CLOSING,
+    ELSE,
+    Line,
+    LineKind,
+    addition,
+    array,
+    assignment,
+    call,
+    opening,
+    other,
+    variable,
+)
+from edgetune.codegen.literals import digits
 from edgetune.codegen.memory import Survey, is_one, pieces
 from edgetune.codegen.names import plain_name
 from edgetune.codegen.register_tiles import tile_places
 from edgetune.codegen.strided_loads import loads_together
-from edgetune.codegen.text import ATOM, Text
+from edgetune.codegen.text import ATOM, Code, Lvalue, Text, code, listed
 from edgetune.codegen.transposition import printed_transposition
 from edgetune.codegen.traverse import loads_in, variables_in
 from edgetune.codegen.vector_calls import calls_functions, has_vector_form
@@ -59,7 +73,10 @@ class StatementPrinter(VectorPrinter):
         super().__init__(context)
         self.shared = shared
         if shared is not None:
-            context.variables |= {shared.begin: Text("begin", ATOM, True), shared.end: Text("end", ATOM, True)}
+            context.variables |= {
+                one: Text(Code(name, (name,)), index=True)
+                for one, name in ((shared.begin, "begin"), (shared.end, "end"))
+            }
         self.survey = survey
         self.layout = layout
         self._statement_by_type: dict[type, Callable[[Stmt], None]] = {
@@ -74,8 +91,8 @@ class StatementPrinter(VectorPrinter):
             tirx.AttrStmt: lambda s: self.statement(s.body),
             tirx.Evaluate: self._evaluate,
             tirx.AssertStmt: lambda _: None,
-            tirx.Break: lambda _: self.context.emit("break;"),
-            tirx.Continue: lambda _: self.context.emit("continue;"),
+            tirx.Break: lambda _: self.context.emit(other(Code("break;"))),
+            tirx.Continue: lambda _: self.context.emit(other(Code("continue;"))),
         }
 
     def statement(self, s: Stmt) -> None:
@@ -105,35 +122,37 @@ class StatementPrinter(VectorPrinter):
         low, extent = self.scalar(s.min), self.scalar(s.extent)
         if self.shared is not None and s.loop_var.same_as(self.shared.variable):
             low, high = self.scalar(self.shared.first), self.scalar(self.shared.past_last)
-        elif low.code == "0":
+        elif low.zero:
             high = extent
         elif isinstance(s.min, tirx.IntImm) and isinstance(s.extent, tirx.IntImm):
-            high = Text(str(int(s.min.value) + int(s.extent.value)))
+            high = digits(int(s.min.value) + int(s.extent.value))
         else:
-            high = Text(f"{low.at(ATOM)} + {extent.at(ATOM)}")
+            high = Text(code("{} + {}", low.at(ATOM), extent.at(ATOM)))
         name = self.context.names.loop(self.context.stems.get(s.loop_var, s.loop_var.name))
-        self.context.variables[s.loop_var] = Text(name, ATOM, True)
+        self.context.variables[s.loop_var] = Text(name, index=True)
         self.context.analyzer.bind(s.loop_var, tvm.ir.Range.from_min_extent(s.min, s.extent), True)
-        step = f"{name}++" if s.step is None else f"{name} += {self.scalar(s.step).code}"
-        self.context.emit(f"for ({of.value} {name} = {low.code}; {name} < {high.code}; {step}) {{")
+        step = code("{}++", name) if s.step is None else code("{} += {}", name, self.scalar(s.step))
+        counts = high.constant if low.zero and s.step is None else None
+        head = code("for ({0} {1} = {2}; {1} < {3}; {4}) {{", of.value, name, low, high, step)
+        self.context.emit(opening(head, counts))
         self.block(s.body)
-        self.context.emit("}")
+        self.context.emit(CLOSING)
         self.context.names.release(name)
 
     def _while(self, s: Stmt) -> None:
-        self.context.emit("for (;;) {")
+        self.context.emit(opening(Code("for (;;) {")))
         with self.context.indented():
-            self.context.emit(f"if (!({self.scalar(s.condition).code})) break;")
+            self.context.emit(other(code("if (!({})) break;", self.scalar(s.condition))))
             self.statement(s.body)
-        self.context.emit("}")
+        self.context.emit(CLOSING)
 
     def _if(self, s: Stmt) -> None:
-        self.context.emit(f"if ({self.scalar(s.condition).code}) {{")
+        self.context.emit(opening(code("if ({}) {{", self.scalar(s.condition))))
         self.block(s.then_case)
         if s.else_case is not None:
-            self.context.emit("} else {")
+            self.context.emit(ELSE)
             self.block(s.else_case)
-        self.context.emit("}")
+        self.context.emit(CLOSING)
 
     def _evaluate(self, s: Stmt) -> None:
         if not isinstance(s.value, ir.Call) or operator(s.value) in _SILENT:
@@ -142,11 +161,12 @@ class StatementPrinter(VectorPrinter):
             load, write, locality, ahead = s.value.args  # bytes from the named element
             where = self.element_text(load.source, load.indices)
             if int(ahead.value):
-                self.context.emit(f"{self.context.need('prefetch:line')}(&{where}, {int(ahead.value)});")
+                self.context.emit(call(self.context.need("prefetch:line"), where.address, int(ahead.value)))
             else:
-                self.context.emit(f"__builtin_prefetch(&{where}, {int(write.value)}, {int(locality.value)});")
+                kind = int(write.value), int(locality.value)
+                self.context.emit(other(code("__builtin_prefetch({}, {}, {});", where.address, *kind)))
             return
-        self.context.emit(f"(void){self.scalar(s.value).at(ATOM)};")
+        self.context.emit(other(code("(void){};", self.scalar(s.value).at(ATOM))))
 
     # Memory
 
@@ -158,7 +178,7 @@ class StatementPrinter(VectorPrinter):
         if wanted is not None:
             stem = ACCUMULATOR if self._sums_alone(base) else stem
             tile = tile_places(wanted, self.layout.shapes.get(str(base.name), [])) if len(wanted) > 1 else {}
-            place = BufferStorage(stem, of, lanes, {}, tile, written=True)
+            place = BufferStorage(Code(stem), of, lanes, {}, tile, written=True)
             self.context.places[buffer] = self._registers(base, place, wanted)
             return
         name = self.context.names.unique(stem)
@@ -167,13 +187,14 @@ class StatementPrinter(VectorPrinter):
         offset = self.layout.scratch.get(buffer)
         if offset is not None:
             where = f"scratch + {offset}" if offset else "scratch"
-            self.context.emit(f"{c_type} *restrict const {name} = ({c_type} *)(void *)({where}); /* 64-byte aligned */")
+            template = "{0} *restrict const {1} = ({0} *)(void *)({2}); /* 64-byte aligned */"
+            self.context.emit(other(code(template, c_type, name, where)))
             return
         count = lanes
         for extent in buffer.ty.shape:
             count *= int(extent.value)
         aligned = " __attribute__((aligned(64)))" if count * of.bytes >= 64 else ""
-        self.context.emit(f"{c_type} {name}[{count}]{aligned};")
+        self.context.emit(array(c_type, name, count, aligned))
 
     def _sums_alone(self, buffer: TvmBuffer) -> bool:
         """Whether no other registers of the kernel are added to, so that their name needs no suffix."""
@@ -182,22 +203,28 @@ class StatementPrinter(VectorPrinter):
     def _registers(self, buffer: TvmBuffer, place: BufferStorage, wanted: dict[int, int]) -> BufferStorage:
         """`place` with a variable for each piece in `wanted`, which is {first element: elements}."""
         of = place.of
-        found: dict[int, tuple[str, int]] = {}
-        by_type: dict[str, list[str]] = {}
+        found: dict[int, tuple[Code, int]] = {}
+        by_type: dict[str, list[Code]] = {}
         for number, (first, width) in enumerate(wanted.items()):
             ending = place.tile.get(first, f"_{number}" if len(wanted) > 1 else "")
-            variable = self.context.names.unique(f"{place.name}{ending}")
-            found[first] = (variable, width)
+            name = self.context.names.unique(f"{place.name}{ending}")
+            found[first] = (name, width)
             c_type = self.type(of, width) if width > 1 else ("uint8_t" if of.kind == "bool" else of.value)
-            by_type.setdefault(c_type, []).append(f"{variable} = {'{0}' if width > 1 else '0'}")
+            by_type.setdefault(c_type, []).append(name)
         columns = max(Counter(ending.rpartition("_")[0] for ending in place.tile.values()).values(), default=0)
         each = columns * max(1, _IN_A_LINE // columns) if 1 < columns <= 2 * _IN_A_LINE else _IN_A_LINE
-        for c_type, variables in by_type.items():
-            for start in range(0, len(variables), each):
-                self.context.emit(f"{c_type} {', '.join(variables[start : start + each])};")
+        widths = dict(found.values())
+        for c_type, names in by_type.items():
+            for start in range(0, len(names), each):
+                first_values = [(name, "{0}" if widths[name] > 1 else "0") for name in names[start : start + each]]
+                if len(first_values) == 1:
+                    self.context.emit(variable(c_type, *first_values[0]))
+                    continue
+                values = listed(code("{} = {}", *one) for one in first_values)
+                self.context.emit(other(code("{} {};", c_type, values)))
         unread = [name for first, (name, width) in found.items() if not self._is_read(buffer, first, width)]
         if unread:
-            self.context.emit(f"{', '.join(f'(void){name}' for name in unread)};")
+            self.context.emit(other(code("{};", listed(code("(void){}", name) for name in unread))))
         return replace(place, registers=found)
 
     def _is_read(self, buffer: TvmBuffer, first: int, width: int) -> bool:
@@ -214,10 +241,9 @@ class StatementPrinter(VectorPrinter):
         name = self.context.names.unique(plain_name(str(s.buffer.name)))
         c_type = storage_type(of, self.context.has_float16)
         loose = self.context.need(f"alias:{of.short}")
-        const = "" if place.written else "const "
-        self.context.emit(
-            f"{const}{loose} *const {name} = ({const}{loose} *)({const}void *){place.name}; /* {c_type} */"
-        )
+        template = "{0}{1} *const {2} = ({0}{1} *)({0}void *){3}; /* {4} */"
+        line = code(template, "" if place.written else "const ", loose, name, place.name, c_type)
+        self.context.emit(Line(line, LineKind.ALIASES))
         self.context.places[s.buffer] = BufferStorage(name, of, lanes, written=place.written)
 
     def _store(self, s: Stmt) -> None:
@@ -227,7 +253,7 @@ class StatementPrinter(VectorPrinter):
         if lanes == 1:
             if not printed_join(self, s):
                 target = self.element_text(s.buffer, s.indices)
-                self.context.emit(f"{target} = {self.stored(self.scalar(s.value), place)};")
+                self.context.emit(assignment(target, self.stored(self.scalar(s.value), place)))
             return
         start = self.contiguous(s.buffer, s.indices)
         self.column_groups = groups_in(self, s.value)
@@ -243,13 +269,13 @@ class StatementPrinter(VectorPrinter):
 
     def _lane_loop(self, s: Stmt, lanes: int) -> None:
         name = self.context.names.unique("lane")
-        self.context.emit(f"for (int32_t {name} = 0; {name} < {lanes}; ++{name}) {{")
+        self.context.emit(opening(code("for (int32_t {0} = 0; {0} < {1}; ++{0}) {{", name, lanes)))
         with self.context.indented():
             outer, self.lane = self.lane, name
             target = self.element_text(s.buffer, s.indices)
-            self.context.emit(f"{target} = {self.stored(self.scalar(s.value), self.place(s.buffer))};")
+            self.context.emit(assignment(target, self.stored(self.scalar(s.value), self.place(s.buffer))))
             self.lane = outer
-        self.context.emit("}")
+        self.context.emit(CLOSING)
 
     def _store_pieces(self, s: Stmt, start: tuple[Expr, int] | None, lanes: int) -> None:
         of = element_and_lanes(s.value.ty)[0]
@@ -263,7 +289,8 @@ class StatementPrinter(VectorPrinter):
             with loads_together(self, [s.value]):
                 text = self.vector(s.value, first, width)
             if hold:
-                text = Text(self.temporary(of.value if width == 1 else self.type(of, width), text.code, "held"))
+                c_type = of.value if width == 1 else self.type(of, width)
+                text = Text(self.context.temporary(c_type, text, "held"))
                 values.append((first, width, text))
             else:
                 self._store_piece(s, start, first, width, text)
@@ -301,7 +328,7 @@ class StatementPrinter(VectorPrinter):
             return False
         name = self.register(self.place(s.buffer), start, first, width)
         if name is not None:
-            self.context.emit(f"{name} += {self.operand(value.b, first, width).code};")
+            self.context.emit(addition(Lvalue.of(name), self.operand(value.b, first, width)))
         return name is not None
 
     def _store_piece(self, s: Stmt, start: tuple[Expr, int] | None, first: int, width: int, value: Text) -> None:
@@ -309,11 +336,13 @@ class StatementPrinter(VectorPrinter):
         if start is not None and width > 1 and not place.of.half:
             if place.registers is None:
                 loose = self.context.need(f"type:{place.of.value_short}x{width}u")
-                self.context.emit(f"*({loose} *){self.pointer(s.buffer, start, first)} = {value.code};")
+                pointer = self.pointer(s.buffer, start, first)
+                target = Lvalue.in_variable(place.name, code("*({} *){}", loose, pointer))
+                self.context.emit(assignment(target, value))
                 return
             name = self.register(place, start, first, width)
             if name is not None:
-                self.context.emit(f"{name} = {value.code};")
+                self.context.emit(assignment(Lvalue.of(name), value))
                 return
         of = element_and_lanes(s.value.ty)[0]
         kept = value.code if width == 1 else self.named(value, self.type(of, width))
@@ -321,8 +350,8 @@ class StatementPrinter(VectorPrinter):
             self.lane = first + lane
             target = self.element_text(s.buffer, s.indices)
             self.lane = None
-            text = Text(kept if width == 1 else f"{kept}[{lane}]")
-            self.context.emit(f"{target} = {self.stored(text, place)};")
+            text = Text(kept if width == 1 else Lvalue.element(kept, lane))
+            self.context.emit(assignment(target, self.stored(text, place)))
 
     def _touches_registers(self, s: Stmt) -> bool:
         if self.place(s.buffer).registers is not None:

@@ -15,8 +15,9 @@ from tvm import ir, sym, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.intrinsics import operator
+from edgetune.codegen.lines import call, declaration, other
 from edgetune.codegen.names import plain_name
-from edgetune.codegen.text import Text
+from edgetune.codegen.text import Address, Lvalue, Text, code, listed
 from edgetune.codegen.traverse import loads_in, operands
 from edgetune.graph.tvm_types import Expr
 
@@ -89,7 +90,7 @@ def printed_strided(printer: VectorPrinter, load: Expr, start: tuple[Expr, int],
     def key(index: Expr) -> str:
         return f"{kind} {here} {c_type} {_address(printer, load, index, step * first)}"
 
-    def pointer_to(index: Expr, first: int) -> str:
+    def pointer_to(index: Expr, first: int) -> Address:
         plain = index if index is base else sym.Analyzer().simplify(index)  # keeps the names of offsets
         return printer.pointer(load.source, (plain, 1), first)
 
@@ -98,15 +99,15 @@ def printed_strided(printer: VectorPrinter, load: Expr, start: tuple[Expr, int],
     for begin in (base, base - 1) if here is not None and step == 2 and printer.pairs else ():
         if _address(printer, load, begin, 0) in printer.pairs:
             names = [printer.context.names.unique(f"{place.name}_{word}") for word in ("even", "odd")]
-            printer.context.emit(f"{c_type} {', '.join(names)};")
-            call, pointer = printer.context.need(f"pairs:{c_type}"), pointer_to(begin, step * first)
-            printer.context.emit(f"{call}({pointer}, &{names[0]}, &{names[1]});")
+            printer.context.emit(other(code("{} {};", c_type, listed(names))))
+            function, pointer = printer.context.need(f"pairs:{c_type}"), pointer_to(begin, step * first)
+            printer.context.emit(call(function, pointer, *(Lvalue.of(name).address for name in names)))
             shared[key(begin)], shared[key(begin + 1)] = names
             return Text(shared[key(base)])
     value = printer.context.local(plain_name(str(load.source.name)) if step > 2 else kind, load)
     pointer = pointer_to(base, step * first) if step > 0 else pointer_to(base - (width - 1), step * first)
-    printer.context.emit(f"{c_type} {value};")
-    printer.context.emit(f"{printer.context.need(f'{kind}:{c_type}')}({pointer}, &{value});")
+    printer.context.emit(declaration(c_type, value))
+    printer.context.emit(call(printer.context.need(f"{kind}:{c_type}"), pointer, Lvalue.of(value).address))
     shared[key(base)] = value
     return Text(value)
 

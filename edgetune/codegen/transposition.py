@@ -15,7 +15,9 @@ from tvm import ir, tirx
 
 from edgetune.affine.linear import Linear, linear
 from edgetune.codegen.contiguous_access import total_of
-from edgetune.codegen.text import ATOM
+from edgetune.codegen.lines import call
+from edgetune.codegen.literals import digits
+from edgetune.codegen.text import ATOM, Text, code
 from edgetune.codegen.unrolling import extent_of
 from edgetune.graph.tvm_types import BufferStore, Expr, For, Stmt, Var
 
@@ -65,14 +67,15 @@ def printed_transposition(printer: StatementPrinter, loop: For) -> bool:
     if own and shared is not None and shared.across is not None:
         return False  # a thread's part of the shared loop depends on the one around it
     dtype = str(loop.loop_var.ty.dtype)
-    extents, starts = [], [total_of(found.target, dtype), total_of(found.source, dtype)]
+    extents: list[Text] = []
+    starts = [total_of(found.target, dtype), total_of(found.source, dtype)]
     for one, steps in ((found.rows, (found.to_row, 1)), (found.columns, (1, found.from_row))):
         shared = printer.shared
         if shared is None or not one.loop_var.same_as(shared.variable):
-            extents.append(str(extent_of(one)))
+            extents.append(digits(extent_of(one) or 0))
             continue
         first, past = printer.scalar(shared.first), printer.scalar(shared.past_last)
-        extents.append(f"{past.code} - {first.at(ATOM)}")
+        extents.append(Text(code("{} - {}", past, first.at(ATOM))))
         starts = [start + shared.first * step for start, step in zip(starts, steps, strict=True)]
     to, origin = (
         printer.element_text(buffer, [start])
@@ -86,8 +89,7 @@ def printed_transposition(printer: StatementPrinter, loop: For) -> bool:
         if found.to_row % _SAME_SET == 0 and found.from_row <= _SHORT_ROW:
             lanes = min(lanes, MOST_LANES)
     name = printer.context.need(f"{kind}:f32x{lanes}")
-    call = f"{name}(&{to}, {found.to_row}, &{origin}, {found.from_row}, {', '.join(extents)});"
-    printer.context.emit(call)
+    printer.context.emit(call(name, to.address, found.to_row, origin.address, found.from_row, *extents))
     return True
 
 
@@ -132,10 +134,10 @@ def _shares_sets(copy: Copy, lanes: int) -> bool:
     return apart is not None and copy.to_row % apart == 0 and (extent_of(copy.rows) or 0) >= _LONGEST_LANES
 
 
-def _long(copy: Copy, extents: Sequence[str]) -> bool:
-    """Whether rows and columns fill squares of the longest lanes; a text that is no number is a thread's share."""
-    found = [(extent_of(loop) or 0, text) for loop, text in zip((copy.rows, copy.columns), extents, strict=True)]
-    return all(extent >= (_LONGEST_LANES if text.isdigit() else _FEWEST_SHARED) for extent, text in found)
+def _long(copy: Copy, extents: Sequence[Text]) -> bool:
+    """Whether rows and columns fill squares of the longest lanes; an extent that varies is a thread's share."""
+    found = [(extent_of(loop) or 0, one.constant) for loop, one in zip((copy.rows, copy.columns), extents, strict=True)]
+    return all(extent >= (_FEWEST_SHARED if known is None else _LONGEST_LANES) for extent, known in found)
 
 
 def _worthwhile(copy: Copy, lanes: int) -> bool:

@@ -14,9 +14,10 @@ from edgetune.codegen.constant_lanes import constant_lanes
 from edgetune.codegen.context import CallResult
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import FIXED_POINT, POLYNOMIALS, operator
+from edgetune.codegen.lines import call, declaration, variable
 from edgetune.codegen.powers import exponent_of, product, root
 from edgetune.codegen.strided_loads import strided
-from edgetune.codegen.text import ATOM, UNARY, Text, joined
+from edgetune.codegen.text import UNARY, Code, Lvalue, Text, called, code, joined, vector_literal
 from edgetune.codegen.traverse import operands
 from edgetune.codegen.vector_division import DIVISIONS, divides_by_constant
 from edgetune.codegen.vector_snippets import ROUNDINGS
@@ -51,46 +52,47 @@ class MaskPrinter:
         known = constant_lanes(e, first, width)
         if known is None:
             return self._varying(e, first, width, bits)
-        return Text(f"({self._type(bits, width)}){{{', '.join(str(-lane) for lane in known)}}}")
+        return vector_literal(self._type(bits, width), [-lane for lane in known])
 
     def _varying(self, e: Expr, first: int, width: int, bits: int) -> Text:
         kind = type(e)
         if kind in (tirx.And, tirx.Or):
             a, b = (self.mask(side, first, width, bits).at(UNARY) for side in (e.a, e.b))
-            return Text(f"({a} {'&' if kind is tirx.And else '|'} {b})")
+            return Text(code("({} {} {})", a, "&" if kind is tirx.And else "|", b))
         if kind is tirx.Not:
-            return Text(f"~{self.mask(e.a, first, width, bits).at(UNARY)}", UNARY)
+            return Text(code("~{}", self.mask(e.a, first, width, bits).at(UNARY)), UNARY)
         if kind is tirx.Broadcast:
             truth = self.printer.without_lane(e.value)
-            return Text(f"(({self._type(bits, width)}){{0}} - (int{bits}_t){truth.at(UNARY)})")
+            return Text(code("(({}){{0}} - (int{}_t){})", self._type(bits, width), bits, truth.at(UNARY)))
         if kind in _COMPARISONS:
             return self._comparison(e, first, width, bits)
         if kind is tirx.Cast and element_and_lanes(e.value.ty)[0].kind != "bool":
             of = element_and_lanes(e.value.ty)[0]
-            return self._as_mask(f"{self.printer.vector(e.value, first, width).at(UNARY)} != 0", of, width, bits)
+            value = self.printer.vector(e.value, first, width).at(UNARY)
+            return self._as_mask(code("{} != 0", value), of, width, bits)
         if kind is tirx.Cast:
             return self.mask(e.value, first, width, bits)
         if kind is ir.Call and operator(e) == "isnan":
             of = element_and_lanes(e.args[0].ty)[0]
             name = self.printer.named(self.printer.vector(e.args[0], first, width), self.printer.type(of, width))
-            return self._as_mask(f"{name} != {name}", of, width, bits)
+            return self._as_mask(code("{} != {}", name, name), of, width, bits)
         if kind is ir.Var and not isinstance(self.printer.context.variables.get(e), (Text, list, type(None))):
             return self.mask(self.printer.context.variables[e], first, width, bits)
         if kind is ir.TensorLoad:
             return self._load(e, first, width, bits)
-        lanes = (f"-(int{bits}_t){self.printer.lane_of(e, first + lane).at(UNARY)}" for lane in range(width))
-        if bits < 32:  # int is wider: the result of the minus has to be converted back
-            lanes = (f"(int{bits}_t)({lane})" for lane in lanes)
-        return Text(f"({self._type(bits, width)}){{{', '.join(lanes)}}}")
+        # Where int is wider, the result of the minus has to be converted back.
+        template = "-(int{0}_t){1}" if bits >= 32 else "(int{0}_t)(-(int{0}_t){1})"
+        lanes = [code(template, bits, self.printer.lane_of(e, first + lane).at(UNARY)) for lane in range(width)]
+        return vector_literal(self._type(bits, width), lanes)
 
     def _type(self, bits: int, width: int) -> str:
         return self.printer.context.need(f"type:i{bits}x{width}")
 
-    def _as_mask(self, comparison: str, of: Element, width: int, bits: int) -> Text:
-        text = f"({self._type(of.value_bits, width)})({comparison})"
+    def _as_mask(self, comparison: Code, of: Element, width: int, bits: int) -> Text:
+        text = code("({})({})", self._type(of.value_bits, width), comparison)
         if of.value_bits == bits:
             return Text(text, UNARY)
-        return Text(f"__builtin_convertvector({text}, {self._type(bits, width)})")
+        return called("__builtin_convertvector", text, self._type(bits, width))
 
     def _comparison(self, e: Expr, first: int, width: int, bits: int) -> Text:
         of = element_and_lanes(e.a.ty)[0]
@@ -100,22 +102,22 @@ class MaskPrinter:
         if of.kind == "bool":
             a, b = (self.mask(side, first, width, bits).at(UNARY) for side in (e.a, e.b))
             if type(e) is tirx.NE:
-                return Text(f"({a} ^ {b})")
+                return Text(code("({} ^ {})", a, b))
             if type(e) is tirx.EQ:
-                return Text(f"~({a} ^ {b})", UNARY)
+                return Text(code("~({} ^ {})", a, b), UNARY)
         a, b = (self.printer.vector(side, first, width).at(UNARY) for side in (e.a, e.b))
-        return self._as_mask(f"{a} {_COMPARISONS[type(e)]} {b}", of, width, bits)
+        return self._as_mask(code("{} {} {}", a, _COMPARISONS[type(e)], b), of, width, bits)
 
     def _load(self, e: Expr, first: int, width: int, bits: int) -> Text:
         start = self.printer.contiguous(e.source, e.indices)
         if start is None or self.printer.place(e.source).registers is not None:
-            lanes = (f"(int{bits}_t)-{self.printer.lane_of(e, first + lane).at(UNARY)}" for lane in range(width))
-            return Text(f"({self._type(bits, width)}){{{', '.join(lanes)}}}")
-        loose = self.printer.context.need(f"type:u8x{width}u")
-        text = f"({self._type(8, width)})(*(const {loose} *){self.printer.pointer(e.source, start, first)} != 0)"
+            single = [self.printer.lane_of(e, first + lane).at(UNARY) for lane in range(width)]
+            return vector_literal(self._type(bits, width), [code("(int{}_t)-{}", bits, lane) for lane in single])
+        loose, pointer = self.printer.context.need(f"type:u8x{width}u"), self.printer.pointer(e.source, start, first)
+        text = code("({})(*(const {} *){} != 0)", self._type(8, width), loose, pointer)
         if bits == 8:
             return Text(text, UNARY)
-        return Text(f"__builtin_convertvector({text}, {self._type(bits, width)})")
+        return called("__builtin_convertvector", text, self._type(bits, width))
 
 
 _ROUNDINGS = {**{word: word for word in sorted(ROUNDINGS)}, "round": "nearbyint"}
@@ -159,35 +161,34 @@ def vector_call(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text
         if other is not None:
             return vector_call(printer, other, first, width)
         base = printer.named(printer.vector(e.args[0], first, width), c_type, "base")
-        return Text(f"({product(base, exponent, of.value_bits)})")
+        return Text(code("({})", product(base, exponent, of.value_bits)))
     if name in POLYNOMIALS or (name in _FUNCTIONS and of.value_bits == 32):
         value = printer.context.result_of(e, first, width) or _called(printer, e, first, width)
-        return joined(Text("1.0f"), "/", Text(value)) if operator(e) == "rsqrt" else Text(value)
+        return joined(Text(Code("1.0f")), "/", Text(value)) if operator(e) == "rsqrt" else Text(value)
     a = printer.vector(e.args[0], first, width)
     if name == "fabs":
         mask = printer.type(of, width, "mask")
         limit = "0x7fffffff" if of.value_bits == 32 else "INT64_C(0x7fffffffffffffff)"
-        return Text(f"({c_type})(({mask}){a.at(UNARY)} & {limit})", UNARY)
+        return Text(code("({})(({}){} & {})", c_type, mask, a.at(UNARY), limit), UNARY)
     kept = printer.named(a, c_type)
     suffix = "" if of.value_bits == 64 else "f"
-    called = _LANEWISE.get(name, "sqrt")
-    lanes = ", ".join(f"__builtin_{called}{suffix}({kept}[{lane}])" for lane in range(width))
-    literal = Text(f"({c_type}){{{lanes}}}")
-    return joined(Text(f"1.0{suffix}"), "/", literal) if name == "rsqrt" else literal
+    function = f"__builtin_{_LANEWISE.get(name, 'sqrt')}{suffix}"
+    literal = vector_literal(c_type, [called(function, Lvalue.element(kept, lane)) for lane in range(width)])
+    return joined(Text(Code(f"1.0{suffix}")), "/", literal) if name == "rsqrt" else literal
 
 
-def _called(printer: VectorPrinter, e: Expr, first: int, width: int) -> str:
+def _called(printer: VectorPrinter, e: Expr, first: int, width: int) -> Code:
     """The variable that a function has replaced by its result."""
     context, of = printer.context, element_and_lanes(e.ty)[0]
     name = _FUNCTIONS.get(operator(e), operator(e))
     a = printer.vector(e.args[0], first, width)
     value = context.local(_RESULTS[name], e)
-    context.emit(f"{printer.type(of, width)} {value} = {a.code};")
+    context.emit(variable(printer.type(of, width), value, a))
     kind = f"{of.value_short}x{width}"
     if name in POLYNOMIALS:
         context.call_in_place(name, kind, value)
     else:
-        context.emit(f"{context.need(f'{name}:{kind}')}(&{value});")
+        context.emit(call(context.need(f"{name}:{kind}"), Lvalue.of(value).address))
     if context.results is not None:
         context.results.append(CallResult(e, first, width, value))
     return value
@@ -199,9 +200,9 @@ def _scaled(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text:
     x, scale = (printer.vector(operand, first, width) for operand in e.args)
     name = printer.named(scale, printer.type(scale_of, width), "scale")
     value = printer.context.local("scaled", e)
-    printer.context.emit(f"{printer.type(of, width)} {value} = {x.code};")
+    printer.context.emit(variable(printer.type(of, width), value, x))
     function = printer.context.need(f"v{operator(e)}:i32x{width}")
-    printer.context.emit(f"{function}(&{value}, &{name});")
+    printer.context.emit(call(function, Lvalue.of(value).address, Lvalue.of(name).address))
     return Text(value)
 
 
@@ -221,18 +222,20 @@ def float_to_int(printer: VectorPrinter, e: Expr, of: Element, to: Element, firs
     low, high = (0, 2**to.bits - 1) if to.kind == "uint" else (-(2 ** (to.bits - 1)), 2 ** (to.bits - 1) - 1)
     kind = "whole" if _within(e.value, low, high) else f"saturated_{to.short}"
     ints = printer.context.need(f"type:i32x{width}")
-    a = printer.temporary(printer.type(of, width), printer.vector(e.value, first, width).code, "real")
+    a = printer.context.temporary(printer.type(of, width), printer.vector(e.value, first, width), "real")
     value = printer.context.local("whole", e if to.short == "i32" else None)
-    printer.context.emit(f"{ints} {value};")
-    printer.context.emit(f"{printer.context.need(f'{kind}:f32x{width}')}(&{a}, &{value});")
+    printer.context.emit(declaration(ints, value))
+    addresses = Lvalue.of(a).address, Lvalue.of(value).address
+    printer.context.emit(call(printer.context.need(f"{kind}:f32x{width}"), *addresses))
     if to.short == "i32":
         return Text(value)
     if to.bits == 8:
         name = printer.context.local("narrow", e)
-        printer.context.emit(f"{printer.type(to, width)} {name};")
-        printer.context.emit(f"{printer.context.need(f'narrow:{to.short}x{width}')}(&{value}, &{name});")
+        printer.context.emit(declaration(printer.type(to, width), name))
+        addresses = Lvalue.of(value).address, Lvalue.of(name).address
+        printer.context.emit(call(printer.context.need(f"narrow:{to.short}x{width}"), *addresses))
         return Text(name)
-    return Text(f"__builtin_convertvector({value}, {printer.type(to, width)})", ATOM)
+    return called("__builtin_convertvector", value, printer.type(to, width))
 
 
 def _within(e: Expr, low: int, high: int) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tvm import ir, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
-from edgetune.codegen.text import UNARY, Text
+from edgetune.codegen.text import UNARY, Text, code
 from edgetune.codegen.traverse import operands
 from edgetune.graph.tvm_types import Expr
 
@@ -36,14 +36,15 @@ def quotient_or_remainder(printer: VectorPrinter, e: Expr, first: int, width: in
     a = printer.named(printer.vector(e.a, first, width), c_type, "dividend")
     floors, remainder = isinstance(e, (tirx.FloorDiv, tirx.FloorMod)), isinstance(e, (tirx.FloorMod, tirx.Mod))
     if floors and divisor & (divisor - 1) == 0:
-        return Text(f"({a} & {divisor - 1})" if remainder else f"({a} >> {divisor.bit_length() - 1})")
+        bits = divisor.bit_length() - 1
+        return Text(code("({} & {})", a, divisor - 1) if remainder else code("({} >> {})", a, bits))
     if not floors:
-        return Text(f"({a} {'%' if remainder else '/'} {divisor})")
-    left = printer.temporary(c_type, f"{a} % {divisor}", "rest")
-    below = f"({c_type})({left} < 0)"
+        return Text(code("({} {} {})", a, "%" if remainder else "/", divisor))
+    left = printer.context.temporary(c_type, code("{} % {}", a, divisor), "rest")
+    below = code("({})({} < 0)", c_type, left)
     if remainder:
-        return Text(f"({left} + ({below} & {divisor}))")
-    return Text(f"({a} / {divisor} + {below})", UNARY)
+        return Text(code("({} + ({} & {}))", left, below, divisor))
+    return Text(code("({} / {} + {})", a, divisor, below), UNARY)
 
 
 def loads(e: Expr) -> bool:

@@ -16,12 +16,28 @@ from edgetune.codegen.column_loads import group_in_use, printed_column
 from edgetune.codegen.constant_lanes import constant_lanes
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import Element, element_and_lanes
+from edgetune.codegen.lines import call, constant, declaration, variable
 from edgetune.codegen.literals import plus
 from edgetune.codegen.memory import is_one
 from edgetune.codegen.multiply_add import narrow_product
 from edgetune.codegen.scalars import ScalarPrinter
 from edgetune.codegen.strided_loads import printed_strided, strided
-from edgetune.codegen.text import ADD, ATOM, MUL, TERNARY, UNARY, Text, cast, joined
+from edgetune.codegen.text import (
+    ADD,
+    MUL,
+    TERNARY,
+    UNARY,
+    Address,
+    Code,
+    Lvalue,
+    Text,
+    called,
+    cast,
+    code,
+    joined,
+    vector_literal,
+    zero_vector,
+)
 from edgetune.codegen.vector_calls import MaskPrinter
 from edgetune.codegen.vector_division import loads, quotient_or_remainder
 from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
@@ -77,15 +93,15 @@ class VectorPrinter(ScalarPrinter):
         of = element_and_lanes(e.ty)[0]
         if of.kind == "bool":
             truth = self.masks.mask(e, first, width, 8)
-            return Text(f"({self.context.need(f'type:u8x{width}')})({truth.at(ADD)} & 1)", UNARY)
+            return Text(code("({})({} & 1)", self.context.need(f"type:u8x{width}"), truth.at(ADD)), UNARY)
         printer = self._vector_by_type.get(type(e), self.by_lanes)
         return printer(e, first, width)
 
     def by_lanes(self, e: Expr, first: int, width: int) -> Text:
         """A vector literal of the lanes, each printed as a scalar."""
         of = element_and_lanes(e.ty)[0]
-        lanes = ", ".join(self.lane_of(e, first + lane).code for lane in range(width))
-        return Text(f"({self.type(of, width)}){{{lanes}}}")
+        lanes = [self.lane_of(e, first + lane) for lane in range(width)]
+        return vector_literal(self.type(of, width), lanes)
 
     def _broadcast_vector(self, e: Expr, _: int, width: int) -> Text:
         return self.splat(self.without_lane(e.value), element_and_lanes(e.ty)[0], width)
@@ -93,28 +109,28 @@ class VectorPrinter(ScalarPrinter):
     def splat(self, a: Text, of: Element, width: int) -> Text:
         """A vector whose lanes are all `a`. Subtracting +0.0 changes no float, not even -0.0; "|" needs no check."""
         c_type = self.type(of, width)
-        if a.code in ("0", "0.0", "0.0f") or a.code.endswith(")0"):
-            return Text(f"({c_type}){{0}}")
+        if a.zero:
+            return zero_vector(c_type)
         if of.kind == "float":
-            return Text(f"({a.at(MUL)} - ({c_type}){{0}})")
-        return Text(f"({a.at(UNARY)} | ({c_type}){{0}})")
+            return Text(code("({} - {})", a.at(MUL), zero_vector(c_type)))
+        return Text(code("({} | {})", a.at(UNARY), zero_vector(c_type)))
 
     def operand(self, e: Expr, first: int, width: int) -> Text:
         """Like `vector`, but a broadcast stays a scalar: vector arithmetic accepts one scalar operand."""
         return self.without_lane(e.value) if isinstance(e, tirx.Broadcast) else self.vector(e, first, width)
 
-    def named(self, a: Text, c_type: str, role: str = "operand") -> str:
-        """`a` if it is a plain name, otherwise a temporary that holds it, named by its `role`."""
-        return a.code if a.code.isidentifier() else self.temporary(c_type, a.code, role)
+    def named(self, a: Text, c_type: str, role: str = "operand") -> Code:
+        """`a` if it is a variable, otherwise a temporary that holds it, named by its `role`."""
+        return a.variable or self.context.temporary(c_type, a, role)
 
-    def blend(self, of: Element, width: int, mask: str, yes: Text, no: Text) -> Text:
+    def blend(self, of: Element, width: int, mask: Code, yes: Text, no: Text) -> Text:
         """Lanes of `yes` where `mask` (a name) is -1, lanes of `no` where it is 0."""
         value, bits = self.type(of, width), self.type(of, width, "mask")
-        nothing = no.code == f"({value}){{0}}"
+        nothing = no.zero == "vector"
         yes, no = (a if value == bits else cast(bits, a) for a in (yes, no))
-        chosen = f"{yes.at(UNARY)} & {mask}"
-        mixed = chosen if nothing else f"({chosen}) | ({no.at(UNARY)} & ~{mask})"
-        return Text(f"({mixed})") if value == bits else Text(f"({value})({mixed})", UNARY)
+        chosen = code("{} & {}", yes.at(UNARY), mask)
+        mixed = chosen if nothing else code("({}) | ({} & ~{})", chosen, no.at(UNARY), mask)
+        return Text(code("({})", mixed)) if value == bits else Text(code("({})({})", value, mixed), UNARY)
 
     def _arithmetic_vector(self, e: Expr, first: int, width: int) -> Text:
         of = element_and_lanes(e.ty)[0]
@@ -127,7 +143,7 @@ class VectorPrinter(ScalarPrinter):
             return self._wrapping_arithmetic(e, sign, first, width)
         a, b = self.operand(e.a, first, width), self.operand(e.b, first, width)
         if sign in "&|^":
-            return Text(f"({a.at(UNARY)} {sign} {b.at(UNARY)})")
+            return Text(code("({} {} {})", a.at(UNARY), sign, b.at(UNARY)))
         return joined(a, sign, b)
 
     def _wrapping_arithmetic(self, e: Expr, sign: str, first: int, width: int) -> Text:
@@ -138,7 +154,7 @@ class VectorPrinter(ScalarPrinter):
             a, b = (product.b, product.a) if isinstance(product.b, tirx.Broadcast) else (product.a, product.b)
             name = self.context.need_macro(f"mac:{of.short}x{width}")
             parts = (self.vector(other, first, width), self.operand(a, first, width), self.vector(b, first, width))
-            return Text(f"{name}({', '.join(part.code for part in parts)})")
+            return called(name, *parts)
         a, b = (self._unsigned(side, first, width) for side in (e.a, e.b))
         return cast(self.type(of, width), Text(joined(a, sign, b).code, ADD))
 
@@ -161,14 +177,14 @@ class VectorPrinter(ScalarPrinter):
         a, c_type = self.vector(e.a, first, width), self.type(of, width)
         if sign == "<<" and of.kind == "int":
             wide = self.type(of, width, "unsigned")
-            return Text(f"({c_type})(({wide}){a.at(UNARY)} << {int(amount.value)})", UNARY)
-        return Text(f"({a.at(UNARY)} {sign} {int(amount.value)})")
+            return Text(code("({})(({}){} << {})", c_type, wide, a.at(UNARY), int(amount.value)), UNARY)
+        return Text(code("({} {} {})", a.at(UNARY), sign, int(amount.value)))
 
     def _remainder_vector(self, e: Expr, first: int, width: int) -> Text:
         """The last bits are the remainder by a power of two, also of negative numbers in two's complement."""
         if not vector_calls.keeps_last_bits(e):
             return quotient_or_remainder(self, e, first, width)
-        return Text(f"({self.vector(e.a, first, width).at(UNARY)} & {int(e.b.value.value) - 1})")
+        return Text(code("({} & {})", self.vector(e.a, first, width).at(UNARY), int(e.b.value.value) - 1))
 
     def _extreme_vector(self, e: Expr, word: str, first: int, width: int) -> Text:
         bounded = isinstance(e.b, tirx.Broadcast)
@@ -182,9 +198,13 @@ class VectorPrinter(ScalarPrinter):
         a, b = (self.vector(operand, first, width) for operand in operands)
         bounded = isinstance(operands[1], tirx.Broadcast)
         value = self.context.local(role, e)
-        self.context.emit(f"{c_type} {value} = {a.code};")
-        other = b.code if b.code == f"({c_type}){{0}}" else self.named(b, c_type, "bound" if bounded else "other")
-        self.context.emit(f"{self.context.need(f'v{word}:{of.value_short}x{width}')}(&{value}, &{other});")
+        self.context.emit(variable(c_type, value, a))
+        if b.zero == "vector":
+            other = code("&{}", b)
+        else:
+            other = Lvalue.of(self.named(b, c_type, "bound" if bounded else "other")).address
+        name = self.context.need(f"v{word}:{of.value_short}x{width}")
+        self.context.emit(call(name, Lvalue.of(value).address, other))
         return Text(value)
 
     def _select_vector(self, e: Expr, first: int, width: int) -> Text:
@@ -195,16 +215,16 @@ class VectorPrinter(ScalarPrinter):
         if known is not None and len(set(known)) == 1:
             return self.vector(e.true_value if known[0] else e.false_value, first, width)
         mask, c_type = self.masks.mask(e.condition, first, width, of.value_bits), self.type(of, width, "mask")
-        name = self.named(mask, c_type, "mask") if known is None else self._constant(c_type, mask.code, "mask")
+        name = self.named(mask, c_type, "mask") if known is None else self._constant(c_type, mask, "mask")
         yes, no = (self.vector(side, first, width) for side in (e.true_value, e.false_value))
         return self.blend(of, width, name, yes, no)
 
-    def _constant(self, c_type: str, value: str, role: str) -> str:
+    def _constant(self, c_type: str, value: Text, role: str) -> Code:
         """The name of a constant, which is declared once in a scope."""
         shared = self.context.shared
         if (key := f"{c_type} {value}") not in shared:
             shared[key] = self.context.names.unique(role)
-            self.context.emit(f"const {c_type} {shared[key]} = {value};")
+            self.context.emit(constant(c_type, shared[key], value))
         return shared[key]
 
     def choose_vector(self, condition: Expr, yes: Expr, no: Expr, first: int, width: int) -> Text:
@@ -218,14 +238,9 @@ class VectorPrinter(ScalarPrinter):
         if not before_yes and not before_no:
             # Loads have the unaligned type, but GCC requires both arms to have the same type.
             c_type = self.type(of, width)
-            yes_text, no_text = (
-                text.code if text.code.startswith(f"({c_type}){{") else cast(c_type, text).code for text in (a, b)
-            )
-            return Text(f"{chosen.at(UNARY)} ? {yes_text} : {no_text}", TERNARY)
-        name = self.context.local("chosen")
-        self.context.emit(f"{self.type(of, width)} {name};")
-        self.branches(chosen.code, [*before_yes, f"{name} = {a.code};"], [*before_no, f"{name} = {b.code};"])
-        return Text(name)
+            a, b = (text if text.typed else cast(c_type, text) for text in (a, b))
+            return Text(code("{} ? {} : {}", chosen.at(UNARY), a, b), TERNARY)
+        return self.branches(self.type(of, width), chosen, (before_yes, a), (before_no, b))
 
     def _let_vector(self, e: Expr, first: int, width: int) -> Text:
         self.bind(e.var, e.value)
@@ -245,7 +260,8 @@ class VectorPrinter(ScalarPrinter):
             for first, width in pieces(lanes, self.context.lanes_limit):
                 text = self.vector(value, first, width)
                 c_type = of.value if width == 1 else self.type(of, width)
-                parts.append((first, width, self.temporary(c_type, text.code, self.context.stems.get(var, var.name))))
+                name = self.context.temporary(c_type, text, self.context.stems.get(var, var.name))
+                parts.append((first, width, name))
             self.context.variables[var] = parts
 
     def _variable_vector(self, e: Expr, first: int, width: int) -> Text:
@@ -262,8 +278,8 @@ class VectorPrinter(ScalarPrinter):
         if not isinstance(e.stride, tirx.IntImm):
             return self.by_lanes(e, first, width)
         stride = int(e.stride.value)
-        steps = ", ".join(str((first + lane) * stride) for lane in range(width))
-        return joined(self.without_lane(e.base), "+", Text(f"({self.type(of, width)}){{{steps}}}"))
+        steps = [(first + lane) * stride for lane in range(width)]
+        return joined(self.without_lane(e.base), "+", vector_literal(self.type(of, width), steps))
 
     # Memory
 
@@ -280,20 +296,20 @@ class VectorPrinter(ScalarPrinter):
             return index.base, 1
         return None
 
-    def pointer(self, buffer: TvmBuffer, start: tuple[Expr, int], first: int) -> str:
+    def pointer(self, buffer: TvmBuffer, start: tuple[Expr, int], first: int) -> Address:
         """Address of element `first` of a contiguous access to memory."""
         index, factor = start
         position = self.without_lane(index * factor if factor > 1 else index)
         text = plus(position, first, element_and_lanes(index.ty)[0])
         name = self.place(buffer).name
-        return name if text.code == "0" else f"&{name}[{text.code}]"
+        return Address.first(name) if text.zero else Lvalue.element(name, text).address
 
-    def register(self, place: BufferStorage, start: tuple[Expr, int], first: int, width: int) -> str | None:
+    def register(self, place: BufferStorage, start: tuple[Expr, int], first: int, width: int) -> Code | None:
         """Name of the register that holds exactly these elements, None if no single one does."""
         index, factor = start
         if place.registers is None or not isinstance(index, tirx.IntImm):
             return None
-        name, lanes = place.registers.get(int(index.value) * factor + first, ("", 0))
+        name, lanes = place.registers.get(int(index.value) * factor + first, (None, 0))
         return name if lanes == width else None
 
     def _load_vector(self, e: Expr, first: int, width: int) -> Text:
@@ -311,7 +327,7 @@ class VectorPrinter(ScalarPrinter):
             name = self.register(place, start, first, width)
             return Text(name) if name is not None else self.by_lanes(e, first, width)
         loose = self.context.need(f"type:{place.of.value_short}x{width}u")
-        return Text(f"*(const {loose} *){self.pointer(e.source, start, first)}", UNARY)
+        return Text(code("*(const {} *){}", loose, self.pointer(e.source, start, first)), UNARY)
 
     def _cast_vector(self, e: Expr, first: int, width: int) -> Text:
         to, of = element_and_lanes(e.ty)[0], element_and_lanes(e.value.ty)[0]
@@ -321,8 +337,8 @@ class VectorPrinter(ScalarPrinter):
         if of.kind == "bool":
             truth = self.masks.mask(e.value, first, width, to.value_bits)
             if to.kind != "float":
-                return Text(f"({c_type})({truth.at(UNARY)} & 1)", UNARY)
-            return Text(f"__builtin_convertvector({truth.at(UNARY)} & 1, {c_type})")
+                return Text(code("({})({} & 1)", c_type, truth.at(UNARY)), UNARY)
+            return _converted(code("{} & 1", truth.at(UNARY)), c_type)
         if of.kind == "float" and to.kind != "float":
             return vector_calls.float_to_int(self, e, of, to, first, width)
         if of.kind in ("int", "uint") and of.bits == 8 and to.value_bits == 32:
@@ -334,8 +350,8 @@ class VectorPrinter(ScalarPrinter):
             return cast(c_type, a)
         if to.kind == "float" and of.kind != "float" and of.bits < to.value_bits:
             middle = self.context.need(f"type:i{to.value_bits}x{width}")
-            a = Text(f"__builtin_convertvector({a.code}, {middle})")
-        return Text(f"__builtin_convertvector({a.code}, {c_type})", ATOM)
+            a = _converted(a, middle)
+        return _converted(a, c_type)
 
     def _widened(self, e: Expr, of: Element, to: Element, first: int, width: int) -> Text:
         """8-bit integers as 32-bit numbers; values loaded from constant memory are widened once per scope."""
@@ -348,15 +364,19 @@ class VectorPrinter(ScalarPrinter):
             name = shared.get(f"{rest} {pointer}")
             if name is None:
                 name = self.context.names.unique(f"{self.place(e.source).name}_wide")
-                self.context.emit(f"{ints} {name};")
-                self.context.emit(f"{self.context.need(f'widen:{rest}')}({pointer}, &{name});")
+                self.context.emit(declaration(ints, name))
+                self.context.emit(call(self.context.need(f"widen:{rest}"), pointer, Lvalue.of(name).address))
                 if not self.place(e.source).written and not any(map(loads, e.indices)):
                     shared[f"{rest} {pointer}"] = name
             a = Text(name)
         else:
             middle = self.context.need(f"type:{of.short[0]}16x{width}")
-            code = self.vector(e, first, width).code
-            a = Text(f"__builtin_convertvector(__builtin_convertvector({code}, {middle}), {ints})")
+            a = _converted(_converted(self.vector(e, first, width), middle), ints)
         if to.kind == "float":
-            return Text(f"__builtin_convertvector({a.code}, {c_type})")
+            return _converted(a, c_type)
         return a if c_type == ints else cast(c_type, a)
+
+
+def _converted(vector: Text | Code, c_type: str) -> Text:
+    """The lanes of a vector as another type."""
+    return called("__builtin_convertvector", vector, c_type)

@@ -12,12 +12,19 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from tvm import s_tir, tirx
+from tvm import tirx
 
 from edgetune.affine.expressions import with_places
-from edgetune.graph.reduction_stage import ReductionStage, buffer_of, reduction_of, variable, with_stages
+from edgetune.graph.reduction_stage import (
+    ReductionStage,
+    buffer_of,
+    reduction_of,
+    reductions_of_results,
+    variable,
+    with_stages,
+)
 from edgetune.graph.rows_of_terms import in_wide_rows, row_of, with_rest
-from edgetune.graph.tvm_types import PrimFunc, Stmt
+from edgetune.graph.tvm_types import BufferLoad, PrimFunc, Stmt
 
 _LONG = 1 << 16
 """Least number of terms of a sum that is divided: random terms of one sign then reach an error of 1e-5."""
@@ -63,10 +70,18 @@ def split_all_long_sums(function: PrimFunc) -> PrimFunc:
 
 def scratch_of_parts(function: PrimFunc) -> int:
     """Bytes of scratch that rows of sums and parts may take where no more is stored; 0 without long sums."""
-    buffers = function.body.block.alloc_buffers if isinstance(function.body, s_tir.SBlockRealize) else []
-    if not any(_PARTS in str(buffer.name) for buffer in buffers):
+    if not any(_reads_each_once(total, load) for total, load in reductions_of_results(function)):
         return 0
+    buffers = function.body.block.alloc_buffers
     return sum(min(_FLOAT * prod(int(extent) for extent in buffer.shape), _LONGEST_ROW) for buffer in buffers)
+
+
+def _reads_each_once(total: ReductionStage, load: BufferLoad) -> bool:
+    """Whether a sum joins parts: its term is an element at the places of its axes, so that no two results share one."""
+    axes = [one for one, extent in (*total.spatial, *total.summed) if extent > 1]
+    along = [next((one for one in axes if index.same_as(one)), None) for index in load.indices]
+    long = [one for one, extent in zip(along, load.source.shape, strict=True) if int(extent) > 1]
+    return total.combine is tirx.Add and None not in long and len(long) == len(axes)
 
 
 def _long_sum(statement: Stmt) -> ReductionStage | None:

@@ -92,6 +92,23 @@ class ReductionStage:
         return statement
 
 
+def reductions_of(function: PrimFunc) -> list[ReductionStage]:
+    """The stages of a function that are reductions, in order; empty for a function that is no sequence of stages."""
+    root = function.body
+    found = map(reduction_of, _statements(root.block)) if isinstance(root, s_tir.SBlockRealize) else ()
+    return [one for one in found if one is not None]
+
+
+def reductions_of_results(function: PrimFunc) -> Iterator[tuple[ReductionStage, BufferLoad]]:
+    """The reductions whose terms are results of another one of the same kind, each with the load that is its term."""
+    made: list[ReductionStage] = []
+    for one in reductions_of(function):
+        alike = (other.out for other in made if other.combine is one.combine)
+        if isinstance(one.term, ir.TensorLoad) and any(one.term.source.same_as(out) for out in alike):
+            yield one, one.term
+        made.append(one)
+
+
 def reduction_of(statement: Stmt) -> ReductionStage | None:
     """The reduction that the loops of a statement compute: a sum, the largest or the least of its terms; else None."""
     while isinstance(statement, tirx.For):

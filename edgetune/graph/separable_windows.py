@@ -12,13 +12,21 @@ from dataclasses import replace
 from math import prod
 
 import tvm_ffi
-from tvm import ir, s_tir, tirx
+from tvm import ir, tirx
 
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import mentions, with_places
 from edgetune.affine.steps import step_along
 from edgetune.graph.program import byte_size
-from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, reduction_of, variable, with_stages
+from edgetune.graph.reduction_stage import (
+    Axis,
+    ReductionStage,
+    buffer_of,
+    reduction_of,
+    reductions_of_results,
+    variable,
+    with_stages,
+)
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, Stmt, Var
 
 _GAIN = 0.6
@@ -43,18 +51,27 @@ def scratch_of_lines(function: PrimFunc) -> int:
 
     Where windows move along the last axis, as in channels-first images, they are computed image by image.
     """
-    buffers = function.body.block.alloc_buffers if isinstance(function.body, s_tir.SBlockRealize) else []
-    if not any(_LINES in str(buffer.name) for buffer in buffers) or not function.params[-1].shape:
+    windows = [load.source for total, load in reductions_of_results(function) if _moves_over(total, load)]
+    if not windows or not function.params[-1].shape:
         return 0
+    buffers = function.body.block.alloc_buffers
     result = [int(extent) for extent in function.params[-1].shape]
     shapes = [[int(extent) for extent in buffer.shape] for buffer in buffers]
     extents = zip(*shapes, result, strict=False)  # a result may have more axes of one element
     common = next((number for number, alike in enumerate(extents) if len(set(alike)) > 1), 0)
-    lines = [shape for buffer, shape in zip(buffers, shapes, strict=True) if _LINES in str(buffer.name)]
+    lines = [[int(extent) for extent in buffer.shape] for buffer in windows]
     moved = (number for number, alike in enumerate(zip(*lines, result, strict=False)) if len(set(alike)) > 1)
     rows = min(common + (shapes[-1][-1] == result[-1]), next(moved, len(result)))
     types = [str(buffer.ty.dtype) for buffer in buffers]
     return sum(byte_size(tuple(shape[rows:]), dtype) for shape, dtype in zip(shapes, types, strict=True))
+
+
+def _moves_over(total: ReductionStage, load: BufferLoad) -> bool:
+    """Whether a reduction has windows that move over what it reads: an index is a place of a result and of a term."""
+    return any(
+        all(any(mentions(index, one) for one, _ in axes) for axes in (total.spatial, total.summed))
+        for index in load.indices
+    )
 
 
 def _stages(statement: Stmt) -> list[ReductionStage]:

@@ -117,7 +117,8 @@ class CallView:
 class KernelView:
     """One kernel function with the contents of the comment above it.
 
-    `memory` has the bytes of its tensors and its scratch, `elements` those of one element of each tensor.
+    `memory` has the bytes of its tensors and its scratch, `elements` those of one element of each tensor. `floats`
+    tells whether it computes floats.
     """
 
     symbol: str
@@ -132,6 +133,7 @@ class KernelView:
     work: str
     calls: int
     workers: int
+    floats: bool
     launches: tuple[Launch, ...] = ()
     parameters: tuple[str, ...] = ()
     memory: tuple[int, ...] = ()
@@ -321,6 +323,7 @@ def kernel_views(
                 work=_work(kernel),
                 calls=calls[index],
                 workers=source.workers,
+                floats=source.floats,
                 launches=source.launches,
                 elements=tuple(param.element_bytes for param in source.params),
                 parameters=tuple(param.name for param in source.params),

@@ -28,8 +28,6 @@ from edgetune.package.vectors import Vectors
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.isa.cpu_features import CpuChecks
 
-_FLOATS = re.compile(r"\b(float|double|_Float16)\b")
-
 
 @dataclass(frozen=True)
 class PackageFacts:
@@ -65,8 +63,7 @@ class PackageFacts:
 
     def computes_floats(self) -> bool:
         """Whether any kernel uses floats."""
-        texts = (self.preamble, *(kernel.definition for kernel in self.kernels))
-        return any(_FLOATS.search(text) for text in texts)
+        return any(kernel.floats for kernel in self.kernels)
 
     def sources(self) -> tuple[str, ...]:
         """Names of the files in src/ that make up the library."""

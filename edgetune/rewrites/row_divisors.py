@@ -18,6 +18,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from edgetune.affine.expressions import expressions, mentions, with_places
+from edgetune.codegen.intrinsics import operator
 from edgetune.graph.reduction_stage import ReductionStage, buffer_of, variable
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, Stmt
 from edgetune.rewrites.stored_values import (
@@ -33,6 +34,7 @@ from edgetune.rewrites.stored_values import (
 )
 from edgetune.schedule.sketches.block_analysis import block_of, extent_of
 
+_ROOTS = frozenset(("sqrt", "rsqrt"))
 _FEWEST_USES = 3
 """Elements that share a root from which on a multiplication for each is faster."""
 
@@ -103,7 +105,7 @@ def _beside(divisor: StoredValue, value: Expr, name: str) -> StoredValue:
 
 
 def _is_root(value: Expr) -> bool:
-    return isinstance(value, ir.Call) and "sqrt" in getattr(value.op, "name", "") and str(value.ty.dtype) == "float32"
+    return isinstance(value, ir.Call) and operator(value) in _ROOTS and str(value.ty.dtype) == "float32"
 
 
 def _can_be_stored(value: Expr, block: SBlock) -> bool:

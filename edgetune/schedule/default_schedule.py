@@ -21,7 +21,7 @@ from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.written_loops import is_written
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.default_sizes import block_note, block_sizes, row_sizes, rows_note, tile_note, tile_sizes
-from edgetune.schedule.rules.derivation import cycles_of_largest, note_of, ranked_structures
+from edgetune.schedule.rules.derivation import cycles_of_largest, ranked_structures, rules_of
 from edgetune.schedule.rules.factored_reduction import factored_sizes
 from edgetune.schedule.sketches import elementwise
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks
@@ -51,7 +51,7 @@ from edgetune.schedule.tile_costs import cheapest, ideal_cycles
 from edgetune.target.target import Target
 
 PLAIN = "plain loops"
-"""The note of `derivation.note_of` where no rule has vectors."""
+"""The note where no rule has vectors."""
 
 WRITTEN_NOTE = "loops as written: each step depends on those before it"
 """The note where a kernel has no other schedule than its own loops (see `edgetune.graph.written_loops`)."""
@@ -216,8 +216,8 @@ def _derived(function: PrimFunc, target: Target) -> Iterator[tuple[Schedule, str
     predicted = _share(function, stages.largest.work, cycles_of_largest(stages, core), target)
     for structure in ranked_structures(stages, core):
         with suppress(RuntimeError):  # as above
-            sch, note = derived(function, stages, structure, Chosen({}), target), note_of(stages, structure)
-            yield sch, note, predicted if note != PLAIN else 0.0 if target.vector_bits else None
+            sch, rules = derived(function, stages, structure, Chosen({}), target), rules_of(stages, structure)
+            yield sch, ", ".join(rules) or PLAIN, predicted if rules else 0.0 if target.vector_bits else None
 
 
 def _share(function: PrimFunc, work: int, predicted: float, target: Target) -> float | None:

@@ -12,8 +12,20 @@ import pytest
 from tvm import te, topi
 
 from edgetune.codegen import emit_kernel, lockstep, render_preamble
-from edgetune.codegen.lockstep import FunctionCall, in_lockstep
+from edgetune.codegen.lines import (
+    Line,
+    LineKind,
+    addition,
+    assignment,
+    call,
+    constant,
+    in_place,
+    opening,
+    variable,
+)
+from edgetune.codegen.lockstep import in_lockstep
 from edgetune.codegen.polynomials import BODIES
+from edgetune.codegen.text import Address, Code, Lvalue, Text, code
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.target.target import load_target
@@ -73,68 +85,119 @@ def test_the_bits_are_those_of_single_calls(name: str, tmp_path: Path, monkeypat
     np.testing.assert_array_equal(found, wanted)
 
 
-def exponential(kind: str, value: str, target: str, function: str = "exp", name: str = "e") -> list[str]:
-    """The lines that print a polynomial of a value."""
-    return [f"    {kind} {name} = {value};", FunctionCall.at(1, function, kind, name), f"    {target};"]
+def name(text: str) -> Code:
+    return Code(text, (text,))
 
 
-def joined(*parts: list[str]) -> list[str]:
+def element(array: str, index: int | str) -> Lvalue:
+    return Lvalue.element(name(array), index)
+
+
+def vector(array: str, index: int, const: str = "") -> Lvalue:
+    """Elements of an array from an index on."""
+    return Lvalue.in_variable(array, code("*({}f32x8u *){}", const, element(array, index).address))
+
+
+def assigned(target: str, value: Code) -> Line:
+    return assignment(target if isinstance(target, Lvalue) else Lvalue.of(target), Text(value))
+
+
+def exponential(kind: str, value: Code, then: Line, function: str = "exp", of: str = "e") -> list[Line]:
+    """The lines that print a polynomial of a value, and the one that reads it."""
+    result = name(of)
+    return [variable(kind, result, value), in_place(f"@{function}_{kind}", function, kind, result), then]
+
+
+X, Y, Z, E, F, S, G = map(name, "xyzefsg")
+
+
+def joined(*parts: list[Line]) -> list[str]:
     """What becomes of the lines of several calls."""
-    return in_lockstep([line for part in parts for line in part], lambda snippet: f"@{snippet}")
+    together = in_lockstep([line for part in parts for line in part], lambda snippet: f"@{snippet}")
+    return [str(line) for line in together]
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (exponential("f32x8", "x", "s = e"), exponential("f32x8", "s", "t = f", name="f")),
-        (exponential("f32x8", "x", "s = e"), exponential("f32x4", "y", "t = f", name="f")),
-        (exponential("f32x8", "x", "s = e"), exponential("f32x8", "y", "t = f", "tanh", name="f")),
+        (exponential("f32x8", X, assigned("s", E)), exponential("f32x8", S, assigned("t", F), of="f")),
+        (exponential("f32x8", X, assigned("s", E)), exponential("f32x4", Y, assigned("t", F), of="f")),
+        (exponential("f32x8", X, assigned("s", E)), exponential("f32x8", Y, assigned("t", F), "tanh", of="f")),
         (
-            exponential("f32x8", "x", "*(f32x8u *)&m[0] = e"),
-            exponential("f32x8", "*(const f32x8u *)&m[8]", "t = f", name="f"),
+            exponential("f32x8", X, assigned(vector("m", 0), E)),
+            exponential("f32x8", vector("m", 8, "const "), assigned("t", F), of="f"),
         ),
-        (exponential("f32x8", "x", "@vmax_f32x8(&s, &e)"), exponential("f32x8", "s", "t = f", name="f")),
-        (exponential("f32x8", "x", "for (;;) {"), exponential("f32x8", "y", "t = f", name="f")),
-        (exponential("f32x8", "x", "t = e * s"), exponential("f32x8", "z", "u = s", name="s")),
-        ([*exponential("f32x8", "x", "t = e"), "    m[i] = n[i];"], exponential("f32x8", "m[0]", "s = f", name="f")),
+        (
+            exponential("f32x8", X, assigned(Lvalue.in_variable("m", code("*(f32x8u *){}", name("m"))), E)),
+            exponential("f32x8", vector("m", 0, "const "), assigned("t", F), of="f"),
+        ),
+        (
+            exponential("f32x8", X, call("@vmax_f32x8", Lvalue.of(S).address, Lvalue.of(E).address)),
+            exponential("f32x8", S, assigned("t", F), of="f"),
+        ),
+        (
+            [*exponential("f32x8", X, call("@columns_f32x8", element("m", 4).address, 4, Address.first(S)))],
+            exponential("f32x8", element("s", 1), assigned("t", F), of="f"),
+        ),
+        (
+            exponential("f32x8", X, opening(Code("for (;;) {"))),
+            exponential("f32x8", Y, assigned("t", F), of="f"),
+        ),
+        (
+            exponential("f32x8", X, assigned("t", code("{} * {}", E, S))),
+            exponential("f32x8", Z, assigned("u", S), of="s"),
+        ),
+        (
+            [*exponential("f32x8", X, assigned("t", E)), assigned(element("m", "i"), element("n", "i"))],
+            exponential("f32x8", element("m", 0), assigned("s", F), of="f"),
+        ),
     ],
     ids=[
         "one needs the other",
         "another width",
         "another function",
         "the same memory",
+        "the same memory, from its first element on",
         "a call in between writes what it needs",
+        "a call in between writes an array, of which it needs an element",
         "a loop begins",
         "it writes what the first one reads",
         "it needs an element that is stored in between",
     ],
 )
-def test_other_lines_stay(first: list[str], second: list[str]) -> None:
-    assert joined(first, second) == [*first, *second]
+def test_other_lines_stay(first: list[Line], second: list[Line]) -> None:
+    assert joined(first, second) == [str(line) for line in [*first, *second]]
 
 
 def test_what_a_later_call_needs_moves_before_the_first() -> None:
-    first = exponential("f32x8", "x", "s += e * x", "log")
-    between = ["    f32x8 g = y;", "    @vmax_f32x8(&g, &one);", "    u = v;"]
-    second = exponential("f32x8", "g", "*(f32x8u *)&m[8] = f", "log", name="f")
-    assert joined(["    const f32x8 one = o;", *first], between, second) == [
-        "    const f32x8 one = o;",
-        "    f32x8 e = x;",
-        "    f32x8 g = y;",
-        "    @vmax_f32x8(&g, &one);",
-        "    f32x8 f = g;",
-        "    @log_each:f32x8x2(&e, &f);",
-        "    s += e * x;",
-        "    u = v;",
-        "    *(f32x8u *)&m[8] = f;",
+    one = name("one")
+    first = exponential("f32x8", X, addition(Lvalue.of("s"), code("{} * {}", E, X)), "log")
+    between = [
+        variable("f32x8", G, Y),
+        call("@vmax_f32x8", Lvalue.of(G).address, Lvalue.of(one).address),
+        assigned("u", name("v")),
+    ]
+    second = exponential("f32x8", G, assigned(vector("m", 8), F), "log", of="f")
+    assert joined([constant("f32x8", one, name("o")), *first], between, second) == [
+        "const f32x8 one = o;",
+        "f32x8 e = x;",
+        "f32x8 g = y;",
+        "@vmax_f32x8(&g, &one);",
+        "f32x8 f = g;",
+        "@log_each:f32x8x2(&e, &f);",
+        "s += e * x;",
+        "u = v;",
+        "*(f32x8u *)&m[8] = f;",
     ]
 
 
 def test_names_of_one_place_in_memory_keep_the_order() -> None:
-    alias = "    @alias_i32 *const whole = (@alias_i32 *)(void *)m; /* int32_t */"
-    first = exponential("f32x8", "x", "*(f32x8u *)&m[0] = e")
-    second = exponential("f32x8", "(f32x8)*(i32x8u *)&whole[0]", "t = f", name="f")
-    assert joined([alias], first, second) == [alias, *first, *second]
+    alias = Line(
+        Code("@alias_i32 *const whole = (@alias_i32 *)(void *)m; /* int32_t */", ("m", "whole")), LineKind.ALIASES
+    )
+    first = exponential("f32x8", X, assigned(vector("m", 0), E))
+    second = exponential("f32x8", code("(f32x8){}", vector("whole", 0)), assigned("t", F), of="f")
+    assert joined([alias], first, second) == [str(line) for line in [alias, *first, *second]]
 
 
 @pytest.mark.parametrize("function", sorted(BODIES))

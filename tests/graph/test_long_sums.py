@@ -175,6 +175,13 @@ def test_rows_of_parts_have_room_where_an_arena_has_none() -> None:
     assert scratch_of_parts(squares((1000,), (0,))) == 0
 
 
+def test_a_stage_has_no_parts_because_of_its_name() -> None:
+    x, k = te.placeholder((64, 64), name="x"), te.reduce_axis((0, 64), "k")
+    named = te.compute((64, 64), lambda i, j: x[i, j] + 1.0, "x_parts")
+    total = te.compute((64,), lambda i: te.sum(named[i, k], axis=k), "total")
+    assert scratch_of_parts(te.create_prim_func([x, total])) == 0
+
+
 @pytest.mark.parametrize(
     "unchanged",
     [squares((1000,), (0,)), squares((1000, 4), (0,)), squares((1 << 15, 64), (0,))],

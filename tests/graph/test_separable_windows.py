@@ -130,6 +130,13 @@ def test_one_line_is_kept_between_the_stages_of_padded_pooling() -> None:
     assert scratch_of_lines(windows((20, 20, 8), (3, 3), 1)) == 0
 
 
+def test_a_stage_is_no_line_because_of_its_name() -> None:
+    x, i = te.placeholder((30, 30), name="x"), te.reduce_axis((0, 3), "i")
+    named = te.compute((30, 30), lambda h, w: x[h, w] + 1.0, "a_lines")
+    largest = te.compute((28, 30), lambda h, w: te.max(named[h + i, w], axis=i), "largest")
+    assert scratch_of_lines(te.create_prim_func([x, largest])) == 0
+
+
 def test_a_result_may_have_more_axes_than_the_window() -> None:
     x = te.placeholder((30, 30), name="x")
     i, j = (te.reduce_axis((0, 6), name) for name in "ij")

@@ -22,20 +22,18 @@ from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.emit import drop_unused, prototype
 from edgetune.codegen.kernel_source import CParam, KernelSource, Launch, LaunchOperand
 from edgetune.codegen.line_breaks import break_line
+from edgetune.codegen.lines import Declared, Line, LineKind, variable
 from edgetune.codegen.lower import hoist_initialisation
 from edgetune.codegen.memory import SCRATCH_ALIGNMENT, Survey, size_of, survey
 from edgetune.codegen.names import Names
 from edgetune.codegen.package_names import with_prefix
+from edgetune.codegen.text import code
 from edgetune.codegen.traverse import children
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import IRModule, Stmt, TvmBuffer
 from edgetune.target.gpu import GpuTarget
 
 _COLUMNS = 120
-_VARIABLE = re.compile(r"( *)(\w+) (\w+);$")
-_ARRAY = re.compile(r"( *)(\w+) (\w+)\[(\d+)\];$")
-_LOOP = re.compile(r" *for \(int32_t (\w+) = 0; \1 < (\d+); \1\+\+\) \{$")
-_UNROLL = "#pragma unroll"
 _PACKED = re.compile(r"(_global|_reindex(_pad)?)+$")
 
 
@@ -75,6 +73,7 @@ def emit_cuda_kernel(mod: IRModule, target: GpuTarget, symbol: str, unaligned: C
         scratch_bytes=scratch_bytes,
         local_bytes=0,
         launches=tuple(launches),
+        floats=any(one.floats for one in found),
     )
 
 
@@ -183,7 +182,7 @@ class _Kernel:
         self.vectors = frozenset(number for buffer, (number, _) in self._param.items() if buffer in vectors)
         kept = with_first_values(drop_unused(context.lines))
         prefix = self._name.partition("__k_")[0]  # before lines are broken: it makes them longer
-        whole = (with_prefix(in_device_code(line), prefix) for line in kept)
+        whole = (with_prefix(in_device_code(str(line)), prefix) for line in kept)
         lines = [part for line in whole for part in break_line(line, _COLUMNS)]
         self.preamble = frozenset(context.preamble)
         bounds = f"__global__ void __launch_bounds__({prod(self._launch.block)})"
@@ -193,50 +192,53 @@ class _Kernel:
         return [*self._param, *self._offsets]
 
 
-def with_first_values(lines: list[str]) -> list[str]:
+def with_first_values(lines: Sequence[Line]) -> list[Line]:
     """The lines of a kernel with `float acc = 0.0f;` for a declaration and a store, `= {}` for loops of zeroes."""
     found = list(lines)
     place = 0
     while place < len(found):
-        if (match := _VARIABLE.match(found[place])) is not None and _assigned(found, place, match[2], match[3]):
+        declared = found[place].declared
+        if declared is not None and declared.count is None and _assigned(found, place, declared):
             continue
-        if (match := _ARRAY.match(found[place])) is not None:
-            _cleared(found, place, match[1], match[3], int(match[4]))
+        if declared is not None and declared.count is not None:
+            _cleared(found, place, declared)
         place += 1
     return found
 
 
-def _uses(lines: list[str], place: int, name: str) -> list[int]:
-    word = re.compile(rf"\b{name}\b")
-    return [number for number in range(place + 1, len(lines)) if word.search(lines[number])]
+def _uses(lines: Sequence[Line], place: int, name: str) -> list[int]:
+    return [number for number in range(place + 1, len(lines)) if name in lines[number].mentions]
 
 
-def _assigned(lines: list[str], place: int, c_type: str, name: str) -> bool:
+def _assigned(lines: list[Line], place: int, declared: Declared) -> bool:
     """Move the declaration in line `place` to the store of its first value, if no use is outside of its braces."""
-    uses = _uses(lines, place, name)
-    if not uses or re.match(rf" *{name} = (?!.*\b{name}\b)", lines[uses[0]]) is None:
+    uses = _uses(lines, place, declared.name)
+    first = lines[uses[0]] if uses else None
+    if first is None or first.target != declared.name or first.value is None:
         return False
-    first = lines[uses[0]]
-    indent = first[: len(first) - len(first.lstrip())]
-    if not all(line.startswith(indent) for line in lines[uses[0] : uses[-1] + 1]):
+    if declared.name in first.value.code.variables:
         return False
-    lines[uses[0]] = f"{indent}{c_type} {first.lstrip()}"
+    if not all(line.depth >= first.depth for line in lines[uses[0] : uses[-1] + 1]):
+        return False
+    lines[uses[0]] = replace(variable(declared.c_type, declared.name, first.value), depth=first.depth)
     del lines[place]
     return True
 
 
-def _cleared(lines: list[str], place: int, indent: str, name: str, count: int) -> None:
+def _cleared(lines: list[Line], place: int, declared: Declared) -> None:
     """Replace loops that clear the array that line `place` declares."""
-    number = next(iter(_uses(lines, place, name)), place)
-    if not re.match(rf" *{name}\[.*\] = 0\.0f;$", lines[number]):
+    number = next(iter(_uses(lines, place, declared.name)), place)
+    target, value = lines[number].target, lines[number].value
+    if target is None or target.variable != declared.name or value is None or value.zero != "float":
         return
     extents: list[int] = []
     first = number
-    while (match := _LOOP.match(lines[first - 1])) is not None:
-        extents.append(int(match[2]))
-        first -= 2 if lines[first - 2].strip() == _UNROLL else 1
+    while (count := lines[first - 1].counts) is not None:
+        extents.append(count)
+        first -= 2 if lines[first - 2].kind is LineKind.UNROLLS else 1
     end = number + 1 + len(extents)
-    closed = all(line.strip() == "}" for line in lines[number + 1 : end])
-    if extents and closed and prod(extents) == count and lines[first].startswith(f"{indent}{lines[first].lstrip()}"):
+    closed = all(line.kind is LineKind.CLOSES for line in lines[number + 1 : end])
+    if extents and closed and prod(extents) == declared.count and lines[first].depth == lines[place].depth:
         del lines[first:end]
-        lines[place] = lines[place].removesuffix(";") + " = {};"
+        text = code("{} {}[{}] = {{}};", declared.c_type, declared.name, declared.count)
+        lines[place] = replace(lines[place], code=text)

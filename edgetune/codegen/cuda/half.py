@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgetune.codegen.dtypes import Element, storage_type
+from edgetune.codegen.text import Code, Text, called
 
 _TYPES = {
     "f16": ("half", "__half2float", "__float2half", "cuda_fp16.h"),
@@ -15,14 +16,14 @@ def cuda_type(of: Element) -> str:
     return _TYPES[of.short][0] if of.half else storage_type(of, has_float16=False)
 
 
-def widened(of: Element, code: str) -> str:
+def widened(of: Element, value: Code | Text) -> Text:
     """An element of 16 bits as float: exact."""
-    return f"{_TYPES[of.short][1]}({code})"
+    return called(_TYPES[of.short][1], value)
 
 
-def rounded(of: Element, code: str) -> str:
+def rounded(of: Element, value: Text) -> Text:
     """The element of 16 bits nearest to a float, half to even."""
-    return f"{_TYPES[of.short][2]}({code})"
+    return called(_TYPES[of.short][2], value)
 
 
 def headers(text: str) -> str:

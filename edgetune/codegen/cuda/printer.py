@@ -45,10 +45,11 @@ from edgetune.codegen.cuda.vector_access import (
 from edgetune.codegen.cuda.warp_reduction import is_shuffled, shuffle_name, wide_sums
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import operator
-from edgetune.codegen.literals import plus
+from edgetune.codegen.lines import Line, LineKind, addition, array, assignment, call, constant, declaration, other
+from edgetune.codegen.literals import digits, plus
 from edgetune.codegen.memory import Survey, size_of
 from edgetune.codegen.statements import ACCUMULATOR, Layout, StatementPrinter
-from edgetune.codegen.text import ATOM, LOOSE, UNARY, Text, compared
+from edgetune.codegen.text import LOOSE, UNARY, Address, Code, Lvalue, Text, called, code, compared, listed
 from edgetune.codegen.traverse import children, expressions, loads_in
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
@@ -68,9 +69,9 @@ class CudaPrinter(StatementPrinter):
         super().__init__(context, survey, Layout())
         self._wide: set[TvmBuffer] = set()  # of 16-bit elements that lie in memory as floats
         self._vectors = VectorFinder(context.analyzer, lambda b: b not in unaligned and b not in self._wide)
-        self._held: list[tuple[VectorAccess, str, Var]] = []  # vectors, the arrays of their elements, and their index
+        self._held: list[tuple[VectorAccess, Code, Var]] = []  # vectors, the arrays of their elements, and their index
         self._dynamic = dynamic
-        self._base = ""  # of dynamic shared memory
+        self._base = Code("")  # of dynamic shared memory
         self._shared_bytes = 0  # of the buffers so far
         self._unrolled: set[Var] = set()
         self._copies: dict[TvmBuffer, TvmBuffer] = {}
@@ -101,25 +102,25 @@ class CudaPrinter(StatementPrinter):
         kind = "tiles" if self._sums else "shared"
         self.context.preamble.add(f"dynamic_{kind}:u8")
         self._base = self.context.names.unique(kind)
-        self.context.emit(f"DYNAMIC_{kind.upper()}({self._base});")
+        self.context.emit(other(code("DYNAMIC_{}({});", kind.upper(), self._base)))
 
     def _read_axis(self, variable: Var, axis: str, extent: int) -> None:
         bounds = tvm.ir.Range.from_min_extent(tirx.IntImm("int32", 0), tirx.IntImm("int32", extent))
         self.context.analyzer.bind(variable, bounds, True)
         if extent == 1:
-            self.context.variables[variable] = Text("0", ATOM, True)
+            self.context.variables[variable] = digits(0)
             return
         of, _, letter = axis.partition(".")
         name = self.context.names.unique(f"{_SHORT[of]}_{letter}")
-        self.context.emit(f"const int32_t {name} = (int32_t){axis};")
-        self.context.variables[variable] = Text(name, ATOM, True)
+        self.context.emit(constant("int32_t", name, f"(int32_t){axis}"))
+        self.context.variables[variable] = Text(name, index=True)
 
     def _all(self, e: Expr) -> Text:
         """Comparisons side by side, without brackets around each."""
         parts = _conjuncts(e)
         if not all(isinstance(part, _COMPARISONS) for part in parts):
             return compared(self.scalar(e.a), "&&", self.scalar(e.b))
-        return Text(" && ".join(self.scalar(part).code for part in parts), LOOSE)
+        return Text(listed((self.scalar(part) for part in parts), " && "), LOOSE)
 
     def _attribute(self, s: Stmt) -> None:
         if s.attr_key == "virtual_thread":
@@ -137,7 +138,7 @@ class CudaPrinter(StatementPrinter):
 
     def _plain_loop(self, s: Stmt) -> None:
         if s.loop_var in self._unrolled:
-            self.context.emit("#pragma unroll")
+            self.context.emit(Line(Code("#pragma unroll"), LineKind.UNROLLS))
         self._loops += 1
         super()._for(s)
         self._loops -= 1
@@ -151,16 +152,17 @@ class CudaPrinter(StatementPrinter):
         of, _ = element_and_lanes(stored.buffer.ty.dtype)
         lanes = min(stored.lanes, source.lanes)
         if self._asynchronous:
-            given = "" if condition is None else f", {self.scalar(condition).code}"
+            given = () if condition is None else (self.scalar(condition),)
             for first in range(0, loop.count, lanes):
                 to, taken = self._vector_at(stored, first), self._vector_at(source, first)
                 self._begin_copy(lanes * of.bytes, to, taken, given)
             return True
-        chosen = "" if condition is None else f"{self.scalar(condition).at(UNARY)} ? "
-        other = "" if condition is None else f" : {vector_type(of, lanes)}{{}}"
+        chosen = None if condition is None else self.scalar(condition).at(UNARY)
         for first in range(0, loop.count, lanes):
-            value = f"{chosen}{self._vector(source, first, lanes)}{other}"
-            self.context.emit(f"{self._vector(stored, first, lanes)} = {value};")
+            value: Code = self._vector(source, first, lanes)
+            if chosen is not None:
+                value = code("{} ? {} : {}{{}}", chosen, value, vector_type(of, lanes))
+            self.context.emit(assignment(self._vector(stored, first, lanes), Text(value)))
         self._touches_shared |= str(stored.buffer.scope()) == SHARED
         return True
 
@@ -178,41 +180,43 @@ class CudaPrinter(StatementPrinter):
             stem = "result" if access is stored else f"{self.place(access.buffer).name}_values"
             name = self.context.names.unique(stem)
             c_type = cuda_type(element_and_lanes(access.buffer.ty.dtype)[0])
-            self.context.emit(f"__align__({VECTOR_BYTES}) {c_type} {name}[{loop.count}];")
+            self.context.emit(other(code("__align__({}) {} {}[{}];", VECTOR_BYTES, c_type, name, loop.count)))
             for first in range(0, loop.count, access.lanes) if access is not stored else ():
-                self.context.emit(f"{self._own(access, name, first)} = {self._vector(access, first, access.lanes)};")
+                value = Text(self._vector(access, first, access.lanes))
+                self.context.emit(assignment(self._own(access, name, first), value))
             self._held.append((access, name, s.loop_var))
         self._unrolled.add(s.loop_var)
         self._plain_loop(tirx.For(s.loop_var, s.min, s.extent, int(s.kind), loop.store))
         if stored is not None:
             for first in range(0, loop.count, stored.lanes):
                 own = self._own(stored, self._held[-1][1], first)
-                self.context.emit(f"{self._vector(stored, first, stored.lanes)} = {own};")
+                self.context.emit(assignment(self._vector(stored, first, stored.lanes), Text(own)))
         self._held = outer
         return True
 
-    def _own(self, access: VectorAccess, name: str, first: int) -> str:
-        """The lvalue of a vector in the array of a thread."""
-        place = f"&{name}[{first}]" if first else name
-        return f"*({vector_type(element_and_lanes(access.buffer.ty.dtype)[0], access.lanes)} *){place}"
+    def _own(self, access: VectorAccess, name: Code, first: int) -> Lvalue:
+        """The vector in the array of a thread."""
+        c_type = vector_type(element_and_lanes(access.buffer.ty.dtype)[0], access.lanes)
+        where = Lvalue.element(name, first).address if first else name
+        return Lvalue.in_variable(name, code("*({} *){}", c_type, where))
 
-    def _vector(self, access: VectorAccess, first: int, lanes: int) -> str:
-        """The lvalue of the vector from element `first` of an access on."""
+    def _vector(self, access: VectorAccess, first: int, lanes: int) -> Lvalue:
+        """The vector from element `first` of an access on."""
         place = self.place(access.buffer)
-        const = "" if place.written else "const "
-        return f"*({const}{vector_type(place.of, lanes)} *){self._vector_at(access, first)}"
+        const, where = "" if place.written else "const ", self._vector_at(access, first)
+        return Lvalue.in_variable(place.name, code("*({}{} *){}", const, vector_type(place.of, lanes), where))
 
-    def _vector_at(self, access: VectorAccess, first: int) -> str:
+    def _vector_at(self, access: VectorAccess, first: int) -> Address:
         """The address of the vector from element `first` of an access on."""
         at = plus(self.scalar(access.first), first, element_and_lanes(access.first.ty)[0])
         self.vectors.add(access.buffer)
-        return f"&{self.place(access.buffer).name}[{at.code}]"
+        return Lvalue.element(self.place(access.buffer).name, at).address
 
-    def _begin_copy(self, nbytes: int, to: str, source: str, given: str) -> None:
-        """Begin a copy into shared memory; `given` is the condition under which there is something to copy."""
+    def _begin_copy(self, nbytes: int, to: Address, source: Address, given: Sequence[Text]) -> None:
+        """Begin a copy into shared memory; `given` is the condition under which there is something to copy, if any."""
         if nbytes not in SIZES:
             raise KernelFailed(f"{nbytes} bytes cannot be copied asynchronously, only {', '.join(map(str, SIZES))}")
-        self.context.emit(f"{self.context.need(f'copy_async:{nbytes}')}({to}, {source}{given});")
+        self.context.emit(call(self.context.need(f"copy_async:{nbytes}"), to, source, *given))
         self._touches_shared = True
 
     def _copied_element(self, s: Stmt) -> None:
@@ -220,25 +224,25 @@ class CudaPrinter(StatementPrinter):
         condition, value = guarded_value(s.value)
         if not isinstance(value, ir.TensorLoad) or self.place(value.source).of != self.place(s.buffer).of:
             raise KernelFailed("what is computed cannot be copied asynchronously")
-        given = "" if condition is None else f", {self.scalar(condition).code}"
+        given = () if condition is None else (self.scalar(condition),)
         to, source = (
-            f"&{self.element_text(one, at)}" for one, at in ((s.buffer, s.indices), (value.source, value.indices))
+            self.element_text(one, at).address for one, at in ((s.buffer, s.indices), (value.source, value.indices))
         )
         self._begin_copy(self.place(s.buffer).of.bytes, to, source, given)
 
-    def element_text(self, buffer: TvmBuffer, indices: Sequence[Expr]) -> str:
+    def element_text(self, buffer: TvmBuffer, indices: Sequence[Expr]) -> Lvalue:
         """The lvalue of one element: in the array of a thread where its vector is there."""
         for access, name, variable in self._held:
             if access.buffer == buffer and same(access.index, indices[0]):
-                return f"{name}[{self.scalar(variable).code}]"
+                return Lvalue.element(name, self.scalar(variable))
         return super().element_text(buffer, indices)
 
     def _load(self, e: Expr) -> Text:
         if e.source in self._wide:
-            return Text(self.element_text(e.source, e.indices), ATOM)
+            return Text(self.element_text(e.source, e.indices))
         if not self._narrow(e.source):
             return super()._load(e)
-        return Text(widened(self.place(e.source).of, self.element_text(e.source, e.indices)))
+        return widened(self.place(e.source).of, self.element_text(e.source, e.indices))
 
     def _narrow(self, buffer: TvmBuffer) -> bool:
         """Whether elements of a buffer have 16 bits where they lie: registers and sums are floats instead."""
@@ -246,21 +250,20 @@ class CudaPrinter(StatementPrinter):
         return place.of.half and not place.registers and buffer not in self._wide
 
     def _rounded(self, a: Text, to: Element) -> Text:
-        return Text(widened(to, rounded(to, a.code)))
+        return widened(to, rounded(to, a))
 
-    def _half(self, value: Expr, of: Element) -> str:
+    def _half(self, value: Expr, of: Element) -> Code:
         """A value as an element of 16 bits: one that is moved stays as it is."""
         if isinstance(value, ir.TensorLoad) and self.place(value.source).of == of and self._narrow(value.source):
             return self.element_text(value.source, value.indices)
         if isinstance(value, ir.Call) and operator(value) == "if_then_else":
             condition, yes, no = value.args
-            return f"{self.scalar(condition).at(UNARY)} ? {self._half(yes, of)} : {self._half(no, of)}"
-        return rounded(of, self.scalar(value.value if isinstance(value, tirx.Cast) else value).code)
+            return code("{} ? {} : {}", self.scalar(condition).at(UNARY), self._half(yes, of), self._half(no, of))
+        return rounded(of, self.scalar(value.value if isinstance(value, tirx.Cast) else value)).code
 
     def _call(self, e: Expr) -> Text:
         if name := shuffle_name(e):
-            values = ", ".join(self.scalar(arg).code for arg in list(e.args)[1:])
-            return Text(f"{self.context.need(f'{name}:f32')}({values})", ATOM)
+            return called(self.context.need(f"{name}:f32"), *map(self.scalar, list(e.args)[1:]))
         return super()._call(e)
 
     def _evaluate(self, s: Stmt) -> None:
@@ -269,12 +272,12 @@ class CudaPrinter(StatementPrinter):
             if scope != SHARED:
                 raise KernelFailed(f"the CUDA printer knows no barrier for {scope} memory")
             if self._touches_shared or self._loops:  # before that, nothing waits for another thread
-                self.context.emit("__syncthreads();")
+                self.context.emit(other(Code("__syncthreads();")))
             return
         if (call := group_call(s.value)) is not None:
             name, given = call
             self.context.preamble.add(name)
-            self.context.emit(f"@{name}({given});")
+            self.context.emit(other(Code(f"@{name}({given});")))
             return
         super()._evaluate(s)
 
@@ -284,7 +287,7 @@ class CudaPrinter(StatementPrinter):
         self._touches_shared |= any(str(buffer.scope()) == SHARED for buffer in used)
         if (on_tiles := TileStatement.of(s)) is not None:
             number = TileNumbers(self.context.analyzer, self._bound)
-            self.context.emit(on_tiles.text(lambda buffer, index: self.element_text(buffer, [index]), number))
+            self.context.emit(on_tiles.line(lambda buffer, index: self.element_text(buffer, [index]), number))
             return
         if self._asynchronous and self.place(s.buffer).of.bytes in SIZES:  # smaller ones are stored at once
             self._copied_element(s)
@@ -294,11 +297,12 @@ class CudaPrinter(StatementPrinter):
         narrow, of = self._narrow(s.buffer), self.place(s.buffer).of
         adds = isinstance(value, tirx.Add) and same(value.a) and of.kind == "float"
         if adds and not narrow:
-            self.context.emit(f"{self.element_text(s.buffer, s.indices)} += {self.scalar(value.b).code};")
+            self.context.emit(addition(self.element_text(s.buffer, s.indices), self.scalar(value.b)))
             return
         if of.half:
-            text = self._half(value, of) if narrow else self.scalar(value.value if is_shuffled(value) else value).code
-            self.context.emit(f"{self.element_text(s.buffer, s.indices)} = {text};")
+            wide = value.value if is_shuffled(value) else value
+            text = Text(self._half(value, of)) if narrow else self.scalar(wide)
+            self.context.emit(assignment(self.element_text(s.buffer, s.indices), text))
             return
         super()._store(s)
 
@@ -324,22 +328,23 @@ class CudaPrinter(StatementPrinter):
         if scope == LOCAL and count == 1:  # the kernel's own text clears it
             c_type = "uint8_t" if of.kind == "bool" else of.value
             self.context.places[buffer] = replace(place, registers={0: (name, 1)})
-            self.context.emit(f"{c_type} {name};")
+            self.context.emit(declaration(c_type, name))
             return
         self.context.places[buffer] = place
         c_type, nbytes = (of.value, 4) if buffer in self._wide else (cuda_type(of), of.bytes)
         if scope == LOCAL:
-            self.context.emit(f"{c_type} {name}[{count}];")
+            self.context.emit(array(c_type, name, count))
         elif scope == SHARED:
             place_in_shared = self._shared_bytes
             self._shared_bytes += _padded(count * nbytes)
             if self._dynamic:
-                self.context.emit(f"{c_type} *const {name} = ({c_type} *)({self._base} + {place_in_shared});")
+                template = "{0} *const {1} = ({0} *)({2} + {3});"
+                self.context.emit(other(code(template, c_type, name, self._base, place_in_shared)))
                 return
             # Aligned so that nvcc reads adjacent elements of one thread as a vector, or for tiles.
             alignment = ALIGNMENT if self._loaded else VECTOR_BYTES
             aligned = f"__align__({alignment}) " if count * nbytes >= VECTOR_BYTES else ""
-            self.context.emit(f"__shared__ {aligned}{c_type} {name}[{count}];")
+            self.context.emit(other(code("__shared__ {}{} {}[{}];", aligned, c_type, name, count)))
         else:
             raise KernelFailed(f"buffer {buffer.name} lies in {scope} memory, which the CUDA printer does not know")
 
@@ -350,7 +355,7 @@ class CudaPrinter(StatementPrinter):
         stem = ACCUMULATOR if source is None else f"{self.place(source).name}_tile"
         name = self.context.names.unique(stem)
         self.context.places[buffer] = BufferStorage(name, of, lanes, written=True)
-        self.context.emit(f"{tile_type(buffer, self.context)} {name}[{tile_count(buffer)}];")
+        self.context.emit(other(code("{} {}[{}];", tile_type(buffer, self.context), name, tile_count(buffer))))
 
 
 def shared_bytes(body: Stmt, found: Survey) -> int:

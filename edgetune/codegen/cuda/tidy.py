@@ -6,7 +6,7 @@ and a constant.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import tvm_ffi
 from tvm import ir, tirx
@@ -22,7 +22,7 @@ LOCAL, SHARED = "local", "shared"
 def tidied(body: Stmt) -> Stmt:
     """The same statements with fewer conditions and constants."""
     products: dict[Var, Expr] = {}
-    rest = _without_products(body, products)
+    rest = _without_products(body, products, {one.var for one in statements_in(body) if isinstance(one, tirx.Bind)})
     return _joined(with_values(rest, products))
 
 
@@ -64,19 +64,22 @@ def _copied(value: Expr) -> TvmBuffer | None:
     return None
 
 
-def _without_products(node: Stmt, products: dict[Var, Expr]) -> Stmt:
-    """`node` without the constants that are an index times, or over, a number, which go to `products`."""
-    if isinstance(node, tirx.Bind) and _is_product(node.value) and str(node.var.name).startswith("cse_v"):
+def _without_products(node: Stmt, products: dict[Var, Expr], bound: Collection[Var]) -> Stmt:
+    """`node` without the constants that are an index times, or over, a number, which go to `products`.
+
+    `bound` are all constants; any other variable counts a loop or threads.
+    """
+    if isinstance(node, tirx.Bind) and _is_product(node.value, bound):
         products[node.var] = with_values(node.value, products)
         return tirx.Evaluate(tirx.IntImm("int32", 0))
-    return rebuilt(node, [_without_products(child, products) for child in children(node)])
+    return rebuilt(node, [_without_products(child, products, bound) for child in children(node)])
 
 
-def _is_product(value: Expr) -> bool:
+def _is_product(value: Expr, bound: Collection[Var]) -> bool:
     simple = isinstance(value, tirx.Mul | tirx.FloorDiv | tirx.FloorMod) and isinstance(value.b, tirx.IntImm)
     if not simple or not isinstance(value.a, ir.Var):
         return False
-    return isinstance(value, tirx.Mul) or not str(value.a.name).startswith("cse_v")
+    return isinstance(value, tirx.Mul) or value.a not in bound
 
 
 def rebuilt(node: Stmt, inside: list[Stmt]) -> Stmt:

@@ -17,6 +17,8 @@ from edgetune.codegen.context import Context
 from edgetune.codegen.cuda.tidy import statements_in, with_values
 from edgetune.codegen.cuda.tile_intrinsics import ELEMENTS, LEFT, RIGHT, SUMS, TILE
 from edgetune.codegen.intrinsics import operator
+from edgetune.codegen.lines import Line, call
+from edgetune.codegen.text import Code, Lvalue
 from edgetune.codegen.traverse import children
 from edgetune.errors import KernelFailed
 from edgetune.graph.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer, Var
@@ -147,19 +149,19 @@ class TileStatement:
         found = self.operands or (self.target,)
         return [(*place, pitch) for place, pitch in zip(found, self.pitches, strict=True)]
 
-    def text(self, element: Callable[[TvmBuffer, Expr], str], number: Callable[[Expr, int], Expr]) -> str:
+    def line(self, element: Callable[[TvmBuffer, Expr], Lvalue], number: Callable[[Expr, int], Expr]) -> Line:
         """The statement in CUDA; `element` prints one of an array.
 
         `number` gives that of the tile with some first element, where rows have some pitch.
         """
-        parts = []
+        parts: list[Code] = []
         for buffer, index, pitch in self.touched:
             in_registers = is_tile(buffer)
             printed = element(buffer, number(index, pitch) if in_registers else index)
-            parts.append(printed if in_registers else f"&{printed}")
+            parts.append(printed if in_registers else printed.address)
         access = self.in_shared_memory
-        pitches = [] if access is None else [str(access.pitch)]
-        return f"@{self.function}({', '.join([*parts, *pitches])});"
+        pitches = [] if access is None else [access.pitch]
+        return call(f"@{self.function}", *parts, *pitches)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,9 @@ from edgetune.schedule.sketches.guards import guard_accumulations
 from edgetune.schedule.sketches.reducers import with_infinite_starts
 from edgetune.schedule.sketches.spaces import module_of
 
+_TENSORIZE = "Tensorize"
+"""TVM's kind of the instructions of a trace that use intrinsics, which must be declared before."""
+
 
 def replay(function: PrimFunc, trace_json: str) -> IRModule:
     """`replay_plainly`, with accumulations that padding leaves out guarded by a condition."""
@@ -34,11 +37,12 @@ def replay_plainly(function: PrimFunc, trace_json: str) -> IRModule:
 
     Raises KernelFailed if the text is not a trace, or the trace does not fit the function.
     """
-    if '"Tensorize"' in trace_json:
-        declare()
     sch = Schedule(module_of(function), seed=1)
     try:
-        Trace.apply_json_to_schedule(json.loads(trace_json), sch)
+        trace = json.loads(trace_json)
+        if any(instruction[0] == _TENSORIZE for instruction in trace[0]):
+            declare()
+        Trace.apply_json_to_schedule(trace, sch)
     except (RuntimeError, ValueError, TypeError, KeyError, IndexError) as error:
         lines = str(error).strip().splitlines()
         reason = lines[-1].strip() if lines else type(error).__name__

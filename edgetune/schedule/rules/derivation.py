@@ -213,8 +213,8 @@ def _adds_rows(stages: Stages, structure: Structure) -> bool:
     return len(last.spatial) > 1 and all(stage.name in served for stage in stages.analysis.reductions)
 
 
-def note_of(stages: Stages, structure: Structure) -> str:
-    """The structure as text for people."""
+def rules_of(stages: Stages, structure: Structure) -> tuple[str, ...]:
+    """The rules that a structure follows, in words for people; empty for the loops as they are."""
     parts = ["row by row"] if len(stages.analysis.stages) > 1 else []
     if structure.spatial and stages.spatial is not None:
         parts.append("spatial tile of packed operands" if stages.spatial.packed else "spatial tile")
@@ -222,7 +222,7 @@ def note_of(stages: Stages, structure: Structure) -> str:
         parts.append("factored reductions")
     elif any(map(has_clipped_rows, stages.analysis.reductions)):
         parts.append("rows of terms between bounds")
-    return ", ".join(parts) or "plain loops"
+    return tuple(parts)
 
 
 def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decisions, core: Core) -> Schedule:

@@ -14,8 +14,11 @@ from edgetune.graph.tvm_types import Expr
 from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, BlockAnalysis, BlockStage, stores
 from edgetune.schedule.sketches.places import moves_in_parts
 
-_COSTLY = ("exp", "log", "tanh", "erf", "pow", "sqrt", "sin", "cos", "tan", "sigmoid", "asin", "acos", "atan")
-
+_COSTLY_WORDS = """
+exp exp2 exp10 expm1 ldexp log log2 log10 log1p pow sqrt rsqrt erf sigmoid
+sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh isinf
+"""
+_COSTLY = frozenset(_COSTLY_WORDS.split())
 
 _MOST_LOADS = 64
 """Loads of a reader that come of one inlined stage: a chain of stages of four loads each has 4^n."""
@@ -70,6 +73,6 @@ def _reads(reader: BlockStage, stage: BlockStage) -> bool:
 
 def is_costly(node: Expr) -> bool:
     """Whether a node calls a function of many instructions, or of a slow one; not a power that is a product."""
-    if isinstance(node, ir.Call) and operator(node) == "pow" and is_product(node):
+    if not isinstance(node, ir.Call) or operator(node) not in _COSTLY:
         return False
-    return isinstance(node, ir.Call) and any(word in getattr(node.op, "name", "") for word in _COSTLY)
+    return operator(node) != "pow" or not is_product(node)

@@ -26,8 +26,8 @@ from edgetune.schedule.sketches.block_analysis import (
 from edgetune.schedule.sketches.clipped_rows import has_clipped_rows
 from edgetune.schedule.sketches.places import moves_in_parts
 
-COPIED_COLUMNS = "_columns"
-"""The end of the name of a stage that copies columns of a run-time operand."""
+COPIED_COLUMNS = "edgetune.copied_columns"
+"""Annotation of a block that copies columns of a run-time operand."""
 
 FLOAT = 4
 """Bytes per element that are assumed for sums and weights."""
@@ -155,7 +155,7 @@ def _columns(analysis: BlockAnalysis, anchor: BlockStage, pixel: IterVar | None)
     if pixel is None:
         return None, None
     channel = anchor.spatial[-1].var
-    copies = {stage.name: stage for stage in analysis.stages if stage.name.endswith(COPIED_COLUMNS)}
+    copies = {stage.name: stage for stage in analysis.stages if COPIED_COLUMNS in stage.block.annotations}
     made = [w.source for stage in analysis.stages if stage.name not in copies for w in stage.block.writes]
     found = [
         number

@@ -9,6 +9,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import is_one, mentions
+from edgetune.graph.reduction_stage import with_fields
 from edgetune.graph.tvm_types import (
     BufferLoad,
     BufferStore,
@@ -156,9 +157,10 @@ class Stretching:
         variables = [tirx.Var(f"v_{letter}", "int32") for letter in "cdefgh"[: len(wide.shape)]]
         at = [self.overlap.element_of(one) if number == axis else one for number, one in enumerate(variables)]
         body = tirx.BufferStore(wide, tirx.BufferLoad(source, at), variables)
-        block = s_tir.SBlock([], [point_region(source, at)], [point_region(wide, variables)], "", body)
+        reads, writes, note = [point_region(source, at)], [point_region(wide, variables)], {COPIED_COLUMNS: True}
+        block = s_tir.SBlock([], reads, writes, "", body, annotations=note)
         extents, spatial = [int(extent) for extent in wide.shape], [0] * len(variables)  # tirx.IterVar.DataPar
-        return loops_around(f"{source.name}{COPIED_COLUMNS}", variables, extents, spatial, block)
+        return loops_around(f"{source.name}_columns", variables, extents, spatial, block)
 
     def _at_elements(self, statement: Stmt) -> Stmt:
         """A statement that reads stretched tensors at the first places of their elements."""
@@ -279,7 +281,7 @@ def loops_around(
         for zero, end, variable, kind in zip(zeros, ends, variables, kinds, strict=True)
     ]
     loops = [tirx.Var(variable.name.removeprefix("v_"), variable.ty) for variable in variables]
-    named = s_tir.SBlock(axes, block.reads, block.writes, name, block.body, block.init)
+    named = with_fields(block, iter_vars=axes, name_hint=name)
     statement: Stmt = s_tir.SBlockRealize(loops, True, named)
     for loop, zero, end in reversed([*zip(loops, zeros, ends, strict=True)]):
         statement = tirx.For(loop, zero, end, tirx.ForKind.SERIAL, statement)

@@ -1,0 +1,136 @@
+"""Lines of C as objects: what a line writes and what it is, so that later passes need not read C again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from edgetune.codegen.text import INDENT, Address, Code, Lvalue, Text, code, listed
+
+
+class LineKind(Enum):
+    """What a line is."""
+
+    STATEMENT = auto()  # without control flow, of at most one variable that is declared
+    OPENS = auto()  # a loop or a condition, or its other branch
+    CLOSES = auto()  # a brace
+    UNROLLS = auto()  # the loop in the next line
+    ALIASES = auto()  # declares a second name of a place in memory
+    OTHER = auto()
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A variable without a first value, or an array of `count` elements."""
+
+    c_type: str
+    name: Code
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class CallInPlace:
+    """A call that replaces a vector variable by a function of it, `@log_f32x8(&logarithm);`; `kind` is its type."""
+
+    function: str
+    kind: str
+    variable: Code
+
+    @property
+    def snippet(self) -> str:
+        """The snippet of the preamble that is called."""
+        return f"{self.function}:{self.kind}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line at a depth of indentation. `writes` are variables that it may write, or what these point to.
+
+    `in_memory`: it may write there, or to one lane of a variable. A `constant` is a name that it declares for good.
+    `target` is the place that it assigns `value` to, where it only does that. A loop from 0 `counts` to a number. A
+    `single` call in place is not joined with others.
+    """
+
+    code: Code
+    kind: LineKind = LineKind.STATEMENT
+    depth: int = 0
+    writes: frozenset[str] = field(default_factory=frozenset)
+    in_memory: bool = False
+    constant: str = ""
+    declared: Declared | None = None
+    target: Lvalue | None = None
+    value: Text | None = None
+    counts: int | None = None
+    call: CallInPlace | None = None
+    single: bool = False
+
+    def __str__(self) -> str:
+        """The line as C has it."""
+        return INDENT * self.depth + self.code
+
+    @property
+    def mentions(self) -> frozenset[str]:
+        """All variables in it."""
+        return self.code.variables
+
+
+def constant(c_type: str, name: Code, value: object) -> Line:
+    """`const c_type name = value;`."""
+    return Line(code("const {} {} = {};", c_type, name, value), writes=frozenset((name,)), constant=name)
+
+
+def variable(c_type: str, name: Code, value: object) -> Line:
+    """`c_type name = value;`."""
+    return Line(code("{} {} = {};", c_type, name, value), writes=frozenset((name,)))
+
+
+def declaration(c_type: str, name: Code) -> Line:
+    """`c_type name;`."""
+    return Line(code("{} {};", c_type, name), writes=frozenset((name,)), declared=Declared(c_type, name))
+
+
+def array(c_type: str, name: Code, count: int, attributes: str = "") -> Line:
+    """`c_type name[count];`."""
+    text, declared = code("{} {}[{}]{};", c_type, name, count, attributes), Declared(c_type, name, count)
+    return Line(text, writes=frozenset((name,)), in_memory=True, declared=declared)
+
+
+def assignment(target: Lvalue, value: Text) -> Line:
+    """`target = value;`."""
+    writes = frozenset((target.variable,))
+    text = code("{} = {};", target, value)
+    return Line(text, writes=writes, in_memory=not target.whole, target=target, value=value)
+
+
+def addition(target: Lvalue, value: object) -> Line:
+    """`target += value;`."""
+    writes = frozenset((target.variable,))
+    return Line(code("{} += {};", target, value), writes=writes, in_memory=not target.whole)
+
+
+def call(function: str, *operands: object) -> Line:
+    """`function(operands);`, which may write to all addresses among them."""
+    places = [one.place for one in operands if isinstance(one, Address)]
+    writes = frozenset(place.variable for place in places)
+    in_memory = any(not place.whole for place in places)
+    return Line(code("{}({});", function, listed(operands)), writes=writes, in_memory=in_memory)
+
+
+def in_place(name: str, function: str, kind: str, of: Code) -> Line:
+    """The call `name(&of);` of a function that replaces a vector variable of a type by its result."""
+    line = call(name, Lvalue.of(of).address)
+    return Line(line.code, writes=line.writes, call=CallInPlace(function, kind, of))
+
+
+def opening(text: Code, counts: int | None = None) -> Line:
+    """What opens a brace."""
+    return Line(text, LineKind.OPENS, counts=counts)
+
+
+CLOSING = Line(Code("}"), LineKind.CLOSES)
+ELSE = Line(Code("} else {"), LineKind.OPENS)
+
+
+def other(text: Code) -> Line:
+    """A line that later passes leave where it is."""
+    return Line(text, LineKind.OTHER)
