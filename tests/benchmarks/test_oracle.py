@@ -93,7 +93,7 @@ def test_a_report_names_what_is_worse() -> None:
 
 def test_the_corpus_has_expressions_and_files() -> None:
     subjects = corpus(SHARED)
-    assert len(subjects) >= 200
+    assert len(subjects) >= 280
     assert {"model_resnet8", "tflite_kws_int8", "nchw_64"} <= subjects.keys()
     assert [one.name for one in selected(subjects, "nchw_64,model_vww")] == ["nchw_64", "model_vww"]
     with pytest.raises(UsageError, match="the corpus has no 'nchw_46'"):
