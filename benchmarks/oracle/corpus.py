@@ -19,7 +19,18 @@ from edgetune.frontend.tensor_expression.format import TensorExpression
 from edgetune.pipeline.model_formats import read_model, register_operator
 from edgetune.yaml_reader.nearest import nearest
 
-LISTS = ("quick", "losses", "published", "unforeseen", "held-out", "small-extents", "later", "fields", "everyday")
+LISTS = (
+    "quick",
+    "losses",
+    "published",
+    "unforeseen",
+    "held-out",
+    "small-extents",
+    "later",
+    "fields",
+    "everyday",
+    "short-rows",
+)
 """Lists of expressions; of the operators of papers, those of the quick benchmark, as the others are other extents."""
 
 
