@@ -1,4 +1,4 @@
-"""The corpus: expressions of the search benchmark, the twins of some of them, and model files."""
+"""The corpus: expressions of the search benchmark, the twins of some of them, wild networks, and model files."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import onnx
 
 from benchmarks.oracle.twins.said import onnx_twin, operator_twin, operator_type, twins
+from benchmarks.oracle.wild import WILD
 from benchmarks.search.cases import expression_named, names_of
 from benchmarks.search.expression import Expression
 from edgetune.errors import UsageError
@@ -46,7 +47,8 @@ class Subject:
 def corpus(shared: Path) -> Mapping[str, Subject]:
     """All subjects by name; `shared` is the folder with the shared models."""
     files = [*sorted(shared.glob("*.onnx")), *sorted((shared / "mlperf_tiny").glob("*.tflite"))]
-    found = [*_expressions(), *_twins(), *map(_of_file, files)]
+    wild = (_of_proto(name, make) for name, make in WILD.items())
+    found = [*_expressions(), *_twins(), *wild, *map(_of_file, files)]
     return {subject.name: subject for subject in found}
 
 

@@ -36,15 +36,15 @@ def twins() -> tuple[str, ...]:
 def onnx_twin(name: str) -> onnx.ModelProto:
     """The expression `name` as operators of ONNX."""
     graph = Graph(expression_named(name))
-    return graph.model(SAYABLE[name](graph))
+    return graph.result(SAYABLE[name](graph))
 
 
 def operator_twin(name: str) -> onnx.ModelProto:
     """The expression `name` as one node of an operator that `register_twin` registers."""
     case = expression_named(name)
     graph = Graph(case)
-    result = graph(operator_type(name), *case.inputs, *case.constants, domain=_DOMAIN)
-    return graph.model(result, weights=True, domain=_DOMAIN)
+    weights = [graph.constant(array, key) for key, array in case.values(case.constants).items()]
+    return graph.result(graph(operator_type(name), *case.inputs, *weights, domain=_DOMAIN), _DOMAIN)
 
 
 def operator_type(name: str) -> str:
