@@ -31,7 +31,7 @@
 # make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT (BENCHMARK_ARGS=--help)
 # make cuda-measure  packages on a GPU beside PyTorch and TensorRT, in steps of 8 minutes (CUDA_MODELS=paths of models)
 # make cuda-torch    PyTorch's side of cuda-measure on the CPU, against ONNX Runtime (CUDA_TORCH=paths of models)
-# make oracle        what the middle end makes of a corpus, frozen into a folder (ORACLE="freeze FOLDER", "compare A B")
+# make oracle        what the middle end makes of a corpus, frozen into a folder (ORACLE="freeze FOLDER", "compare A B", "doors")
 # make search-benchmark  operators tuned with 64 trials, beside PyTorch (SEARCH_BENCHMARK=--help)
 PYTHON ?= python3
 VENV := .venv

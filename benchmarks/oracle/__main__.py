@@ -2,11 +2,15 @@
 
 python -m benchmarks.oracle freeze FOLDER [--like BEFORE] [--subjects NAME,...] [--widths 0,128,256,512] [--jobs N]
 python -m benchmarks.oracle compare BEFORE AFTER [--shown N]
+python -m benchmarks.oracle doors [--names NAME,...] [--widths 0,128,256,512] [--jobs N]
 
 Frozen are, for vectors of 0, 128, 256 and 512 bits: the C of each kernel under its default schedule, its trace and its
 predicted cycles; up to 256 bits also the instructions of a run, counted under QEMU, and the largest error. What is in
 the folder already is not frozen again. Kernels that are the same in the folder BEFORE are not run again: what was
 counted there is copied. The exit code of `compare` is 1 where something failed or is slower.
+
+`doors` says of forty expressions what kernels are made of the expression, of the same as operators of ONNX
+(`onnx_NAME` in the corpus) and of the same as a registered operator (`operator_NAME`), and in how many these are equal.
 """
 
 from __future__ import annotations
@@ -20,7 +24,9 @@ from pathlib import Path
 
 from benchmarks.oracle.comparison import Difference, compare, report
 from benchmarks.oracle.corpus import corpus, selected
+from benchmarks.oracle.doors import doors_of, lines, summary
 from benchmarks.oracle.facts import WIDTHS, Facts, freeze_one
+from benchmarks.oracle.twins.said import twins
 
 SHARED = Path(__file__).parents[3] / "shared" / "models"
 
@@ -71,6 +77,17 @@ def _differences(before: Path, after: Path) -> Iterator[Difference]:
                 yield compare(Facts.read(path), Facts.read(other))
 
 
+def _doors(names: Sequence[str], widths: Sequence[int], jobs: int) -> int:
+    found = []
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        waiting = [pool.submit(doors_of, SHARED, name, width) for width in widths for name in names]
+        for one in waiting:
+            found.append(one.result())
+            print("\n".join(lines(found[-1])), flush=True)
+    print("\n".join(summary(found)))
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.oracle", description=(__doc__ or "").split("\n")[0])
@@ -85,10 +102,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
     comparing.add_argument("--shown", type=int, default=20)
+    doors = verbs.add_parser("doors")
+    doors.add_argument("--names", default=",".join(twins()))
+    doors.add_argument("--widths", default=",".join(map(str, WIDTHS)))
+    doors.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args(arguments)
     if options.verb == "compare":
         return _compare(options.before, options.after, options.shown)
     widths = [int(width) for width in options.widths.split(",")]
+    if options.verb == "doors":
+        return _doors(options.names.split(","), widths, options.jobs)
     return _freeze(options.folder, options.like, options.subjects, widths, options.jobs)
 
 

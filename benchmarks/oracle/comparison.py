@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from typing import Literal
 
+from benchmarks.oracle.c_text import normal_form
 from benchmarks.oracle.facts import Facts
 
 Verdict = Literal["equal", "names only", "same cost", "faster", "slower", "other accuracy", "failed", "mended"]
 
-_TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|[A-Za-z_]\w*|0[xX][\da-fA-F.pP+-]+|[\d.]+\w*|\s+|.", re.DOTALL)
-_NAME = re.compile(r"[A-Za-z_]\w*")
 _SAME = 1e-3
 """Costs that differ by less are the same."""
 _MORE_ERROR, _LEAST_ERROR = 2.0, 1e-6
@@ -48,7 +46,7 @@ def compare(before: Facts, after: Facts) -> Difference:
     texts = [[kernel.text for kernel in facts.kernels] for facts in (before, after)]
     if texts[0] == texts[1]:
         return Difference(*place, "equal", ratio, unit)
-    if are_equal_but_for_names("\n".join(texts[0]), "\n".join(texts[1])):
+    if [*map(normal_form, texts[0])] == [*map(normal_form, texts[1])]:
         return Difference(*place, "names only", ratio, unit)
     if ratio is None or abs(ratio - 1) < _SAME:
         return Difference(*place, "same cost", ratio, unit, detail)
@@ -69,28 +67,6 @@ def _ratio(before: Facts, after: Facts) -> tuple[float | None, Literal["instruct
         return None, ""
     sums = [sum(one for one in side if one is not None) for side in cycles]
     return (sums[1] / sums[0], "predicted cycles") if sums[0] else (None, "")
-
-
-def are_equal_but_for_names(one: str, other: str) -> bool:
-    """Whether two C texts are equal where each name of one stands for one name of the other; comments do not count."""
-    forth: dict[str, str] = {}
-    back: dict[str, str] = {}
-    tokens = [list(_tokens(text)) for text in (one, other)]
-    if len(tokens[0]) != len(tokens[1]):
-        return False
-    for a, b in zip(*tokens, strict=True):
-        if _NAME.fullmatch(a) and _NAME.fullmatch(b):
-            if forth.setdefault(a, b) != b or back.setdefault(b, a) != a:
-                return False
-        elif a != b:
-            return False
-    return True
-
-
-def _tokens(text: str) -> Iterator[str]:
-    for token in _TOKEN.findall(text):
-        if not token.isspace() and not token.startswith(("/*", "//")):
-            yield token
 
 
 def report(differences: Sequence[Difference], shown: int) -> Iterator[str]:

@@ -1,21 +1,37 @@
-"""The corpus: expressions of the search benchmark, and model files."""
+"""The corpus: expressions of the search benchmark, the twins of some of them, wild networks, and model files."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
+import onnx
+
+from benchmarks.oracle.twins.said import onnx_twin, operator_twin, operator_type, twins
+from benchmarks.oracle.wild import WILD
 from benchmarks.search.cases import expression_named, names_of
 from benchmarks.search.expression import Expression
 from edgetune.errors import UsageError
 from edgetune.frontend.model_format import Model
 from edgetune.frontend.tensor_expression.format import TensorExpression
-from edgetune.pipeline.model_formats import read_model
+from edgetune.pipeline.model_formats import read_model, register_operator
 from edgetune.yaml_reader.nearest import nearest
 
-LISTS = ("quick", "losses", "published", "unforeseen", "held-out", "small-extents", "later", "fields", "everyday")
+LISTS = (
+    "quick",
+    "losses",
+    "published",
+    "unforeseen",
+    "held-out",
+    "small-extents",
+    "later",
+    "fields",
+    "everyday",
+    "short-rows",
+)
 """Lists of expressions; of the operators of papers, those of the quick benchmark, as the others are other extents."""
 
 
@@ -31,7 +47,8 @@ class Subject:
 def corpus(shared: Path) -> Mapping[str, Subject]:
     """All subjects by name; `shared` is the folder with the shared models."""
     files = [*sorted(shared.glob("*.onnx")), *sorted((shared / "mlperf_tiny").glob("*.tflite"))]
-    found = [*_expressions(), *map(_of_file, files)]
+    wild = (_of_proto(name, make) for name, make in WILD.items())
+    found = [*_expressions(), *_twins(), *wild, *map(_of_file, files)]
     return {subject.name: subject for subject in found}
 
 
@@ -61,6 +78,35 @@ def _of_expression(case: Expression) -> Subject:
 def _read_expression(case: Expression) -> Model:
     inputs = {name: (shape, "float32") for name, shape in case.inputs.items()}
     return read_model(TensorExpression(case.compute, inputs, case.values(case.constants), case.name))
+
+
+@cache
+def _twins() -> tuple[Subject, ...]:
+    """As ONNX nodes and as registered operators."""
+    plain = [_of_proto(f"onnx_{name}", partial(onnx_twin, name)) for name in twins()]
+    return (*plain, *(_of_proto(f"operator_{name}", partial(_registered, name)) for name in twins()))
+
+
+def _registered(name: str) -> onnx.ModelProto:
+    _register(name)
+    return operator_twin(name)
+
+
+@cache
+def _register(name: str) -> None:
+    """Once in a process: an operator is registered once."""
+    register_operator(operator_type(name), expression_named(name).compute)
+
+
+def _of_proto(name: str, make: Callable[[], onnx.ModelProto]) -> Subject:
+    return Subject(name, Path(f"{name}.onnx"), partial(_read_proto, name, make))
+
+
+def _read_proto(name: str, make: Callable[[], onnx.ModelProto]) -> Model:
+    with tempfile.TemporaryDirectory(prefix="edgetune-oracle-") as folder:
+        path = Path(folder) / f"{name}.onnx"
+        onnx.save(make(), path)
+        return read_model(path)
 
 
 def _of_file(path: Path) -> Subject:

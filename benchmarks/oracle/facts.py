@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
@@ -13,9 +14,10 @@ from benchmarks.oracle.corpus import Subject, corpus
 from edgetune.config.naming import package_name
 from edgetune.config.settings import Settings
 from edgetune.errors import EdgetuneError
+from edgetune.graph.program import Program
 from edgetune.package.manifest import read_manifest
 from edgetune.pipeline.compile_input import assembled, load
-from edgetune.pipeline.link import print_kernels
+from edgetune.pipeline.link import Choice, print_kernels
 from edgetune.pipeline.select import choose
 from edgetune.schedule.algorithms.catalogue import algorithm_named
 from edgetune.schedule.algorithms.schedule_text import DIRECT, algorithm_of
@@ -86,6 +88,15 @@ def facts_of(subject: Subject, width: int, known: Facts | None = None) -> Facts:
         return Facts(subject.name, width, failure=error.message)
 
 
+def kernels_of(program: Program, choices: Sequence[Choice], target: Target, prefix: str) -> tuple[KernelFacts, ...]:
+    """The kernels of a program under `choices`, in a package whose symbols begin with `prefix`."""
+    printed = print_kernels(program, choices, target, prefix, lambda _: None).kernels
+    return tuple(
+        KernelFacts(kernel.name, one.source.definition, choice.trace, _cycles(kernel, choice.trace, target))
+        for kernel, one, choice in zip(program.kernels, printed, choices, strict=True)
+    )
+
+
 def freeze_one(shared: Path, name: str, width: int, path: Path, known: Path | None = None) -> str:
     """Write the facts of a subject, in a process of its own; returns its failure. `known` is as for `facts_of`."""
     facts = facts_of(corpus(shared)[name], width, Facts.read(known) if known else None)
@@ -99,11 +110,7 @@ def _facts(subject: Subject, width: int, known: Facts | None) -> Facts:
         settings = _settings(subject, target, Path(folder))
         compiled = load(settings, model=subject.read())
         choices = choose(compiled.program, target, None, lambda _: None)
-        printed = print_kernels(compiled.program, choices, target, settings.name, lambda _: None).kernels
-        kernels = tuple(
-            KernelFacts(kernel.name, one.source.definition, choice.trace, _cycles(kernel, choice.trace, target))
-            for kernel, one, choice in zip(compiled.program.kernels, printed, choices, strict=True)
-        )
+        kernels = kernels_of(compiled.program, choices, target, settings.name)
         if known is not None and known.kernels == kernels:
             return known
         assembled(compiled, settings, choices, settings.out, lambda _: None)

@@ -215,7 +215,7 @@ def _parser() -> argparse.ArgumentParser:
         "--cases",
         default="quick",
         help="quick, full, second, losses, published, unforeseen, held-out, small-extents, later, fields, "
-        "everyday, or names with commas",
+        "everyday, short-rows, or names with commas",
     )
     parser.add_argument("--peer", choices=PEERS, default=PEERS[0])
     parser.add_argument("--trials", type=int, default=64)

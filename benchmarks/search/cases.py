@@ -19,6 +19,7 @@ from benchmarks.search.later import later
 from benchmarks.search.losses import losses
 from benchmarks.search.paper_operators import is_quick, paper_operators
 from benchmarks.search.published import published
+from benchmarks.search.short_rows import short_rows
 from benchmarks.search.small_extents import small_extents
 from benchmarks.search.unforeseen import unforeseen
 from edgetune.errors import UsageError
@@ -46,6 +47,7 @@ _LISTS = {
     "later": later,
     "fields": _fields,
     "everyday": _everyday,
+    "short-rows": short_rows,
 }
 
 

@@ -28,6 +28,7 @@ from benchmarks.search.paper_operators import (
 )
 from benchmarks.search.picture import picture
 from benchmarks.search.published import by_channel, capsules, grouped, spread
+from benchmarks.search.short_rows import has_short_rows
 from benchmarks.search.table import CaseResult, markdown
 from edgetune.errors import UsageError
 from edgetune.frontend.tensor_expression.kernel import program_from_te
@@ -120,10 +121,21 @@ def test_the_channels_of_one_group_do_not_depend_on_the_lanes() -> None:
     assert "PadInput[v_n, v_i0 + v_r0, v_i1 + v_r1, v_rc]" in program.kernels[0].function.script()
 
 
-@pytest.mark.parametrize("name", [*names_of("unforeseen"), *names_of("later")])
+@pytest.mark.parametrize("name", [*names_of("unforeseen"), *names_of("later"), *names_of("short-rows")])
 def test_unforeseen_expressions_compute_what_their_definitions_say(name: str) -> None:
     case = expression_named(name)
     assert case.error(computed(case)) < 1e-5
+
+
+def test_short_rows_are_short() -> None:
+    """Many lengths, of which vectors of four lanes divide some."""
+    cases = [expression_named(name) for name in names_of("short-rows")]
+    assert len({case.name for case in cases}) >= 60
+    assert all(map(has_short_rows, cases))
+    drawn = {int(case.name.rpartition("_")[2]) for case in cases if case.name[-1].isdigit()}
+    assert len(drawn) >= 20
+    assert any(length % 4 == 0 for length in drawn)
+    assert any(length % 4 for length in drawn)
 
 
 def test_a_wrong_result_has_an_error_as_a_share_of_its_terms() -> None:

@@ -13,6 +13,9 @@ import onnx
 
 from edgetune.frontend.onnx.decompositions.builder import Builder
 
+_RANKS = (3, 4, 5)
+"""Ranks of what TVM's operator resizes."""
+
 
 def resize(b: Builder, _: onnx.NodeProto) -> bool:
     """Resizes all axes, one after another."""
@@ -72,11 +75,15 @@ def _geometry(b: Builder, shape: tuple[int, ...]) -> tuple[list[int] | None, lis
 
 
 def _is_ours(b: Builder, shape: tuple[int, ...], sizes: list[int], scales: list[float]) -> bool:
-    """Whether TVM's operator lacks this variant, or takes the scale from the rounded sizes."""
+    """Whether TVM's operator lacks this variant, or takes the scale from the rounded sizes.
+
+    It resizes images (N, C, ...) of one to three axes, and leaves the first two axes as they are.
+    """
+    images = len(shape) in _RANKS and list(shape[:2]) == sizes[:2]
     inexact = any(abs(n / e - s) > 1e-9 for e, n, s in zip(shape, sizes, scales, strict=True))
     special = "axes" in b.attributes or b.attributes.get("antialias", 0) or "keep_aspect_ratio_policy" in b.attributes
     symmetric = b.text("coordinate_transformation_mode", "half_pixel") == "half_pixel_symmetric"
-    return bool(inexact or special or symmetric or b.opset < 11)
+    return bool(not images or inexact or special or symmetric or b.opset < 11)
 
 
 def _positions(mode: str, old: int, new: int, scale: float, span: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:

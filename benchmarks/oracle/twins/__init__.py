@@ -1,0 +1,1 @@
+"""Expressions of the corpus as ONNX models, and as registered operators of ONNX models."""
