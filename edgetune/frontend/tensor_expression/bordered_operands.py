@@ -31,9 +31,7 @@ from edgetune.graph.reduction_stage import ReductionStage, buffer_of, variable
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, Stmt, TvmBuffer, Var
 from edgetune.schedule.sketches.block_analysis import BlockStage, expressions, extent_of, mentions, stage_of
 from edgetune.schedule.sketches.places import MOST_PLACES, integers_at
-
-_FEWEST_USES = 2
-"""Terms for each element of the rows with a border."""
+from edgetune.target.costs import MARGINS
 
 _FEWEST_LANES = 4
 
@@ -93,7 +91,7 @@ def _bordered(stage: BlockStage, left: Sequence[TvmBuffer]) -> Iterator[tuple[Bu
             continue
         rows = prod(int(extent) for extent in load.source.ty.shape[:-1])
         inside = _is_inside(place, int(load.source.ty.shape[-1]))
-        if inside and stage.work >= _FEWEST_USES * rows * (place.end - place.first):
+        if inside and stage.work >= MARGINS.uses_of_border * rows * (place.end - place.first):
             yield load, place
 
 

@@ -43,9 +43,7 @@ from edgetune.graph.separable_windows import separate_windows
 from edgetune.graph.tvm_types import PrimFunc, SBlock, TvmBuffer
 from edgetune.graph.workload import workload_hash
 from edgetune.schedule.sketches.block_analysis import extent_of, mentions, stage_of
-
-_WIDEST = 16
-"""Elements of the widest vectors."""
+from edgetune.target.core import WIDEST
 
 _ROWS = 4
 """Rows of sums that are made at a time."""
@@ -328,7 +326,7 @@ def _scratch(function: PrimFunc, params: Sequence[Param]) -> int:
 
 def _in_whole_vectors(shape: Sequence[int]) -> tuple[int, ...]:
     *outer, row = shape or [1]
-    return (*outer, -(-row // _WIDEST) * _WIDEST if row >= _WIDEST else row)
+    return (*outer, -(-row // WIDEST.lanes) * WIDEST.lanes if row >= WIDEST.lanes else row)
 
 
 def _param(tensor: te.Tensor, constant: bool, kernel: str) -> Param:
