@@ -9,6 +9,7 @@ from tvm import s_tir, te, tirx
 
 from edgetune.graph.layout.fold_transposes import matmul, transposed
 from edgetune.graph.tvm_types import Expr, PrimFunc, SBlock, Tensor, Var
+from edgetune.target.core import WIDEST
 
 PRODUCTS = "attention_products"
 SCORES = "attention_scores"
@@ -23,7 +24,6 @@ query, exp(score - maximum), the sum of these powers, the sum of values times po
 _ENOUGH = 24
 """Queries of one block: as many as the largest register tile has."""
 
-_MOST_LANES = 16
 _FLOAT = 4  # bytes
 
 
@@ -96,7 +96,7 @@ def least_scratch(function: PrimFunc) -> int:
     def visit(block: SBlock) -> None:
         if str(block.name_hint) == SCORES:
             *_, queries, keys = (int(axis.dom.extent) for axis in block.iter_vars)
-            found.append(2 * _FLOAT * min(queries, _ENOUGH) * (-(-keys // _MOST_LANES) * _MOST_LANES + 1))
+            found.append(2 * _FLOAT * min(queries, _ENOUGH) * (-(-keys // WIDEST.lanes) * WIDEST.lanes + 1))
 
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, visit))
     return max(found)

@@ -24,6 +24,8 @@ from edgetune.graph.row_writes import Step, steps_of, with_steps
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, TvmBuffer
 from edgetune.graph.workload import workload_hash
 from edgetune.graph.written_loops import is_written
+from edgetune.target.core import WIDEST
+from edgetune.target.costs import Costs
 
 _MEMORY, _POSITION, _RESULT = range(3)
 """Parameters of the function `ring_read`."""
@@ -208,8 +210,6 @@ def _row_of(read: PrimFunc, row: Expr, position: TvmBuffer) -> Expr:
 
 _MOVES = frozenset({"copy", "concatenate", "strided_slice", "transpose", RING_READ, ROW_WRITE})
 """Operators that only move elements."""
-_LANES, _APART = 4, 6
-"""Elements of a row that an instruction moves, and instructions that move an element whose neighbours lie elsewhere."""
 
 
 def states_moved(program: Program) -> frozenset[str]:
@@ -225,18 +225,18 @@ def states_moved(program: Program) -> frozenset[str]:
 
 
 def cost_of_moves(program: Program) -> float:
-    """About how many instructions of a run only move elements, in calls that do nothing else."""
+    """About how many cycles of a run only move elements, in calls that do nothing else."""
     kernels = (program.kernels[call.kernel] for call in program.calls)
-    return sum(_cost(kernel) for kernel in kernels if _only_moves(kernel.sources))
+    return sum(_cost(kernel, WIDEST.costs) for kernel in kernels if _only_moves(kernel.sources))
 
 
 def _only_moves(sources: Sequence[str]) -> bool:
     return _MOVES.issuperset(sources)
 
 
-def _cost(kernel: Kernel) -> float:
+def _cost(kernel: Kernel, costs: Costs) -> float:
     moved = sum(param.elements.size for param in kernel.params if param.role == "output")
-    return moved / _LANES if _in_runs(kernel.function) else float(moved * _APART)
+    return moved * (costs.move_along_rows if _in_runs(kernel.function) else costs.move_apart)
 
 
 def _in_runs(function: PrimFunc) -> bool:

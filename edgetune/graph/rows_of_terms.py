@@ -15,12 +15,10 @@ from tvm import tirx
 from edgetune.affine.expressions import mentions, with_places
 from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, variable
 from edgetune.graph.tvm_types import BufferLoad, Var
+from edgetune.target.core import WIDEST
 
 _WIDE = 64
 """Most elements of a row that is made of several: so many sums stay in registers."""
-
-_VECTOR = 16
-"""Lanes of the widest vectors."""
 
 
 def in_wide_rows(total: ReductionStage) -> list[ReductionStage]:
@@ -34,8 +32,8 @@ def in_wide_rows(total: ReductionStage) -> list[ReductionStage]:
         return []
     (deep, depth), row = found
     width = prod(extent for _, extent in row)
-    rows = max(range(1, max(1, _WIDE // width) + 1), key=lambda count: (gcd(count * width, _VECTOR), count))
-    if depth < rows * _VECTOR or (rows == 1 and len(row) == 1):
+    rows = max(range(1, max(1, _WIDE // width) + 1), key=lambda count: (gcd(count * width, WIDEST.lanes), count))
+    if depth < rows * WIDEST.lanes or (rows == 1 and len(row) == 1):
         return []
     lane, many = variable("f", total.index_type), variable("rows", total.index_type)
     wide_row = ((lane, rows * width),)

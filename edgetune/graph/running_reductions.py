@@ -17,10 +17,10 @@ from edgetune.affine.domain import simplified
 from edgetune.affine.expressions import mentions, with_places
 from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, reduction_of, variable, with_stages
 from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt
+from edgetune.target.costs import MARGINS
 
 _FEWEST_TERMS = 48
-_LEAST_STEPS = 1 << 16
-"""Terms of a row, and results times terms, below which calls and scratch cost more than windows save."""
+"""Terms of a row below which windows save little."""
 
 _LANES = 8
 """Elements of windows and results are a multiple of this: whole vectors of AVX2, and so of NEON."""
@@ -74,7 +74,7 @@ def running(whole: ReductionStage) -> Running | None:
         return None
     (place,) = places
     result = whole.spatial[place]
-    if whole.elements * whole.terms < _LEAST_STEPS or not isinstance(select.false_value, tirx.FloatImm):
+    if whole.elements * whole.terms < MARGINS.running_terms or not isinstance(select.false_value, tirx.FloatImm):
         return None
     sums = whole.combine is tirx.Add
     if sums and (float(select.false_value.value) != 0.0 or float(whole.first.value) != 0.0):

@@ -28,14 +28,9 @@ from edgetune.graph.reduction_stage import (
     with_stages,
 )
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, Stmt, Var
+from edgetune.target.core import WIDEST
+from edgetune.target.costs import MARGINS
 
-_GAIN = 0.6
-"""Steps of both stages, as a share of those of the whole, from which on another stage is worth its loads and stores."""
-
-_SPREAD = 3
-"""Steps that one costs whose lanes lie apart, at every second element: two loads, shuffles, and the operation."""
-
-_LEAST_STEPS = 1 << 12
 _LINES = "_lines"
 _ROWS = 8
 """Rows of the results from which on the memory of one line of the first stage is small beside theirs."""
@@ -99,7 +94,7 @@ def _separated(whole: ReductionStage, level: int = 1) -> list[ReductionStage] | 
     every = whole.elements * whole.terms * spread
     steps = prod(extent for _, extent in kept) * first[1] + every // first[1]
     rows = next(extent for one, extent in kept if one.same_as(lead))
-    if rows < _ROWS or every < _LEAST_STEPS * spread or steps > _GAIN * every:
+    if rows < _ROWS or every < MARGINS.terms_of_stages * spread or steps > MARGINS.gain_of_stages * every:
         return None
     title = _LINES if level == 1 else f"{_LINES}{level}"
     buffer = buffer_of(f"{whole.out.name}{title}", kept, str(whole.out.ty.dtype))
@@ -129,12 +124,12 @@ def _only_place(whole: ReductionStage) -> BufferLoad | None:
     return loads[0] if alike and not placed else None
 
 
-def _spread(whole: ReductionStage, load: BufferLoad) -> int:
+def _spread(whole: ReductionStage, load: BufferLoad) -> float:
     """What a step costs whose lanes run along the last axis; lines take lanes side by side wherever windows begin."""
     if not whole.spatial:
         return 1
     index, last = load.indices[-1], whole.spatial[-1][0]
-    return _SPREAD if (step_along(index, last) or 0) > 1 else 1
+    return WIDEST.costs.every_second if (step_along(index, last) or 0) > 1 else 1
 
 
 def _lines(

@@ -145,7 +145,17 @@ class CContent:
         """Return its facts but those that affect nothing, or only the schedules, which the traces hold."""
         # On one thread there is no handover, and the second cache affects neither the places of tensors nor what
         # waiting threads prefetch.
-        unused = {"defaults", "reach", "emulated", "description", "cores", "l1_bytes", "memory_gb_per_s", "clock_mhz"}
+        unused = {
+            "defaults",
+            "reach",
+            "emulated",
+            "description",
+            "cores",
+            "l1_bytes",
+            "memory_gb_per_s",
+            "clock_mhz",
+            "costs",
+        }
         if threads == 1:
             unused |= {"handover_cycles", "l2_bytes"}
         facts = target.model_dump(mode="json", exclude=unused)

@@ -30,9 +30,7 @@ from edgetune.rewrites.stored_values import (
     with_statements,
 )
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stage_of
-
-_FEWEST_USES = 2
-"""Terms for each element of the rows with a border."""
+from edgetune.target.costs import MARGINS
 
 _FEWEST_LANES = 4
 
@@ -92,7 +90,7 @@ def _bordered(stage: BlockStage, left: Sequence[TvmBuffer]) -> Iterator[tuple[Bu
             continue
         rows = prod(int(extent) for extent in load.source.ty.shape[:-1])
         inside = _is_inside(place, int(load.source.ty.shape[-1]))
-        if inside and stage.work >= _FEWEST_USES * rows * (place.end - place.first):
+        if inside and stage.work >= MARGINS.uses_of_border * rows * (place.end - place.first):
             yield load, place
 
 

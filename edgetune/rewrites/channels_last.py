@@ -15,12 +15,7 @@ from edgetune.affine.expressions import is_among
 from edgetune.graph.tvm_types import IterVar, Node, Stmt, TvmBuffer
 from edgetune.rewrites.reordered import OrderConflict, Orders, mentioned, place_of, written_by
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of
-
-_LEAST_DEPTH = 32
-"""Terms of a sum from which on the transpositions, about two cycles for each element, take little of the time."""
-
-_WIDEST = 16
-"""Lanes of the widest vectors: rows of whole vectors without windows need no other order."""
+from edgetune.target.core import WIDEST, Core
 
 _FEWEST_CHANNELS = 4
 _CHANNELS_FIRST = re.compile(r"_nc([dhw]+)")
@@ -28,13 +23,13 @@ _CHANNELS_FIRST = re.compile(r"_nc([dhw]+)")
 
 
 def with_channels_last(
-    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer]
+    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer], core: Core = WIDEST
 ) -> tuple[list[list[Stmt]], list[BlockStage]] | None:
     """The statements of kernels that compute `stages` with channels last, and the stages that are left for later.
 
     None where that does not help. `needed` are the buffers that others read or the caller gets.
     """
-    found = _sum_of_windows(stages)
+    found = _sum_of_windows(stages, core)
     if found is None:
         return None
     total, channel, image, weights = found
@@ -68,7 +63,7 @@ def with_channels_last(
     return [*before, [_ordered(stage, permuted, depth) for stage in own], [permuted.copy_back(written[-1])]], rest
 
 
-def _sum_of_windows(stages: Sequence[BlockStage]) -> tuple[BlockStage, int, Node, Node] | None:
+def _sum_of_windows(stages: Sequence[BlockStage], core: Core) -> tuple[BlockStage, int, Node, Node] | None:
     """The only reduction, the number of its axis of channels, and its reads of the image and of the weights."""
     reductions = [stage for stage in stages if stage.reduction]
     if len(reductions) != 1:
@@ -77,7 +72,7 @@ def _sum_of_windows(stages: Sequence[BlockStage]) -> tuple[BlockStage, int, Node
     if not all(stage.writes_its_axes() for stage in stages[: stages.index(total) + 1]):
         return None
     reads = total.reads()
-    if len(reads) != 2 or prod(total.reduction_extents) < _LEAST_DEPTH:
+    if len(reads) != 2 or prod(total.reduction_extents) < core.terms(core.move("turned")):
         return None
     if any(str(region.source.ty.dtype) != "float32" for region in (*reads, *total.block.writes)):
         return None
@@ -91,16 +86,16 @@ def _sum_of_windows(stages: Sequence[BlockStage]) -> tuple[BlockStage, int, Node
         if (
             fitting
             and place_of(weights, total.spatial[channel]) is not None
-            and _lies_across(image, lanes, len(moving))
+            and _lies_across(image, lanes, len(moving), core)
         ):
             return total, channel, image, weights
     return None
 
 
-def _lies_across(image: Node, lanes: IterVar, axes: int) -> bool:
+def _lies_across(image: Node, lanes: IterVar, axes: int, core: Core) -> bool:
     """Whether vectors along `lanes` would read windows of the image, or rows that are no whole vectors."""
     windows = not any(item.min.same_as(lanes.var) for item in image.region)
-    return windows or (axes > 1 and extent_of(lanes) % _WIDEST != 0)
+    return windows or (axes > 1 and extent_of(lanes) % core.lanes != 0)
 
 
 def _depth(total: BlockStage, image: Node, weights: Node) -> IterVar | None:

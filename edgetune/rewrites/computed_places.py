@@ -30,11 +30,10 @@ from edgetune.rewrites.stored_values import (
     with_statements,
 )
 from edgetune.schedule.sketches.block_analysis import block_of, extent_of
+from edgetune.target.costs import MARGINS
 
 _MOST_NODES = 2000
 _MOST_ELEMENTS = 1 << 20
-_FEWEST_OPERATIONS = 3
-"""Operations of a weight from which on it is stored for at least two uses."""
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Min, tirx.Max, ir.Call)
 
 
@@ -93,7 +92,7 @@ def _weights(value: Expr, block: SBlock) -> Iterator[Expr]:
         nodes = list(expressions(weight))
         operations = sum(isinstance(node, _ARITHMETIC) for node in nodes)
         plain = not any(_is_gather(node) for node in nodes)
-        if plain and operations >= _FEWEST_OPERATIONS and _uses(weight, block) > 1:
+        if plain and operations >= MARGINS.operations_of_weight and _uses(weight, block) > 1:
             yield weight
             return
     if not isinstance(value, ir.TensorLoad):

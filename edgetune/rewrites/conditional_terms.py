@@ -33,12 +33,8 @@ from edgetune.graph.reduction_stage import (
 )
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, Stmt, Var
 from edgetune.rewrites.stored_values import statements_in, with_statements
-
-_GAIN = 2
-"""Places of an axis for each one that a condition leaves from which on the axis becomes shorter."""
-
-_LANES = 16
-"""As many more where neighbours are no longer read in vectors."""
+from edgetune.target.core import WIDEST
+from edgetune.target.costs import MARGINS
 
 
 def with_bounded_terms(function: PrimFunc) -> PrimFunc:
@@ -129,7 +125,7 @@ def _shortened(
     lane = stage.spatial[-1][0]
     step = low.step
     first = -low.rest if step == 1 else tirx.floordiv(high.rest, step) - (places - 1)
-    if places * _GAIN > extent or (step > 1 and mentions(first, lane)):
+    if places > MARGINS.gain_of_shorter * extent or (step > 1 and mentions(first, lane)):
         return None
     own = variable(str(axis.name), stage.index_type)
     place = first + own if places > 1 else first
@@ -150,8 +146,8 @@ def _shortened(
     made = replace(made, term=result)
     vectors = all(Access.of(load).step(lane) in (0, 1) for load in made.loads())
     along = places > 1 and all(Access.of(load).step(own) in (0, 1) for load in made.loads())
-    if not vectors and not along and places * _GAIN * _LANES > extent:
-        return None
+    if not vectors and not along and places * WIDEST.lanes > MARGINS.gain_of_shorter * extent:
+        return None  # each element is read by itself
     if not left:
         return made
     zero = tirx.const(0, str(result.ty.dtype))

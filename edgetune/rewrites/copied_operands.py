@@ -25,9 +25,6 @@ from edgetune.affine.steps import step_along
 from edgetune.affine.values import integers_at
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Stmt, TvmBuffer
 from edgetune.rewrites.operand_copies import (
-    CORE,
-    GAIN,
-    MOVE,
     OperandCopy,
     all_loads,
     copying,
@@ -40,9 +37,8 @@ from edgetune.rewrites.reordered import OrderConflict, Orders, elements_of, made
 from edgetune.schedule.rules.tiling import loads_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of
 from edgetune.schedule.tile_costs import divisors
-
-_UNALIGNED = 1.0
-"""Cycles of a multiply-add whose operand is a vector of its own from any place: most cross a line of the cache."""
+from edgetune.target.core import WIDEST, Core
+from edgetune.target.costs import MARGINS
 
 _SHARING = 8
 """Results of the same padded rows from which on a kernel that pads costs little beside the sums."""
@@ -50,32 +46,31 @@ _SHARING = 8
 _SHARING_GAPS = 4
 """The same number where the sums step over elements: in one kernel they would have no vectors."""
 
-_LEAST_WORK = 1 << 15
-"""Terms below which calls of more kernels cost more than they save."""
 
-
-def with_copied_operands(stages: Sequence[BlockStage], constants: Sequence[TvmBuffer]) -> list[list[Stmt | BlockStage]]:
+def with_copied_operands(
+    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], core: Core = WIDEST
+) -> list[list[Stmt | BlockStage]]:
     """The kernels that compute `stages`, each as its new statements and the stages that stay as they are.
 
     Empty where no copy is worth its time.
     """
     found = [stage for stage in stages if stage.reduction]
-    if len(found) != 1 or found[0].work < _LEAST_WORK or not found[0].spatial or not found[0].writes_its_axes():
+    if len(found) != 1 or found[0].work < core.least_terms or not found[0].spatial or not found[0].writes_its_axes():
         return []
     total, place = found[0], stages.index(found[0])
     before, after = list(stages[:place]), list(stages[place + 1 :])
-    borders = _copies_of(total, constants, padded)
+    borders = _copies_of(total, constants, padded, core)
     inside = made_stage(reading(total, borders)) if borders else total
-    phases = [*_copies_of(inside, constants, in_phases), *_copies_of(inside, constants, _repeated)]
+    phases = [copy for of in (in_phases, _repeated) for copy in _copies_of(inside, constants, of, core)]
     if not borders and not phases:
-        across = turned(total, constants)
+        across = turned(total, constants, core)
         if across:
             first = [[*before]] if before else []
             return [*first, *([copy.made] for copy in across), [reading(total, across), *after]]
         return _with_padded_rows(before, [total, *after])
     skipped = [copy for copy in borders if copy.skipped]
     rows = made_stage(reading(total, skipped, selecting=True)) if skipped else total
-    orders = _lanes_elsewhere(rows, constants, [*borders, *phases])
+    orders = _lanes_elsewhere(rows, constants, [*borders, *phases], core)
     first = [[*before]] if before else []
     if orders is None:
         copies = [*borders, *phases]
@@ -114,33 +109,39 @@ def _pads_rows_of(stage: BlockStage, total: BlockStage) -> bool:
 
 
 def _copies_of(
-    total: BlockStage, constants: Sequence[TvmBuffer], copy_of: Callable[[BlockStage, TvmBuffer], OperandCopy | None]
+    total: BlockStage,
+    constants: Sequence[TvmBuffer],
+    copy_of: Callable[[BlockStage, TvmBuffer, Core], OperandCopy | None],
+    core: Core,
 ) -> list[OperandCopy]:
     """The copies that `copy_of` makes of what a sum reads and is no constant."""
     others = [*constants, written_by(total)]
     sources = {str(load.source.name): load.source for load in loads_of(total) if not is_among(load.source, others)}
     floats = (buffer for buffer in sources.values() if str(buffer.ty.dtype) == "float32")
-    return [copy for buffer in floats if (copy := copy_of(total, buffer)) is not None]
+    return [copy for buffer in floats if (copy := copy_of(total, buffer, core)) is not None]
 
 
-def _lanes_elsewhere(total: BlockStage, constants: Sequence[TvmBuffer], copies: Sequence[OperandCopy]) -> Orders | None:
+def _lanes_elsewhere(
+    total: BlockStage, constants: Sequence[TvmBuffer], copies: Sequence[OperandCopy], core: Core
+) -> Orders | None:
     """The order of tensors in which lanes run along another axis of the results; None where copies are cheaper.
 
     `copies` are those with the lanes where they are. Vectors along an axis that no window or condition mentions are
     whole and aligned, but results are copied too.
     """
     moved = sum(elements_of(new.source) for copy in copies for _, new in copy.replaced[:1])
-    least = total.work / CORE.lanes * _UNALIGNED + MOVE * moved
+    least = total.work / core.lanes * core.costs.unaligned_operation + core.move("into_copy") * moved
     best = None
     for number, axis in enumerate(total.spatial[:-1]):
         extent = extent_of(axis)
-        if extent < CORE.lanes or total.branches_along(axis):
+        if extent < core.lanes or total.branches_along(axis):
             continue
         orders = _last_in(total, number, constants)
         if orders is None:
             continue
         elements = sum(map(elements_of, orders.buffers()))
-        cycles = total.work / extent * -(-extent // CORE.lanes) / 2 + MOVE * elements
+        cycles = total.work / extent * -(-extent // core.lanes) * core.costs.operation
+        cycles += core.move("into_copy") * elements
         if cycles < least:
             least, best = cycles, orders
     return best
@@ -163,7 +164,7 @@ def _last_in(total: BlockStage, number: int, constants: Sequence[TvmBuffer]) -> 
     return orders
 
 
-def _repeated(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
+def _repeated(total: BlockStage, buffer: TvmBuffer, core: Core) -> OperandCopy | None:
     """The copy of a tensor whose last index divides the lanes of a sum; None where that is no gain."""
     lane, loads = total.spatial[-1], all_loads(total, buffer)
     found = [_divided(total, load, lane) for load in loads]
@@ -181,8 +182,9 @@ def _repeated(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     if int(along.max()) + length > last or total.branches_along(lane):
         return None
     copied = [*outer, *([length] if length > 1 else []), extent_of(lane)]
-    cycles = total.work / CORE.lanes + MOVE * prod(copied)
-    if extent_of(lane) < CORE.lanes or cycles > GAIN * total.work / _lanes_in_turn(along):
+    each = core.costs.unaligned_operation
+    cycles = total.work / core.lanes * each + core.move("into_copy") * prod(copied)
+    if extent_of(lane) < core.lanes or cycles > MARGINS.gain * total.work / _lanes_in_turn(along, core) * each:
         return None
     written = tirx.decl_buffer(copied, str(buffer.ty.dtype), f"{buffer.name}_repeated")
     zero = tirx.IntImm(str(lane.var.ty.dtype), 0)
@@ -218,10 +220,10 @@ def _divided(total: BlockStage, load: BufferLoad, lane: IterVar) -> tuple[Expr, 
     return place, int(bound.max_value) + 1
 
 
-def _lanes_in_turn(along: np.ndarray) -> int:
+def _lanes_in_turn(along: np.ndarray, core: Core) -> int:
     """The lanes of vectors that hold one element, or neighbours, where lanes read the places `along`."""
     steps = np.diff(along)
-    for lanes in reversed([width for width in divisors(len(along), CORE.lanes) if width & (width - 1) == 0]):
+    for lanes in reversed([width for width in divisors(len(along), core.lanes) if width & (width - 1) == 0]):
         inside = steps[np.arange(len(steps)) % lanes != lanes - 1]
         if not np.any(inside) or np.all(inside == 1):
             return lanes

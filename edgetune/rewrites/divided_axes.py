@@ -37,7 +37,7 @@ class _Conflict(Exception):  # noqa: N818 - no error: the expression keeps its a
 
 
 def with_divided_axes(function: PrimFunc, fixed: Sequence[int]) -> PrimFunc:
-    """`function`, unscheduled, with two axes for each one that a sum divides, its last one is_among them.
+    """`function`, unscheduled, with two axes for each one that a sum divides, its last one among them.
 
     All stages that touch the results have the two axes, or nothing changes. Parameters with the numbers `fixed` keep
     their shapes.
@@ -60,7 +60,7 @@ def with_divided_axes(function: PrimFunc, fixed: Sequence[int]) -> PrimFunc:
 
 
 def _of_sum(stage: BlockStage, kept: Sequence[TvmBuffer]) -> list[_Divided]:
-    """The axes of the results of a sum that it divides; none where its last axis is not is_among them."""
+    """The axes of the results of a sum that it divides; none where its last axis is not among them."""
     if not any(extent_of(axis) > 1 for axis in stage.reduction) or not stage.spatial or not stage.writes_its_axes():
         return []
     last, written = stage.spatial[-1], stage.block.writes[0].source

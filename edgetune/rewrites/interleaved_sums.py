@@ -29,24 +29,12 @@ from edgetune.rewrites.copied_operands import with_copied_operands
 from edgetune.rewrites.reordered import OrderConflict, Orders, elements_of, made_stage, written_by
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
-from edgetune.schedule.rules.tiling import Core, loads_of
+from edgetune.schedule.rules.tiling import loads_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
+from edgetune.target.core import WIDEST, Core
+from edgetune.target.costs import MARGINS
 
-_CORE = Core(lanes=16, registers=32, l1_bytes=32768)
 _MOST_IN_ROW = 7
-_LEAST_WORK = 1 << 15
-"""Terms below which calls of more kernels cost more than they save."""
-
-_UNALIGNED = 1.0
-"""Cycles of a multiply-add with a vector from any place."""
-
-_MOVE = 0.5
-"""Cycles to copy one element into another order, by shuffles of vectors."""
-
-_OF_CASES = 2
-"""Time of vectors that compute two cases to keep some lanes of each, as a multiple of that of others."""
-
-_GAIN = 0.7
 
 
 @dataclass(frozen=True)
@@ -59,65 +47,67 @@ class _Way:
 
 
 def with_interleaved_sums(
-    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer]
+    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], core: Core = WIDEST
 ) -> list[list[Stmt | BlockStage]]:
     """The kernels that compute `stages`, each as its new statements and the stages that stay as they are.
 
     Empty where no sum has short rows of results, or where other vectors serve it as well.
     """
     found = [stage for stage in stages if stage.reduction]
-    if len(found) != 1 or found[0].work < _LEAST_WORK or not found[0].writes_its_axes():
+    if len(found) != 1 or found[0].work < core.least_terms or not found[0].writes_its_axes():
         return []
     total, place = found[0], stages.index(found[0])
-    ways = [way for way in (_apart(total, constants), _along_terms(total)) if way is not None]
+    ways = [way for way in (_apart(total, constants, core), _along_terms(total, core)) if way is not None]
     best = min(ways, key=lambda way: way.cycles, default=None)
-    if best is None or best.cycles > _GAIN * _cycles_now(total, best.in_row):
+    if best is None or best.cycles > MARGINS.gain_of_interleaved * _cycles_now(total, best.in_row, core):
         return []
     first = [[*stages[:place]]] if place else []
     *others, last = best.kernels
     return [*first, *others, [*last, *stages[place + 1 :]]]
 
 
-def _apart(total: BlockStage, constants: Sequence[TvmBuffer]) -> _Way | None:
+def _apart(total: BlockStage, constants: Sequence[TvmBuffer], core: Core) -> _Way | None:
     """The sum with its short rows outside, and lanes along the axis before; None where neighbours are none there."""
-    rows = _in_rows(total)
-    orders = None if rows is None else _orders(rows)
+    rows = _in_rows(total, core)
+    orders = None if rows is None else _orders(rows, core)
     if rows is None or orders is None:
         return None
     result = written_by(rows)
     copied = [buffer for buffer in orders.buffers() if not buffer.same_as(result)]
-    cycles = rows.work / _CORE.lanes * _UNALIGNED + _MOVE * sum(map(elements_of, [*copied, result]))
+    cycles = rows.work / core.lanes * core.costs.unaligned_operation
+    cycles += core.move("interleaved") * sum(map(elements_of, [*copied, result]))
     made = orders.stage(rows, rows.name, rows.reduction)
-    kernels = with_copied_operands([made_stage(made)], constants) or [[made]]
+    kernels = with_copied_operands([made_stage(made)], constants, core) or [[made]]
     last = _interleaved(total, orders.moved(result))
     return _Way(cycles, extent_of(rows.spatial[-1]), [*([orders.copy(one)] for one in copied), *kernels, [last]])
 
 
-def _along_terms(total: BlockStage) -> _Way | None:
+def _along_terms(total: BlockStage, core: Core) -> _Way | None:
     """The sum with lanes along its terms, of which operands are copied whose elements have other ones between them."""
     in_row = total.spatial_extents[-1] if total.spatial else 1
     ways = []
     for number, axis in enumerate(total.reduction):
         orders = Orders()
-        if not 1 < in_row <= _MOST_IN_ROW or extent_of(axis) < 2 * _CORE.lanes or not _ordered(total, axis, orders):
+        if not 1 < in_row <= _MOST_IN_ROW or extent_of(axis) < 2 * core.lanes or not _ordered(total, axis, orders):
             continue
         made = orders.stage(total, total.name, total.reduction)
         stage = made_stage(made)
         if orders.buffers() and number in contiguous_axes(stage):
-            cycles = _factored(stage, number) + _MOVE * sum(map(elements_of, orders.buffers()))
+            cycles = _factored(stage, number, core)
+            cycles += core.move("interleaved") * sum(map(elements_of, orders.buffers()))
             ways.append(_Way(cycles, in_row, [*([orders.copy(one)] for one in orders.buffers()), [made]]))
     return min(ways, key=lambda way: way.cycles, default=None)
 
 
-def _in_rows(total: BlockStage) -> BlockStage | None:
+def _in_rows(total: BlockStage, core: Core) -> BlockStage | None:
     """The sum with its short rows as the last axis; None where it has none."""
     extents = total.spatial_extents
     if len(extents) > 1 and 1 < extents[-1] <= _MOST_IN_ROW:
         return total
-    return _divided(total) if extents else None
+    return _divided(total, core) if extents else None
 
 
-def results_in_turns(total: BlockStage) -> int:
+def results_in_turns(total: BlockStage, core: Core = WIDEST) -> int:
     """How many results side by side a remainder of the place along the last axis distinguishes; 1 if none does."""
     axis = total.spatial[-1]
     nodes = [node for store in stores(total.block.body) for node in expressions(store.value)]
@@ -127,12 +117,12 @@ def results_in_turns(total: BlockStage) -> int:
         if isinstance(node, tirx.FloorMod) and node.a.same_as(axis.var) and isinstance(node.b, tirx.IntImm)
     }
     factor = max(by, default=1)
-    return factor if factor <= _CORE.lanes and extent_of(axis) % factor == 0 else 1
+    return factor if factor <= core.lanes and extent_of(axis) % factor == 0 else 1
 
 
-def _divided(total: BlockStage) -> BlockStage | None:
+def _divided(total: BlockStage, core: Core) -> BlockStage | None:
     """The sum with a last axis of the remainders by which indices divide its last axis; None where none do."""
-    axis, factor = total.spatial[-1], results_in_turns(total)
+    axis, factor = total.spatial[-1], results_in_turns(total, core)
     if not 1 < factor <= _MOST_IN_ROW:
         return None
     dtype, name = str(axis.var.ty.dtype), str(axis.var.name)
@@ -173,11 +163,11 @@ def _divided(total: BlockStage) -> BlockStage | None:
     return made_stage(loops_around(total.name, [one for one, _ in every], [extent for _, extent in every], kinds, made))
 
 
-def _orders(rows: BlockStage) -> Orders | None:
+def _orders(rows: BlockStage, core: Core) -> Orders | None:
     """The order of tensors with lanes along the last axis but one of a sum; None where neighbours are none there."""
     number = len(rows.spatial) - 2
     axis, orders = rows.spatial[number], Orders()
-    if extent_of(axis) < _CORE.lanes or rows.branches_along(axis):
+    if extent_of(axis) < core.lanes or rows.branches_along(axis):
         return None
     orders.add(written_by(rows), number)
     return orders if _ordered(rows, axis, orders) else None
@@ -205,21 +195,21 @@ def _moves_evenly(index: Expr, axis: IterVar) -> bool:
     return found is not None and 1 <= found <= _MOST_IN_ROW
 
 
-def _cycles_now(total: BlockStage, in_row: int) -> float:
+def _cycles_now(total: BlockStage, in_row: int, core: Core) -> float:
     """Predicted cycles with vectors along rows of `in_row` results, or with lanes along the terms."""
-    along = [_factored(total, axis) for axis in contiguous_axes(total)]
+    along = [_factored(total, axis, core) for axis in contiguous_axes(total)]
     row = total.spatial[-1]
     values = [node for store in stores(total.block.body) for node in expressions(store.value)]
     cases = any(isinstance(node, tirx.Select) and mentions(node.condition, row.var) for node in values)
-    across = total.work / (1 << in_row.bit_length() - 1)
-    return min([across * _OF_CASES if cases else across, *along])
+    across = total.work / (1 << in_row.bit_length() - 1) * core.costs.unaligned_operation
+    return min([across * core.costs.both_cases if cases else across, *along])
 
 
-def _factored(total: BlockStage, axis: int) -> float:
+def _factored(total: BlockStage, axis: int, core: Core) -> float:
     """Predicted cycles with lanes along a reduction axis."""
-    if total.reduction_extents[axis] < 2 * _CORE.lanes:
+    if total.reduction_extents[axis] < 2 * core.lanes:
         return inf
-    return factored_sizes(FactoredReduction(total, axis, _CORE.lanes), _CORE)[0] * total.work / _CORE.lanes
+    return factored_sizes(FactoredReduction(total, axis, core.lanes), core)[0] * total.work / core.lanes
 
 
 def _interleaved(total: BlockStage, apart: TvmBuffer) -> Stmt:

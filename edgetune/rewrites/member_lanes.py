@@ -20,9 +20,8 @@ from edgetune.rewrites.reordered import mentioned, place_of, written_by
 from edgetune.rewrites.short_rows import with_axis_last
 from edgetune.schedule.sketches.block_analysis import BlockStage, stores
 from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
-
-_WIDTHS = (8, 16)
-"""Lanes of the vectors that the formula compares: an expression is divided alike for all targets."""
+from edgetune.target.core import WIDEST, Core
+from edgetune.target.costs import MARGINS, Costs
 
 _FEWEST_MEMBERS = 64
 _MOST_ELEMENTS = 1 << 9
@@ -31,35 +30,13 @@ _MOST_ELEMENTS = 1 << 9
 _MOST_IN_ALL = 1 << 18
 """Elements of a tensor beyond which copies come from memory rather than from a cache."""
 
-_LEAST_GAIN = 1.4
-"""How many times more cycles the formula must give the members: what it does not know should not decide."""
-
-_LEAST_SAVED = 1 << 12
-"""Cycles that all members must save: calls of more kernels take some."""
-
-_PER_CYCLE = 2
-"""Vector operations in a cycle."""
-
-_JOIN = 2
-"""Operations that join the lanes of a result, where those of several are joined together."""
-
-_LOAD = 1 / 8
-_COPY = 1 / 4
-"""Cycles of an element that is loaded from L2 with its neighbours, and of one that a transposition moves."""
-
-_DIVISION = {1: 4, 4: 4, 8: 5, 16: 8}
-"""Operations that a division or a root of so many lanes takes as long as."""
-
-_FUNCTION = 20
-"""Operations of a function by a polynomial."""
-
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Max, tirx.Min)
 _ROOTS = ("tirx.sqrt", "tirx.rsqrt")
 _ROUNDINGS = ("tirx.fabs", "tirx.floor", "tirx.ceil", "tirx.trunc", "tirx.round", "tirx.nearbyint")
 
 
 def with_members_as_lanes(
-    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer]
+    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer], core: Core = WIDEST
 ) -> list[list[Stmt]]:
     """The statements of the kernels that compute `stages` with the axis of a batch last; empty where none helps.
 
@@ -76,11 +53,12 @@ def with_members_as_lanes(
         return []
     if not all(_is_of_batch(stage, members[0], written) for stage in stages):
         return []
-    copies = _COPY * _copied(stages, written)
-    for lanes in _WIDTHS:
-        inside = sum(_operations_inside(stage, lanes) for stage in stages) / _PER_CYCLE
-        across = _cycles_across(stages, lanes) + copies
-        if inside < _LEAST_GAIN * across or members[0] * (inside - across) < _LEAST_SAVED:
+    copies = core.move("of_members") * _copied(stages, written)
+    for lanes in (core.lanes // 2, core.lanes):  # a compiler may take vectors of half the width
+        inside = sum(_cycles_inside(stage, lanes, core.costs) for stage in stages)
+        across = _cycles_across(stages, lanes, core.costs) + copies
+        saved = members[0] * (inside - across)
+        if across > MARGINS.gain_of_members * inside or saved < MARGINS.saved_by_members:
             return []
     return with_axis_last(stages, 0, constants)
 
@@ -146,22 +124,22 @@ def _loads(stage: BlockStage) -> list[Node]:
     return [load for load in loads if any(mentions(index, batch) for index in load.indices)]
 
 
-def _operations(stage: BlockStage, lanes: int) -> float:
-    """Operations for one term, or for one element, of as many results as there are `lanes`."""
-    return sum(_weight(node, lanes) for node in _nodes(stage) if "float" in str(node.ty))
+def _cycles(stage: BlockStage, lanes: int, costs: Costs) -> float:
+    """Cycles of one term, or of one element, of as many results as there are `lanes`."""
+    return sum(_cost(node, lanes, costs) for node in _nodes(stage) if "float" in str(node.ty))
 
 
-def _weight(node: Expr, lanes: int) -> float:
+def _cost(node: Expr, lanes: int, costs: Costs) -> float:
     if isinstance(node, ir.Call):
         name = str(node.op.name)
         if name in _ROOTS:
-            return _DIVISION[lanes]
-        return 1 if name in _ROUNDINGS else _FUNCTION
+            return costs.divided(lanes)
+        return costs.operation if name in _ROUNDINGS else costs.function
     if isinstance(node, tirx.Div) and not isinstance(node.b, tirx.FloatImm):
-        return _DIVISION[lanes]
+        return costs.divided(lanes)
     if isinstance(node, tirx.Add) and any(isinstance(side, tirx.Mul) for side in (node.a, node.b)):
         return 0  # a multiply-add
-    return 1 if isinstance(node, (*_ARITHMETIC, tirx.Div, tirx.Select)) else 0
+    return costs.operation if isinstance(node, (*_ARITHMETIC, tirx.Div, tirx.Select)) else 0
 
 
 def _share_of_terms(stage: BlockStage) -> float:
@@ -178,25 +156,25 @@ def _pieces(extent: int, widest: int) -> list[int]:
     return [widest] * (extent // widest) + [max(lanes, 4) if lanes > 1 else 1 for lanes in rest]
 
 
-def _operations_inside(stage: BlockStage, widest: int) -> float:
-    """Vector operations for one member with lanes inside of it."""
+def _cycles_inside(stage: BlockStage, widest: int, costs: Costs) -> float:
+    """Cycles for one member with lanes inside of it."""
     results = prod(stage.spatial_extents[1:])
     row = stage.spatial_extents[-1] if len(stage.spatial) > 1 else 1
     terms = prod(stage.reduction_extents)
     if not stage.reduction or (row > 1 and has_rows_of_terms(stage)):
-        return results / row * terms * sum(_operations(stage, lanes) for lanes in _pieces(row, widest))
+        return results / row * terms * sum(_cycles(stage, lanes, costs) for lanes in _pieces(row, widest))
     last = stage.reduction_extents[-1]
     pieces = _pieces(last, widest)
-    steps = terms / last * sum(_operations(stage, lanes) for lanes in pieces)
-    return results * min(steps + _JOIN * len(set(pieces)), terms * _operations(stage, 1))
+    steps = terms / last * sum(_cycles(stage, lanes, costs) for lanes in pieces)
+    return results * min(steps + costs.lanes_joined * len(set(pieces)), terms * _cycles(stage, 1, costs))
 
 
-def _cycles_across(stages: Sequence[BlockStage], widest: int) -> float:
+def _cycles_across(stages: Sequence[BlockStage], widest: int, costs: Costs) -> float:
     """Cycles for one member with lanes across members, of which a vector has its share."""
     steps = [prod(one.spatial_extents[1:]) * prod(one.reduction_extents) * _share_of_terms(one) for one in stages]
     pairs = list(zip(stages, steps, strict=True))
-    operations = sum(count * _operations(stage, widest) for stage, count in pairs) / widest / _PER_CYCLE
-    return max(operations, _LOAD * sum(count * len(_loads(stage)) for stage, count in pairs))
+    computed = sum(count * _cycles(stage, widest, costs) for stage, count in pairs) / widest
+    return max(computed, costs.far_element * sum(count * len(_loads(stage)) for stage, count in pairs))
 
 
 def _copied(stages: Sequence[BlockStage], written: Sequence[TvmBuffer]) -> int:

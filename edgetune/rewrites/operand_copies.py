@@ -21,31 +21,16 @@ from edgetune.affine.steps import step_along
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Node, Stmt, TvmBuffer, Var
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
-from edgetune.schedule.rules.tiling import MAX_TILE, Core, axes_of, loads_of
+from edgetune.schedule.rules.tiling import MAX_TILE, axes_of, loads_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
 from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
-
-CORE = Core(lanes=16, registers=32, l1_bytes=32768)
-"""The widest core: narrower vectors need as many cycles for a copy, and more for the sum."""
-
-MOVE = 1.0
-"""Cycles to copy one element."""
+from edgetune.target.core import Core
+from edgetune.target.costs import MARGINS
 
 _MOST_PHASES = 8
-_LANE = 1.0
-"""Cycles to load one lane of a vector with gaps, or to test one."""
-
-_EVERY_SECOND = 3.0
-"""Cycles of a vector of every second element: two loads and a shuffle."""
-
-_CHAINED = 2.0
-"""Cycles of a term that is added to a single sum without lanes."""
 
 _FEWEST_TERMS = 8
 """Terms along an axis from which on lanes along it pay."""
-
-GAIN = 0.8
-"""The share of the cycles that a copy must leave."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +76,7 @@ def all_loads(stage: BlockStage, buffer: TvmBuffer) -> list[BufferLoad]:
     return [node for node in values if isinstance(node, ir.TensorLoad) and node.source.same_as(buffer)]
 
 
-def in_phases(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
+def in_phases(total: BlockStage, buffer: TvmBuffer, core: Core) -> OperandCopy | None:
     """The copy of a tensor that the lanes read with gaps, phase after phase; None where that is no gain."""
     lane, analyzer = total.spatial[-1].var, total.analyzer()
     loads = all_loads(total, buffer)
@@ -103,9 +88,10 @@ def in_phases(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     *outer, last = (int(extent) for extent in buffer.ty.shape)
     copied = [*outer, stride, -(-last // stride)]
     with_gaps = sum(_fetched(total, load) for load in loads_of(total) if load.source.same_as(buffer))
-    of_lane = _EVERY_SECOND / CORE.lanes if stride == 2 else _LANE
-    cycles = with_gaps / CORE.lanes + MOVE * prod(copied)
-    if total.spatial_extents[-1] < CORE.lanes or cycles > GAIN * min(of_lane * with_gaps, _along_terms(total)):
+    of_lane = core.costs.every_second / core.lanes if stride == 2 else core.costs.lane_load
+    cycles = with_gaps / core.lanes * core.costs.unaligned_operation + core.move("into_copy") * prod(copied)
+    least = MARGINS.gain * min(of_lane * with_gaps, _along_terms(total, core))
+    if total.spatial_extents[-1] < core.lanes or cycles > least:
         return None
     phases = tirx.decl_buffer(copied, str(buffer.ty.dtype), f"{buffer.name}_phases")
     replaced = []
@@ -143,17 +129,17 @@ def _fetched(total: BlockStage, load: BufferLoad) -> float:
     return total.work / min(shared, MAX_TILE)
 
 
-def _along_terms(total: BlockStage) -> float:
+def _along_terms(total: BlockStage, core: Core) -> float:
     """Predicted cycles with lanes along terms instead."""
     found = [
-        factored_sizes(FactoredReduction(total, axis, CORE.lanes), CORE)[0] * total.work / CORE.lanes
+        factored_sizes(FactoredReduction(total, axis, core.lanes), core)[0] * total.work / core.lanes
         for axis in contiguous_axes(total)
-        if total.reduction_extents[axis] >= 2 * CORE.lanes
+        if total.reduction_extents[axis] >= 2 * core.lanes
     ]
     return min(found, default=inf)
 
 
-def padded(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
+def padded(total: BlockStage, buffer: TvmBuffer, core: Core) -> OperandCopy | None:
     """The copy of a tensor with a border in place of a condition along the lanes; None where there is none such.
 
     Loads without a condition, as one factor of an autocorrelation, read the tensor itself.
@@ -173,7 +159,7 @@ def padded(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     ahead = [max(0, *(-int(one[axis].min_value) for one in bounds)) for axis in range(len(shape))]
     behind = [max(0, *(int(one[axis].max_value) + 1 - shape[axis] for one in bounds)) for axis in range(len(shape))]
     copied = [sum(parts) for parts in zip(ahead, shape, behind, strict=True)]
-    if MOVE * prod(copied) > GAIN * _LANE * total.work:
+    if core.move("into_copy") * prod(copied) > MARGINS.gain * core.costs.lane_load * total.work:
         return None
     written = tirx.decl_buffer(copied, str(buffer.ty.dtype), f"{buffer.name}_padded")
     replaced = []
@@ -195,7 +181,7 @@ def padded(total: BlockStage, buffer: TvmBuffer) -> OperandCopy | None:
     return OperandCopy(buffer, copying(written, target, value, buffer, source), tuple(replaced), skipped)
 
 
-def turned(total: BlockStage, constants: Sequence[TvmBuffer]) -> list[OperandCopy]:
+def turned(total: BlockStage, constants: Sequence[TvmBuffer], core: Core) -> list[OperandCopy]:
     """Copies with an axis of the terms last in each, of a sum that has no lanes; empty where it has, or where none pay.
 
     Of the trace of a product, `sum(a[i, k] * b[k, i])`, either operand lies across. `constants` are packed instead.
@@ -207,10 +193,12 @@ def turned(total: BlockStage, constants: Sequence[TvmBuffer]) -> list[OperandCop
 
     def cycles(copies: Sequence[OperandCopy], axis: IterVar) -> float:
         moved = sum(prod(int(extent) for extent in copy.source.ty.shape) for copy in copies)
-        return MOVE * moved + total.work / min(CORE.lanes, 1 << extent_of(axis).bit_length() - 1)
+        vectors = total.work / min(core.lanes, 1 << extent_of(axis).bit_length() - 1)
+        return core.move("into_copy") * moved + core.costs.unaligned_operation * vectors
 
     best = min(found, key=lambda one: cycles(*one), default=None)
-    return [] if best is None or cycles(*best) > GAIN * _CHAINED * total.work else best[0]
+    least = MARGINS.gain * core.costs.chained_term * total.work
+    return [] if best is None or cycles(*best) > least else best[0]
 
 
 def _with_terms_last(total: BlockStage, axis: Var, constants: Sequence[TvmBuffer]) -> list[OperandCopy]:

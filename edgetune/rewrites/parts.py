@@ -49,21 +49,8 @@ from edgetune.schedule.sketches.block_analysis import (
     statements_of,
     stores,
 )
-
-_LEAST_WORK = 1 << 15
-"""Multiply-adds below which a call of a second kernel costs more than a register tile saves."""
-
-_LEAST_USES = 8
-"""Uses of each element of a product's operands from which on a register tile pays."""
-
-_LEAST_SHARE = 16
-"""Multiply-adds for each element of the tensors between two kernels; half as many if all reductions are products.
-
-In one kernel only one of several products has a register tile.
-"""
-
-_SHARE_TO_MEASURE = 4
-"""The same number from which on a search measures whether the parts are faster."""
+from edgetune.target.core import WIDEST, Core
+from edgetune.target.costs import MARGINS
 
 
 @dataclass(frozen=True)
@@ -81,7 +68,7 @@ class PartOfExpression:
 
 
 def divisions_of(
-    function: PrimFunc, outputs: Sequence[TvmBuffer], constants: Sequence[TvmBuffer]
+    function: PrimFunc, outputs: Sequence[TvmBuffer], constants: Sequence[TvmBuffer], core: Core = WIDEST
 ) -> list[list[PartOfExpression]]:
     """The parts of an unscheduled function, in the order of their calls; `outputs` and `constants` are parameters.
 
@@ -93,7 +80,7 @@ def divisions_of(
     analysis = analyse_blocks(function)
     if analysis is None:
         return [whole]
-    decided, shared = (_groups(analysis, outputs, constants, least) for least in (_LEAST_SHARE, _SHARE_TO_MEASURE))
+    decided, shared = (_groups(analysis, outputs, constants, core, share) for share in (1.0, MARGINS.measured))
     groups = decided if len(decided) > 1 else shared
     if len(groups) == 1:
         return [whole]
@@ -102,16 +89,16 @@ def divisions_of(
 
 
 def _groups(
-    analysis: BlockAnalysis, outputs: Sequence[TvmBuffer], constants: Sequence[TvmBuffer], least_share: int
+    analysis: BlockAnalysis, outputs: Sequence[TvmBuffer], constants: Sequence[TvmBuffer], core: Core, share: float
 ) -> list[list[Stmt]]:
-    """The statements of each kernel."""
+    """The statements of each kernel; `share` is that of `divide`."""
     groups: list[list[Stmt]] = []
-    for stages in divide(analysis.stages, least_share):
+    for stages in divide(analysis.stages, core, share):
         others = [stage for stage in analysis.stages if stage not in stages]
         needed = [*outputs, *(region.source for stage in others for region in stage.reads())]
-        phases = with_phases(stages, constants, needed)
-        made, rest = ([], stages) if phases else with_channels_last(stages, constants, needed) or ([], stages)
-        kernels = phases or (_reordered(rest, constants, needed) if rest else [])
+        phases = with_phases(stages, constants, needed, core)
+        made, rest = ([], stages) if phases else with_channels_last(stages, constants, needed, core) or ([], stages)
+        kernels = phases or (_reordered(rest, constants, needed, core) if rest else [])
         groups += [*made, *([_statement(analysis, one) for one in kernel] for kernel in kernels)]
     return _without_equal_kernels(groups, outputs)
 
@@ -165,23 +152,26 @@ def _with_buffers(statement: Stmt, stands_for: Mapping[TvmBuffer, TvmBuffer]) ->
 
 
 def _reordered(
-    stages: list[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer]
+    stages: list[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer], core: Core
 ) -> Sequence[Sequence[Stmt | BlockStage]]:
     """The kernels of a group of stages in the order of their lanes, or the group as it is."""
     return (
-        with_product_lanes(stages, constants)
-        or with_interleaved_sums(stages, constants)
-        or with_rows_as_lanes(stages, constants, needed)
-        or with_copied_operands(stages, constants)
-        or with_whole_rows(stages, needed)
-        or with_turned_rows(stages, constants, needed)
-        or with_members_as_lanes(stages, constants, needed)
+        with_product_lanes(stages, constants, core)
+        or with_interleaved_sums(stages, constants, core)
+        or with_rows_as_lanes(stages, constants, needed, core)
+        or with_copied_operands(stages, constants, core)
+        or with_whole_rows(stages, needed, core)
+        or with_turned_rows(stages, constants, needed, core)
+        or with_members_as_lanes(stages, constants, needed, core)
         or [stages]
     )
 
 
-def divide(stages: Sequence[BlockStage], least_share: int = _LEAST_SHARE) -> list[list[BlockStage]]:
-    """Groups of stages in order of execution, each of which is one kernel; the stages as they are if none is better."""
+def divide(stages: Sequence[BlockStage], core: Core = WIDEST, share: float = 1.0) -> list[list[BlockStage]]:
+    """Groups of stages in order of execution, each of which is one kernel; the stages as they are if none is better.
+
+    `share`: of the time that passing elements from one kernel to another takes, which the product must take at least.
+    """
     reductions = [stage for stage in stages if stage.reduction]
     if not reductions:
         return [list(stages)]
@@ -198,13 +188,15 @@ def divide(stages: Sequence[BlockStage], least_share: int = _LEAST_SHARE) -> lis
     own = [*kept, *stages[place:end]]
     before, after = [one for one in stages[:place] if one not in kept], list(stages[end:])
     between = _shared_elements(before, own) + _shared_elements([*before, *own], after)
-    share = least_share / 2 if all(_shares_operands(one) for one in reductions) else least_share
-    if product.work < max(_LEAST_WORK, share * between) or not _shares_operands(product):
+    passing = share * core.costs.between_kernels * between
+    if all(_shares_operands(one) for one in reductions):
+        passing *= MARGINS.of_products
+    if product.work < max(core.least_terms, core.terms(passing)) or not _shares_operands(product):
         return [list(stages)]
     return [
-        *(divide(before, least_share) if before else []),
+        *(divide(before, core, share) if before else []),
         own,
-        *(divide(after, least_share) if after else []),
+        *(divide(after, core, share) if after else []),
     ]
 
 
@@ -243,7 +235,7 @@ def _is_shared(stage: BlockStage, product: BlockStage) -> bool:
     made = stage.block.writes[0].source
     indices = [item.min for region in product.reads() if region.source.same_as(made) for item in region.region]
     apart = (axis for axis in product.spatial if not any(mentions(index, axis.var) for index in indices))
-    return bool(indices) and any(extent_of(axis) >= _LEAST_USES for axis in apart)
+    return bool(indices) and any(extent_of(axis) >= MARGINS.uses_of_product for axis in apart)
 
 
 def _shares_operands(stage: BlockStage) -> bool:
@@ -253,7 +245,7 @@ def _shares_operands(stage: BlockStage) -> bool:
     """
     reads = [region.source for region in stage.reads()]
     operands = {(str(load.source.name), *axes_of(stage, load)) for load in loads_of(stage)}
-    return len(operands) > 1 and all(stage.work >= _LEAST_USES * elements_of(buffer) for buffer in reads)
+    return len(operands) > 1 and all(stage.work >= MARGINS.uses_of_product * elements_of(buffer) for buffer in reads)
 
 
 def _only_moves(stage: BlockStage) -> bool:

@@ -20,30 +20,14 @@ from edgetune.affine.expressions import is_among, mentions
 from edgetune.graph.tvm_types import BufferLoad, IterVar, Stmt, TvmBuffer
 from edgetune.rewrites.reordered import OrderConflict, Orders, elements_of, written_by
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
-from edgetune.schedule.rules.tiling import Core, loads_of
+from edgetune.schedule.rules.tiling import loads_of
 from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, BlockStage, extent_of
 from edgetune.schedule.sketches.tile import lanes_for
 from edgetune.schedule.tile_costs import divisors
-
-_CORE = Core(lanes=16, registers=32, l1_bytes=32768)
-"""The widest core: what pays there pays with narrower vectors too, where a product takes longer and a copy does not."""
-
-_MOVE = 2.0
-"""Cycles to copy one element into another order, one by one."""
-
-_TURN = 1.0
-"""The same where squares of vectors are turned in registers."""
-
-_PACKED = 1.3
-"""Cycles of a product that packs its operand in the same kernel, as a share of those without."""
-
-_LONE_ROW = 4.0
-"""The same share if fewer than four rows of results share a packed vector, because nothing divides their number."""
+from edgetune.target.core import WIDEST, Core
+from edgetune.target.costs import MARGINS
 
 _FEWEST_ROWS, _MOST_ROWS = 4, 8
-_GAIN = 0.8
-_LEAST_WORK = 1 << 15
-"""Multiply-adds below which calls of more kernels cost more than they save."""
 
 
 @dataclass(frozen=True)
@@ -57,18 +41,20 @@ class _Plan:
     cycles: float
 
 
-def with_product_lanes(stages: Sequence[BlockStage], constants: Sequence[TvmBuffer]) -> list[list[Stmt | BlockStage]]:
+def with_product_lanes(
+    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], core: Core = WIDEST
+) -> list[list[Stmt | BlockStage]]:
     """The kernels that compute `stages`, each as its new statements and the stages that stay as they are.
 
     Empty where no other order is faster.
     """
     found = [stage for stage in stages if stage.reduction]
-    if len(found) != 1 or not _is_product(found[0]):
+    if len(found) != 1 or not _is_product(found[0], core):
         return []
     product, place = found[0], stages.index(found[0])
     before, after = list(stages[:place]), list(stages[place + 1 :])
-    best = min(_plans(product, constants), key=lambda plan: plan.cycles, default=None)
-    if best is None or best.cycles > _GAIN * _cycles_in_place(product, constants):
+    best = min(_plans(product, constants, core), key=lambda plan: plan.cycles, default=None)
+    if best is None or best.cycles > MARGINS.gain * _cycles_in_place(product, constants, core):
         return _with_kernels_before(before, [product, *after])
     orders = Orders()
     try:
@@ -111,33 +97,33 @@ def _transposes(stage: BlockStage) -> bool:
     return not all(Access.of(load).follows(stage.spatial[-1].var) for load in _moving(stage, stage.spatial[-1]))
 
 
-def _is_product(stage: BlockStage) -> bool:
+def _is_product(stage: BlockStage, core: Core) -> bool:
     """Whether a reduction is large enough, and reads tensors of float32 by its axes alone: no windows, no groups."""
     tensors = (*stage.reads(), *stage.block.writes)
     places = [axis.var for axis in (*stage.spatial, *stage.reduction)]
     indices = [index for load in loads_of(stage) for index in load.indices]
     return (
         stage.writes_its_axes()
-        and stage.work >= _LEAST_WORK
+        and stage.work >= core.least_terms
         and len(stage.reads()) > 1
         and all(str(region.source.ty.dtype) == "float32" for region in tensors)
         and all(isinstance(index, tirx.IntImm) or any(index.same_as(place) for place in places) for index in indices)
     )
 
 
-def _plans(product: BlockStage, constants: Sequence[TvmBuffer]) -> Iterator[_Plan]:
+def _plans(product: BlockStage, constants: Sequence[TvmBuffer], core: Core) -> Iterator[_Plan]:
     for number, axis in enumerate(product.spatial):
         if extent_of(axis) > 1:
-            plan = _plan(product, number, constants)
+            plan = _plan(product, number, constants, core)
             if plan is not None:
                 yield plan
 
 
-def _plan(product: BlockStage, number: int, constants: Sequence[TvmBuffer]) -> _Plan | None:
+def _plan(product: BlockStage, number: int, constants: Sequence[TvmBuffer], core: Core) -> _Plan | None:
     """The plan with lanes along one spatial axis; None where an operand's windows lie across it."""
     axis = product.spatial[number]
     extent = extent_of(axis)
-    padded = _whole_vector(extent)
+    padded = _whole_vector(extent, core)
     copied: dict[str, tuple[TvmBuffer, int]] = {}
     straight: list[TvmBuffer] = []
     for load in _moving(product, axis):
@@ -153,37 +139,37 @@ def _plan(product: BlockStage, number: int, constants: Sequence[TvmBuffer]) -> _
     if any(is_among(buffer, straight) for buffer, _ in copied.values()):
         return None
     result = number != len(product.spatial) - 1 or padded > 0
-    moves = sum(_copy_cycles(buffer, place, padded) for buffer, place in copied.values())
-    moves += _copy_cycles(written_by(product), number, padded) if result else 0
-    cycles = _vector_steps(product, extent, _lanes(extent, whole=True)) / 2 + moves
+    moves = sum(_copy_cycles(buffer, place, padded, core) for buffer, place in copied.values())
+    moves += _copy_cycles(written_by(product), number, padded, core) if result else 0
+    cycles = _vector_steps(product, extent, _lanes(extent, core, whole=True)) * core.costs.operation + moves
     return _Plan(number, padded, tuple(copied.values()), result, cycles)
 
 
-def _cycles_in_place(product: BlockStage, constants: Sequence[TvmBuffer]) -> float:
+def _cycles_in_place(product: BlockStage, constants: Sequence[TvmBuffer], core: Core) -> float:
     """Predicted cycles of the product as it is, in one kernel: lanes along its last axis, or along its terms."""
     number = len(product.spatial) - 1
     axis = product.spatial[number]
     loads = [load for load in _moving(product, axis) if not is_among(load.source, constants)]
     across = [load for load in loads if not Access.of(load).follows(axis.var)]
-    lanes = _lanes(extent_of(axis), whole=False)
-    if across and any(product.reduction_extents[n] % _CORE.lanes == 0 for n in contiguous_axes(product, constants)):
-        lanes = lanes_for(extent_of(axis), _CORE.lanes)  # vectors overlap only where lanes cannot run along the terms
-    spatial = _vector_steps(product, extent_of(axis), lanes) / 2
+    lanes = _lanes(extent_of(axis), core, whole=False)
+    if across and any(product.reduction_extents[n] % core.lanes == 0 for n in contiguous_axes(product, constants)):
+        lanes = lanes_for(extent_of(axis), core.lanes)  # vectors overlap only where lanes cannot run along the terms
+    spatial = _vector_steps(product, extent_of(axis), lanes) * core.costs.operation
     if across:
-        spatial *= _PACKED if _shares_rows(product) else _LONE_ROW
-        spatial += _MOVE * sum(elements_of(load.source) for load in across)
+        spatial *= core.costs.packed_product if _shares_rows(product) else core.costs.lone_rows
+        spatial += core.move("one_by_one") * sum(elements_of(load.source) for load in across)
     if any(_place(load, axis) is None for load in across):
         spatial = inf  # what lies across the lanes cannot be packed
-    terms = [_factored(product, axis) for axis in contiguous_axes(product, constants)]
-    return min([spatial, product.work / 2, *terms])
+    terms = [_factored(product, axis, core) for axis in contiguous_axes(product, constants)]
+    return min([spatial, product.work * core.costs.operation, *terms])
 
 
-def _factored(product: BlockStage, axis: int) -> float:
+def _factored(product: BlockStage, axis: int, core: Core) -> float:
     """Predicted cycles with lanes along a reduction axis; a rest that fills no vector is peeled off."""
-    lanes = _CORE.lanes
+    lanes = core.lanes
     if product.reduction_extents[axis] < 2 * lanes:
         return inf
-    return factored_sizes(FactoredReduction(product, axis, lanes), _CORE)[0] * product.work / lanes
+    return factored_sizes(FactoredReduction(product, axis, lanes), core)[0] * product.work / lanes
 
 
 def _vector_steps(product: BlockStage, extent: int, lanes: int) -> float:
@@ -191,24 +177,24 @@ def _vector_steps(product: BlockStage, extent: int, lanes: int) -> float:
     return product.work / extent * -(-extent // lanes)
 
 
-def _lanes(extent: int, *, whole: bool) -> int:
+def _lanes(extent: int, core: Core, *, whole: bool) -> int:
     """The lanes of the vectors of an axis: `whole` if it is padded where it is shorter than a vector."""
-    padded = _whole_vector(extent)
+    padded = _whole_vector(extent, core)
     if not padded:
-        return min(_CORE.lanes, 1 << (extent.bit_length() - 1))
+        return min(core.lanes, 1 << (extent.bit_length() - 1))
     return padded if whole else padded // 2
 
 
-def _copy_cycles(buffer: TvmBuffer, axis: int, padded: int) -> float:
+def _copy_cycles(buffer: TvmBuffer, axis: int, padded: int, core: Core) -> float:
     """Predicted cycles to copy a tensor with one axis at its end."""
     extents = [int(extent) for extent in buffer.ty.shape]
-    turned = not padded and min(extents[axis], extents[-1]) >= _CORE.lanes
-    return prod(extents) * (_TURN if turned else _MOVE)
+    turned = not padded and min(extents[axis], extents[-1]) >= core.lanes
+    return prod(extents) * core.move("turned" if turned else "one_by_one")
 
 
-def _whole_vector(extent: int) -> int:
+def _whole_vector(extent: int, core: Core) -> int:
     """The lanes of the vector to which a short axis is padded; 0 for an axis that needs no padding."""
-    if extent >= _CORE.lanes or extent & (extent - 1) == 0:
+    if extent >= core.lanes or extent & (extent - 1) == 0:
         return 0
     return 1 << extent.bit_length()
 

@@ -18,9 +18,7 @@ from edgetune.graph.reduction_stage import ReductionStage, reduction_of, variabl
 from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, Stmt, TvmBuffer
 from edgetune.rewrites.stored_values import kept
 from edgetune.schedule.sketches.block_analysis import block_of
-
-_FEWEST_USES = 3
-"""Elements of a row from which on a division for each costs more than another stage."""
+from edgetune.target.costs import MARGINS
 
 
 def with_reciprocals(function: PrimFunc) -> PrimFunc:
@@ -111,7 +109,7 @@ def _is_divisor(total: ReductionStage, after: Sequence[Stmt]) -> bool:
     for statement in after:
         block = block_of(statement)
         elements = prod(int(axis.dom.extent) for axis in block.iter_vars)
-        if elements >= _FEWEST_USES * total.elements and _divides(block, total.out):
+        if elements >= MARGINS.uses_of_divisor * total.elements and _divides(block, total.out):
             return True
     return False
 

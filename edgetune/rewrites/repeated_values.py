@@ -21,7 +21,6 @@ from tvm import ir, tirx
 from edgetune.affine.expressions import expressions, is_branch, mentions
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt
 from edgetune.rewrites.stored_values import (
-    FEWEST_USES,
     StoredValue,
     axes_of,
     is_one_of,
@@ -34,6 +33,7 @@ from edgetune.rewrites.stored_values import (
     with_statements,
 )
 from edgetune.schedule.sketches.block_analysis import block_of, extent_of
+from edgetune.target.costs import MARGINS
 
 _MOST_NODES = 200
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)
@@ -115,7 +115,7 @@ def _is_repeated(value: Expr, block: SBlock) -> bool:
         else False
     )
     elements, work = (prod(extent_of(axis) for axis in axes) for axes in (own, block.iter_vars))
-    return inner and work >= FEWEST_USES * elements
+    return inner and work >= MARGINS.uses_of_stored * elements
 
 
 def _is_work(value: Expr, block: SBlock) -> bool:

@@ -33,14 +33,9 @@ from edgetune.rewrites.stored_values import (
     with_statements,
 )
 from edgetune.schedule.sketches.block_analysis import block_of, extent_of
+from edgetune.target.costs import MARGINS
 
 _ROOTS = frozenset(("sqrt", "rsqrt"))
-_FEWEST_USES = 3
-"""Elements that share a root from which on a multiplication for each is faster."""
-
-_FEWEST_SCALED_USES = 64
-"""The same for other divisors, whose power of two takes as long as the divisions of a few vectors."""
-
 _FAR = 64
 """The exponent from which on a divisor counts as tiny or huge."""
 
@@ -67,11 +62,12 @@ def _changes(block: SBlock, names: set[str]) -> tuple[list[tuple[Expr, Expr]], l
     changes: list[tuple[Expr, Expr]] = [
         (node, node.a * (tirx.const(1.0, "float32") / node.b))
         for node in found
-        if _is_root(node.b) and _uses(node.b, block) >= _FEWEST_USES
+        if _is_root(node.b) and _uses(node.b, block) >= MARGINS.uses_of_divisor
     ]
     if changes:
         return changes, []
-    shared = [one for one in found if _can_be_stored(one.b, block) and _uses(one.b, block) >= _FEWEST_SCALED_USES]
+    least = MARGINS.uses_of_scaled_divisor
+    shared = [one for one in found if _can_be_stored(one.b, block) and _uses(one.b, block) >= least]
     if len(shared) != 1:
         return [], []
     (node,) = shared

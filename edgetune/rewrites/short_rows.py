@@ -21,13 +21,11 @@ from tvm import tirx
 from edgetune.affine.expressions import expressions, is_among, mentions
 from edgetune.graph.tvm_types import BufferLoad, IterVar, Stmt, TvmBuffer
 from edgetune.rewrites.reordered import OrderConflict, Orders, mentioned, place_of, written_by
-from edgetune.rewrites.stored_values import FEWEST_USES
 from edgetune.schedule.rules.tiling import loads_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
 from edgetune.schedule.sketches.lane_loads import calls_function
-
-_WIDEST = 16
-"""Lanes of the widest vectors."""
+from edgetune.target.core import WIDEST, Core
+from edgetune.target.costs import MARGINS
 
 _NARROW = 8
 """Lanes of narrower vectors: what a row has beyond a multiple of them takes as long as a vector."""
@@ -39,19 +37,15 @@ _MOST_ELEMENTS = 1 << 17
 """Elements of longer rows up to which L2 holds them: beyond it, copies cost more than rests of vectors."""
 
 _FEWEST_ROWS = 64
-_LEAST_ELEMENTS = 1 << 12
-"""Elements of the results below which calls of more kernels cost more than lanes save."""
 
 _LONGEST_COPIED = 7
 """Elements of a row that is copied; eight are a vector of many cores."""
 
 _FEWEST_LANES = 16
-_LEAST_WORK = 1 << 15
-"""Executions of a stage below which the call of one more kernel costs more than it saves."""
 
 
 def with_rows_as_lanes(
-    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer]
+    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer], core: Core = WIDEST
 ) -> list[list[Stmt]]:
     """The statements of the kernels that compute `stages` with the longest axis of rows last; empty where none helps.
 
@@ -61,7 +55,8 @@ def with_rows_as_lanes(
     """
     last = stages[-1]
     extents = last.spatial_extents
-    if len(extents) < 2 or prod(extents) < _LEAST_ELEMENTS or not _is_short(extents[-1], prod(extents)):
+    few = len(extents) < 2 or prod(extents) < MARGINS.elements_of_rows
+    if few or not _is_short(extents[-1], prod(extents), core):
         return []
     if not any(stage.reduction_extents == extents[-1:] for stage in stages) or not any(map(_is_costly, stages)):
         return []
@@ -94,11 +89,11 @@ def with_axis_last(stages: Sequence[BlockStage], number: int, constants: Sequenc
     return [*copies, made, *back]
 
 
-def _is_short(extent: int, elements: int) -> bool:
+def _is_short(extent: int, elements: int, core: Core) -> bool:
     """Whether a row fills no vector and no part of one that is a power of two, or a few vectors and a rest."""
-    if extent > _WIDEST:
+    if extent > core.lanes:
         return extent < _LONGEST and extent % _NARROW > 0 and elements <= _MOST_ELEMENTS
-    return 1 < extent < _WIDEST and extent & (extent - 1) != 0
+    return 1 < extent < core.lanes and extent & (extent - 1) != 0
 
 
 def _has_rows(stage: BlockStage, extents: Sequence[int]) -> bool:
@@ -133,7 +128,7 @@ def _order(stage: BlockStage, row: int, constants: Sequence[TvmBuffer], orders: 
 
 
 def with_turned_rows(
-    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer]
+    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer], core: Core = WIDEST
 ) -> list[list[Stmt | BlockStage]]:
     """The kernels that compute `stages`, each as its new statements and the stages that stay as they are.
 
@@ -143,13 +138,13 @@ def with_turned_rows(
     reductions = sum(bool(stage.reduction) for stage in stages)
     if reductions == 1:
         return []
-    before = [] if reductions else list(takewhile(lambda one: _is_used_often(one, stages, needed), stages[:-1]))
+    before = [] if reductions else list(takewhile(lambda one: _is_used_often(one, stages, needed, core), stages[:-1]))
     rest = stages[len(before) :]
     others = [*constants, *map(written_by, rest)]
     orders = Orders()
     for stage in rest:
         for load in loads_of(stage):
-            often = stage.work >= max(_LEAST_WORK, FEWEST_USES * prod(map(int, load.source.ty.shape)))
+            often = stage.work >= _least_work(prod(map(int, load.source.ty.shape)), core)
             if often and not is_among(load.source, others) and _is_crossed(load, stage):
                 orders.add(load.source, 0)
     if not orders.buffers():
@@ -165,11 +160,16 @@ def with_turned_rows(
     return [*copies, *([turned(stage)] for stage in before), list(map(turned, rest))]
 
 
-def _is_used_often(stage: BlockStage, stages: Sequence[BlockStage], needed: Sequence[TvmBuffer]) -> bool:
+def _least_work(elements: int, core: Core) -> float:
+    """Executions of a stage from which on another kernel for so many elements that it reads pays."""
+    return max(core.least_terms, MARGINS.uses_of_stored * elements)
+
+
+def _is_used_often(stage: BlockStage, stages: Sequence[BlockStage], needed: Sequence[TvmBuffer], core: Core) -> bool:
     """Whether all that read a stage need each of its results several times."""
     made = written_by(stage)
     readers = [one for one in stages if any(region.source.same_as(made) for region in one.reads())]
-    often = all(one.work >= max(_LEAST_WORK, FEWEST_USES * stage.work) for one in readers)
+    often = all(one.work >= _least_work(stage.work, core) for one in readers)
     return stage.writes_its_axes() and often and not is_among(made, needed)
 
 

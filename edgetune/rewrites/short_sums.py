@@ -24,6 +24,8 @@ from edgetune.rewrites.stored_values import statements_in, with_statements
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stage_of
 from edgetune.schedule.sketches.transposition import COLUMN_LANES, reads_columns
+from edgetune.target.core import WIDEST
+from edgetune.target.costs import MARGINS
 
 _MOST_TERMS_OF_A_RESULT = 4
 _FEW_RESULTS = (2, 3)
@@ -34,9 +36,6 @@ _FEWEST_ROWS = 16
 
 _MOST_TERMS_OF_A_ROW = 15
 """Terms along a row: with more, lanes along it fill a vector."""
-
-_MOST_USES = 2
-"""Times that columns of an operand are read: products share their operands is_among lanes."""
 
 _QUAD = 4
 """Lanes of the narrowest vectors. They serve sums of a multiple of four terms as well as columns do, or better."""
@@ -57,7 +56,7 @@ def with_sums_for_short_rows(function: PrimFunc) -> PrimFunc:
 def with_sums_of_columns(function: PrimFunc) -> PrimFunc:
     """`function`, unscheduled, whose sums along short rows of its parameters are expressions of columns.
 
-    Each element is read at most twice: products share their operands is_among lanes. A sum stays if another stage reads
+    Each element is read at most twice: products share their operands among lanes. A sum stays if another stage reads
     its tensor: a softmax computes its rows in one place.
     """
 
@@ -68,13 +67,14 @@ def with_sums_of_columns(function: PrimFunc) -> PrimFunc:
         for region in stage.reads():
             if not any(mentions(item.min, stage.spatial[-1].var) for item in region.region):
                 continue
-            often = stage.work > _MOST_USES * prod(int(extent) for extent in region.source.ty.shape)
+            often = stage.work > MARGINS.uses_of_columns * prod(int(extent) for extent in region.source.ty.shape)
             if not is_among(region.source, function.params) or is_among(region.source, elsewhere) or often:
                 return None
         made = written_out(stage, _MOST_TERMS_OF_A_ROW)
         found = None if made is None else stage_of(made)
         widths = [COLUMN_LANES, _QUAD] if prod(stage.reduction_extents) % _QUAD == 0 else [COLUMN_LANES]
-        return made if found is not None and all(reads_columns(found.block, lanes) for lanes in widths) else None
+        fits = found is not None and all(reads_columns(found.block, lanes, WIDEST.costs) for lanes in widths)
+        return made if fits else None
 
     return _rewritten(function, written)
 

@@ -15,12 +15,8 @@ from edgetune.affine.expressions import expressions, is_among, mentions, with_pl
 from edgetune.graph.reduction_stage import Axis, ReductionStage, variable
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt, TvmBuffer
 from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, extent_of
-
-FEWEST_USES = 8
-"""Uses of a value from which on it is stored: another stage writes it, and this one reads it."""
-
-_WIDEST = 16
-"""Lanes of the widest vectors."""
+from edgetune.target.core import WIDEST
+from edgetune.target.costs import MARGINS
 
 
 @dataclass(frozen=True)
@@ -74,8 +70,8 @@ def stored_value(value: Expr, block: SBlock, name: str) -> StoredValue:
     own = _with_rows_last(value, axes_of(value, block))
     last = block.iter_vars[-1]
     uses = prod(extent_of(axis) for axis in block.iter_vars if not is_one_of(axis, own))
-    short = extent_of(last) % _WIDEST > 0 and extent_of(last) < _WIDEST
-    if short and not is_one_of(last, own) and uses >= FEWEST_USES * extent_of(last):
+    short = 0 < extent_of(last) < WIDEST.lanes
+    if short and not is_one_of(last, own) and uses >= MARGINS.uses_of_stored * extent_of(last):
         own = [*own, last]
     return stored_over(value, own, name)
 

@@ -29,30 +29,12 @@ from edgetune.rewrites.reordered import written_by
 from edgetune.rewrites.short_sums import term_of_sum
 from edgetune.rewrites.stuffed_windows import StuffedWindow, is_of_one, window_of, with_ends
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
-
-_LANES = 16
-"""Lanes of the widest vectors."""
+from edgetune.target.core import WIDEST, Core
+from edgetune.target.costs import MARGINS
 
 _MOST_PHASES = 8
-_LEAST_WORK = 1 << 15
-"""Terms below which calls of more kernels cost more than they save."""
-
 _LEAST_DEPTH = 32
 """Terms of each phase from which on lanes run along phases and channels: each is a load of one element of x."""
-
-_UNALIGNED = 1.0
-"""Cycles of a multiply-add with a vector along a window: each has its own place in x, and most cross two lines."""
-
-_MOVE = 2.0
-"""Cycles to copy one element into another order."""
-
-_MOVE_ALONG = 0.5
-"""The same where vectors of rows take turns."""
-
-_SKIPPED = 3.0
-"""Time of a sum that skips the terms that are zero, as a multiple of that of its other terms: each step is tested."""
-
-_GAIN = 0.8
 
 
 _Item = TypeVar("_Item")
@@ -71,6 +53,8 @@ class _Phases:
     windows: tuple[StuffedWindow, ...]
     weights: bool
     """Whether the other factors are constants, so that their taps are copied when the package is built."""
+
+    core: Core
 
     @property
     def channels(self) -> list[IterVar]:
@@ -97,12 +81,12 @@ class _Phases:
     def in_lanes(self) -> bool:
         """Whether lanes run along phases and channels."""
         along = self._window(self.total.spatial[-1])
-        fitting = bool(self.channels) and self.joined >= _LANES // 2 and self.depth >= _LEAST_DEPTH
+        fitting = bool(self.channels) and self.joined >= self.core.lanes // 2 and self.depth >= _LEAST_DEPTH
         return along is None or fitting
 
     def pays(self) -> bool:
         """Whether the dense sum and the copies take less time than the sum as it is."""
-        total, last = self.total, self.total.spatial[-1]
+        total, last, core = self.total, self.total.spatial[-1], self.core
         if not 1 < max(window.factor for window in self.windows) <= _MOST_PHASES:
             return False
         results = prod(map(self._extent, total.spatial))
@@ -111,14 +95,16 @@ class _Phases:
         along = self._window(last)
         if along is not None and along.factor > 1:
             lanes = self.joined if self.in_lanes else along.results
-            now = total.work / _LANES * _UNALIGNED
+            now = total.work / core.lanes * core.costs.unaligned_operation
         elif any(last.same_as(axis) for axis in self.channels):
             lanes, of_last = self.joined, extent_of(last)
-            now = total.work / self.phases / of_last * -(-of_last // _LANES) / 2 * _SKIPPED
+            vectors = total.work / self.phases / of_last * -(-of_last // core.lanes)
+            now = vectors * core.costs.operation * core.costs.tested_terms
         else:
             return False
-        each, move = (0.5, _MOVE) if self.in_lanes else (_UNALIGNED, _MOVE_ALONG)
-        return work / lanes * -(-lanes // _LANES) * each + move * moved < _GAIN * now
+        each = core.costs.operation if self.in_lanes else core.costs.unaligned_operation
+        copies = core.move("one_by_one" if self.in_lanes else "interleaved") * moved
+        return work / lanes * -(-lanes // core.lanes) * each + copies < MARGINS.gain * now
 
     def kernels(self, after: Sequence[BlockStage]) -> list[list[Stmt | BlockStage]]:
         """The statements of each kernel; the stages `after` stay as they are."""
@@ -203,7 +189,7 @@ class _Phases:
         return [axis for axis in straight if any(mentions(one, axis.var) for one in self.others)]
 
     def _with_phase(self, items: Sequence[_Item], phase: _Item) -> list[_Item]:
-        """Axes or indices with that of phases and channels is_among them: it comes last where lanes run along it."""
+        """Axes or indices with that of phases and channels among them: it comes last where lanes run along it."""
         return [*items, phase] if self.in_lanes else [phase, *items]
 
     def _dense(self, border: ReductionStage | None, taps: ReductionStage) -> ReductionStage:
@@ -271,7 +257,7 @@ def _stage(name: str, axes: Sequence[Axis], term: Expr) -> ReductionStage:
 
 
 def with_phases(
-    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer]
+    stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer], core: Core = WIDEST
 ) -> list[list[Stmt | BlockStage]]:
     """The kernels that compute `stages`, each as its new statements and the stages that stay as they are.
 
@@ -279,7 +265,7 @@ def with_phases(
     when the package is built, `needed` are the buffers that others read or the caller gets.
     """
     found = [stage for stage in stages if stage.reduction]
-    if len(found) != 1 or found[0].work < _LEAST_WORK or not found[0].spatial or not found[0].writes_its_axes():
+    if len(found) != 1 or found[0].work < core.least_terms or not found[0].spatial or not found[0].writes_its_axes():
         return []
     total, place = found[0], stages.index(found[0])
     before, after = list(stages[:place]), list(stages[place + 1 :])
@@ -290,7 +276,7 @@ def with_phases(
         return []
     for stage in reversed(before):
         term = _inlined(term, stage)
-    phases = _phases(total, term, constants)
+    phases = _phases(total, term, constants, core)
     if phases is None or not phases.pays():
         return []
     return phases.kernels(after)
@@ -314,7 +300,7 @@ def _inlined(value: Expr, stage: BlockStage) -> Expr:
     return tvm_ffi.structural_map(value, (ir.TensorLoad, changed))
 
 
-def _phases(total: BlockStage, term: Expr, constants: Sequence[TvmBuffer]) -> _Phases | None:
+def _phases(total: BlockStage, term: Expr, constants: Sequence[TvmBuffer], core: Core) -> _Phases | None:
     """What a sum of `term` is in phases; None where it is not over a tensor with zeros between its elements."""
     factors = list(factors_of(term))
     stuffed = [one for one in factors if is_choice(one)]
@@ -355,7 +341,7 @@ def _phases(total: BlockStage, term: Expr, constants: Sequence[TvmBuffer]) -> _P
     if len(known) < len(ended) or not all(is_of_one(one, windows, axes) for one in conditions):
         return None
     read = [node.source for one in others for node in expressions(one) if isinstance(node, ir.TensorLoad)]
-    return _Phases(total, load, tuple(others), tuple(known), all(is_among(one, constants) for one in read))
+    return _Phases(total, load, tuple(others), tuple(known), all(is_among(one, constants) for one in read), core)
 
 
 def _elements(value: Expr) -> tuple[list[Expr], Expr]:

@@ -26,7 +26,7 @@ from edgetune.rewrites.stored_values import (
     with_statements,
 )
 from edgetune.schedule.sketches.block_analysis import block_of, extent_of, stage_of
-from edgetune.schedule.sketches.turned_operands import LEAST_WORK
+from edgetune.target.costs import MARGINS
 
 _MOST_NODES = 200
 
@@ -67,7 +67,7 @@ def _turned(block: SBlock, parameters: Sequence[TvmBuffer]) -> list[BufferLoad]:
     if not isinstance(store, tirx.BufferStore) or isinstance(store.value, ir.TensorLoad):
         return []
     nodes = list(islice(expressions(store.value), _MOST_NODES + 1))
-    if len(nodes) > _MOST_NODES or prod(map(extent_of, block.iter_vars)) < LEAST_WORK:
+    if len(nodes) > _MOST_NODES or prod(map(extent_of, block.iter_vars)) < MARGINS.elements_turned:
         return []
     return [
         load

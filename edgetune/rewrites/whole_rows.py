@@ -16,37 +16,32 @@ from edgetune.affine.expressions import is_among, mentions
 from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Stmt, TvmBuffer
 from edgetune.rewrites.reordered import OrderConflict, Orders, place_of, written_by
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of
-
-_WIDEST = 16
-"""Lanes of the widest vectors."""
-
-_LEAST_WORK = 1 << 15
-"""Terms below which the call of another kernel costs more than whole vectors save."""
-
-_LEAST_SHARE = 32
-"""Terms for each element that is copied."""
+from edgetune.target.core import WIDEST, Core
 
 
-def with_whole_rows(stages: Sequence[BlockStage], needed: Sequence[TvmBuffer]) -> list[list[Stmt | BlockStage]]:
+def with_whole_rows(
+    stages: Sequence[BlockStage], needed: Sequence[TvmBuffer], core: Core = WIDEST
+) -> list[list[Stmt | BlockStage]]:
     """The kernels that compute `stages`, each as its new statements and the stages that stay as they are.
 
     Empty where no row has a rest that repeated elements fill. `needed` are tensors that others read.
     """
-    found = next((one for one in stages if _has_rest(one) and not is_among(written_by(one), needed)), None)
+    found = next((one for one in stages if _has_rest(one, core) and not is_among(written_by(one), needed)), None)
     if found is None:
         return []
     readers = [one for one in stages if any(region.source.same_as(written_by(found)) for region in one.reads())]
     if not readers or not all(_wants_extremes(one, written_by(found)) for one in readers):
         return []
     row = extent_of(found.spatial[-1])
-    padded = -(-row // _WIDEST) * _WIDEST
+    padded = -(-row // core.lanes) * core.lanes
     orders = Orders()
     try:
         operands = _operands(found, orders, padded)
         orders.add(written_by(found), len(found.spatial) - 1, padded)
     except OrderConflict:
         return []
-    if found.work < max(_LEAST_WORK, _LEAST_SHARE * sum(prod(map(int, one.ty.shape)) for one in operands)):
+    copies = core.move("into_copy") * sum(prod(map(int, one.ty.shape)) for one in operands)
+    if found.work < max(core.least_terms, core.terms(copies)):
         return []
     if any(is_among(written_by(stage), operands) for stage in stages):
         return []
@@ -62,12 +57,12 @@ def with_whole_rows(stages: Sequence[BlockStage], needed: Sequence[TvmBuffer]) -
     return [*([orders.copy(buffer, repeated=True)] for buffer in operands), made]
 
 
-def _has_rest(stage: BlockStage) -> bool:
+def _has_rest(stage: BlockStage, core: Core) -> bool:
     """Whether a stage writes rows of more than one vector, which vectors do not divide."""
     if len(stage.spatial) < 2 or not stage.writes_its_axes() or str(written_by(stage).ty.dtype) != "float32":
         return False
     row = extent_of(stage.spatial[-1])
-    return row > _WIDEST and row % _WIDEST > 0 and int(stage.spatial[-1].dom.min) == 0
+    return row > core.lanes and row % core.lanes > 0 and int(stage.spatial[-1].dom.min) == 0
 
 
 def _wants_extremes(stage: BlockStage, rows: TvmBuffer) -> bool:

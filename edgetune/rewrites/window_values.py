@@ -35,27 +35,24 @@ from edgetune.rewrites.stored_values import (
     with_statements,
 )
 from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, block_of, extent_of
+from edgetune.target.core import WIDEST
+from edgetune.target.costs import MARGINS
 
 _MOST_NODES = 200
-_GAIN = 1.5
-"""A value is stored where repeating it takes this many times the instructions."""
-_STORE = 1
-_DIVISION = 4
-_FUNCTION = 10
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)
 _CONDITIONS = (tirx.Select, tirx.And, tirx.Or, tirx.Not)
 
 
 @dataclass(frozen=True)
 class _Work:
-    """Instructions of a value: its operations, and the loads of different elements."""
+    """Cycles of a value: of its operations, and of the loads of different elements."""
 
-    operations: int
-    loads: int
+    operations: float
+    loads: float
 
     @property
-    def whole(self) -> int:
-        """All instructions."""
+    def whole(self) -> float:
+        """All cycles."""
         return self.operations + self.loads
 
 
@@ -174,19 +171,21 @@ def _is_worth_it(value: Expr, windows: _Windows, block: SBlock, known: _Known, *
     if work is None or not work.operations or not windows.moving:
         return False
     uses = prod(extent_of(axis) for axis in block.iter_vars) / prod(windows.extents)
-    fused = whole and isinstance(value, tirx.Mul)  # a multiplication that a sum takes for nothing
+    costs = WIDEST.costs
+    fused = costs.operation if whole and isinstance(value, tirx.Mul) else 0  # a sum takes it for nothing
     reads = sum(windows.moving) if whole and len(windows.moving) > 1 else uses
-    once = work.whole + _STORE + reads
-    return uses * (work.whole - fused) > _GAIN * once
+    once = work.whole + costs.store + costs.operation * reads
+    return MARGINS.gain_of_stored * uses * (work.whole - fused) > once
 
 
 def _read_by_neighbours(value: Expr, known: _Known) -> list[TvmBuffer]:
     """The stages that a value reads at several places, and that take more to repeat than to store and load."""
-    found = []
+    found, costs = [], WIDEST.costs
     loads = different_loads(node for node in expressions(value) if isinstance(node, ir.TensorLoad))
     for buffer, work in known.repeated:
         uses = sum(load.source.same_as(buffer) for load in loads)
-        if uses > 1 and uses * work.whole > _GAIN * (work.whole + _STORE + uses):
+        once = work.whole + costs.store + costs.operation * uses
+        if uses > 1 and MARGINS.gain_of_stored * uses * work.whole > once:
             found.append(buffer)
     return found
 
@@ -259,21 +258,21 @@ def _value_at(value: Expr, windows: _Windows, name: str) -> StoredValue:
 
 
 def _work(value: Expr, known: _Known) -> _Work | None:
-    """The instructions of a value, and of stages that it reads and repeats; None for what is no float32."""
+    """The cycles of a value, and of stages that it reads and repeats; None for what is no float32."""
     if str(value.ty.dtype) != "float32":
         return None
-    operations, loads = 0, 0
+    operations, loads, costs = 0.0, 0.0, WIDEST.costs
     for node in _values(value):
         if isinstance(node, ir.Call):
-            operations += _FUNCTION
+            operations += costs.function
         elif isinstance(node, tirx.Div):
-            operations += _DIVISION
+            operations += costs.division
         elif isinstance(node, _ARITHMETIC):
-            operations += 1
+            operations += costs.operation
     for load in different_loads(node for node in _values(value) if isinstance(node, ir.TensorLoad)):
         repeated = known.of(load.source)
         operations += 0 if repeated is None else repeated.operations
-        loads += 1 if repeated is None else repeated.loads
+        loads += costs.operation if repeated is None else repeated.loads
     return _Work(operations, loads)
 
 

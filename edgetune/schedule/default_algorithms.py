@@ -34,17 +34,8 @@ from edgetune.schedule.sketches.lane_loads import calls_function
 from edgetune.schedule.sketches.spaces import core_of, rows_of, stages_of, tile_of
 from edgetune.schedule.sketches.variants import Variant
 from edgetune.schedule.tile_costs import cheapest, divisors
+from edgetune.target.costs import MARGINS, Costs
 from edgetune.target.target import Target
-
-_GAIN = 0.92
-"""Whole tiles are tried below this share of the direct algorithm's cycles; the cost model is not a measurement."""
-
-_GAIN_OVER_PARTS = 0.75
-"""The same if the direct algorithm sums in parts, which keeps operands in L2; overlapping tiles cannot do that."""
-
-_FUNCTION = 1.0
-_COSTLY_FUNCTION = 12.0
-"""Cycles of a function for one vector, of any number of lanes: exp takes twelve, an absolute value one."""
 
 
 def algorithms_of(function: PrimFunc, allowed: Collection[str], target: Target) -> list[Algorithm]:
@@ -67,7 +58,11 @@ def form_for_odd_extents(function: PrimFunc, allowed: Collection[str], target: T
         return peeled
     if peeled is None or tile_of(function, target) is not None:
         return found
-    return peeled if predicted_cycles(peeled.function, target) < _GAIN * predicted_cycles(spatial, target) else found
+    return (
+        peeled
+        if predicted_cycles(peeled.function, target) < MARGINS.gain_of_form * predicted_cycles(spatial, target)
+        else found
+    )
 
 
 def _form_of_attention(
@@ -86,7 +81,7 @@ def _form_of_attention(
             costs[name] = _cycles_of_attention(rows, target, divisors(size, size)) * repeated
     tiles = min(costs, key=lambda name: costs[name])
     forms = [] if vectors is None else [vectors.name]
-    if costs[tiles] < _GAIN * costs[DIRECT]:
+    if costs[tiles] < MARGINS.gain_of_form * costs[DIRECT]:
         forms = [*(f"{name}+{tiles}" for name in forms), *([] if forms else [tiles]), *forms]
     return next(algorithms_among(function, (name for name in forms if name in allowed)), None)
 
@@ -113,14 +108,16 @@ def predicted_cycles(function: PrimFunc, target: Target) -> float:
     stages = stages_of(function, analysis, target)
     widest = stages.lanes if stages.spatial is None else stages.spatial.lanes
     lanes = max((one.lanes for one in stages.factored), default=widest)  # those of most elements
-    called = sum(stage.work * _function(stage) for stage in analysis.stages if calls_function(stage.block))
+    called = sum(
+        stage.work * _function(stage, target.costs) for stage in analysis.stages if calls_function(stage.block)
+    )
     return cycles_of_reductions(stages, core_of(function, target)) + called / lanes
 
 
-def _function(stage: BlockStage) -> float:
+def _function(stage: BlockStage, costs: Costs) -> float:
     """Cycles of the functions that a stage calls for one vector."""
     values = (node for store in stores(stage.block.body) for node in expressions(store.value))
-    return _COSTLY_FUNCTION if any(map(is_costly, values)) else _FUNCTION
+    return costs.function if any(map(is_costly, values)) else costs.simple_function
 
 
 def overlapped_tail_algorithm(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:
@@ -132,7 +129,7 @@ def overlapped_tail_algorithm(function: PrimFunc, allowed: Collection[str], targ
     if vectors is None:
         return next(algorithms_among(function, _tiles(function, allowed, target)), None)
     if tile_of(function, target) is None:
-        cheaper = predicted_cycles(vectors.function, target) < _GAIN * predicted_cycles(function, target)
+        cheaper = predicted_cycles(vectors.function, target) < MARGINS.gain_of_form * predicted_cycles(function, target)
         blocks = _has_blocks(vectors.function, target) and not _has_blocks(function, target)
         return vectors if cheaper or blocks else None
     tiles = (f"{vectors.name}+{name}" for name in _tiles(vectors.function, TILES, target))
@@ -156,7 +153,7 @@ def _tiles(function: PrimFunc, allowed: Collection[str], target: Target) -> list
     names = [name for name in TILES if name in allowed and size_of(name) <= target.vector_registers // 2]
     costs, parts = _costs(function, names, target)
     best = min(costs, key=lambda name: costs[name], default=DIRECT)
-    gain = _GAIN if parts == 1 else _GAIN_OVER_PARTS
+    gain = MARGINS.gain_of_form if parts == 1 else MARGINS.gain_over_parts
     return [best] if costs and costs[best] < gain * costs[DIRECT] else []
 
 

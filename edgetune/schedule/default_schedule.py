@@ -48,6 +48,7 @@ from edgetune.schedule.sketches.spaces import (
 from edgetune.schedule.sketches.tile import Tile, reads_each_once
 from edgetune.schedule.sketches.variants import Variant, variants_of
 from edgetune.schedule.tile_costs import cheapest, ideal_cycles
+from edgetune.target.costs import MARGINS
 from edgetune.target.target import Target
 
 PLAIN = "plain loops"
@@ -56,7 +57,6 @@ PLAIN = "plain loops"
 WRITTEN_NOTE = "loops as written: each step depends on those before it"
 """The note where a kernel has no other schedule than its own loops (see `edgetune.graph.written_loops`)."""
 
-_LEAST_CYCLES = 3000  # about a microsecond: a shorter kernel takes little more than its call
 _WIDE = 256  # bits; vectors this wide use up a cache line in one or two steps, so lines are prefetched before each
 
 
@@ -209,7 +209,8 @@ def _derived(function: PrimFunc, target: Target) -> Iterator[tuple[Schedule, str
     if elementwise.applies(analysis):
         sch = untouched(function)
         with suppress(RuntimeError):  # as above
-            sch = elementwise.apply_elementwise(sch, analysis, native_lanes(function, target), Chosen({}))
+            lanes = native_lanes(function, target)
+            sch = elementwise.apply_elementwise(sch, analysis, lanes, Chosen({}), target.costs)
             yield sch, "elementwise", None
         return
     stages, core = stages_of(function, analysis, target), core_of(function, target)
@@ -222,7 +223,7 @@ def _derived(function: PrimFunc, target: Target) -> Iterator[tuple[Schedule, str
 
 def _share(function: PrimFunc, work: int, predicted: float, target: Target) -> float | None:
     """The share of the ideal cycles in the `predicted` ones, of a reduction with `work` terms."""
-    if not _LEAST_CYCLES <= predicted < inf:
+    if not MARGINS.told <= predicted < inf:
         return None
     return min(1.0, ideal_cycles(work / native_lanes(function, target), tensor_bytes(function), target) / predicted)
 

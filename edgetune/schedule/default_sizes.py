@@ -100,7 +100,6 @@ def _rank(tiles: TransformedTiles, cache: int, rows: int, columns: int, vectors:
 def _register_tile(rows: int, columns: int, vectors: int, target: Target) -> tuple[int, int, int]:
     """Rows and columns of tiles, and vectors of filters, that are summed at once: the cheapest per multiply-add."""
     registers = max(2, target.vector_registers)
-    in_flight = target.instruction_set.multiply_adds_in_flight
 
     def cost(choice: tuple[int, int, int]) -> tuple[float, int]:
         row, pixel, vector = choice
@@ -108,7 +107,7 @@ def _register_tile(rows: int, columns: int, vectors: int, target: Target) -> tup
         if size + vector >= registers:
             return 1e3 + size, size
         loads = vector + row * pixel
-        return step_cycles(size, loads, vector, in_flight) / size, size
+        return step_cycles(target.costs, size, loads, vector) / size, size
 
     choices = product(divisors(rows, registers), divisors(columns, registers), divisors(vectors, registers))
     return min(choices, key=cost)

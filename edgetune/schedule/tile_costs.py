@@ -17,16 +17,12 @@ from edgetune.schedule.sketches.liveness import Body, Reads, epilogue_operands, 
 from edgetune.schedule.sketches.register_tile import MAX_UNROLLED_WINDOW
 from edgetune.schedule.sketches.tile import Tile
 from edgetune.schedule.sketches.variants import Variant
+from edgetune.target.costs import Costs
 from edgetune.target.target import Target
 
-LATENCY = 8  # multiply-adds in flight that keep a core's units busy
 _DEPTH = 4  # steps of a long reduction that are unrolled
 _UNROLLED = 256  # most stores in a body that is unrolled by default
-_SPILL = 2  # accesses of an operand that the body shares, and that no register can keep
 LINE = 64  # bytes
-_LINE_CYCLES = 2.6  # to move a line between L2 and L1
-_APART = 2.2  # the same as a share of that if two tiles share the line and many lines lie between them
-_SECOND_LINE = 0.75  # cycles that a vector in two lines takes longer
 _OPEN_LINES = 4  # rows of results, and of what is added to them, whose last lines wait for their other part
 _AHEAD = 2  # operands of the next multiply-add, loaded while this one runs; the vectors of a block are loaded together
 
@@ -53,7 +49,7 @@ def cheapest(
         for unrolled in choices:
             body = Body(row, pixel, vectors, tuple(unrolled.values()), columns)
             cycles, sums = _cost(body, reads, epilogue, over_pixels, tile, target, carried=len(choices) > 1)
-            cost = max(cycles, results.cycles(tile, body, over_pixels=over_pixels)), cycles, sums
+            cost = max(cycles, results.cycles(tile, body, target.costs, over_pixels=over_pixels)), cycles, sums
             if best is None or cost < best[0]:
                 best = cost, {"row": row, "pixel": pixel, "vectors": vectors} | unrolled
     return (best[0][0], best[1]) if best else (inf, {})
@@ -114,10 +110,10 @@ def _cost(
         spilled = taken - registers
     kept = reads.carried(body, tile.anchor.reduction_extents)
     spilled = max(spilled, size + ahead + kept - registers if kept else 0)
-    loads = (reads.loads(body) + _SPILL * spilled) / prod(body.reduction)
+    loads = (reads.loads(body) + target.costs.repeated_load * spilled) / prod(body.reduction)
     far = not tile.per_channel and tile.weight_bytes > target.l1_bytes // 2
-    cycles = step_cycles(size, loads, body.vectors if far else 0, target.instruction_set.multiply_adds_in_flight)
-    cycles += _SECOND_LINE * body.vectors if tile.crosses_lines else 0.0
+    cycles = step_cycles(target.costs, size, loads, body.vectors if far else 0)
+    cycles += target.costs.crossing_load * body.vectors if tile.crosses_lines else 0.0
     return (cycles / size, size)
 
 
@@ -131,7 +127,7 @@ class _Results:
     tensors: int
     split: bool
 
-    def cycles(self, tile: Tile, body: Body, *, over_pixels: bool) -> float:
+    def cycles(self, tile: Tile, body: Body, costs: Costs, *, over_pixels: bool) -> float:
         """Cycles per multiply-add of one vector.
 
         Where rows begin inside a line, two tiles share it, and it takes longer if many lines lie between the two.
@@ -139,7 +135,7 @@ class _Results:
         rows = body.row * body.pixel * self.tensors
         apart = self.split and body.vectors < tile.vectors and (over_pixels or rows > _OPEN_LINES)
         lines = self.tensors * tile.lanes * tile.output_element / LINE
-        return (_APART if apart else 1.0) * _LINE_CYCLES * lines / prod(tile.anchor.reduction_extents)
+        return (costs.shared_line if apart else 1.0) * costs.far_line * lines / prod(tile.anchor.reduction_extents)
 
 
 def _results_of(analysis: BlockAnalysis, tile: Tile, target: Target) -> _Results:
@@ -153,12 +149,13 @@ def _results_of(analysis: BlockAnalysis, tile: Tile, target: Target) -> _Results
     return _Results(0 if held else tensors, shape[-1] * tile.output_element % LINE > 0)
 
 
-def step_cycles(accumulators: int, loads: float, far: int = 0, in_flight: int = LATENCY) -> float:
+def step_cycles(costs: Costs, accumulators: int, loads: float, far: int = 0, *, chained: bool = True) -> float:
     """Cycles of one step of an unrolled tile; `far` of its loads are vectors that come from beyond L1.
 
-    With fewer accumulators than `in_flight`, the step takes as long as with that many.
+    `chained`: the next step adds to the same sums, and waits for them where they are few.
     """
-    return max(accumulators, in_flight, loads) / 2 + 0.1 * loads + 0.5 * far
+    least = costs.operations_in_flight if chained else 1
+    return max(accumulators, least, loads) * costs.operation + costs.load * loads + costs.far_load * far
 
 
 def ideal_cycles(vectors: float, bytes_touched: int, target: Target) -> float:
@@ -167,8 +164,9 @@ def ideal_cycles(vectors: float, bytes_touched: int, target: Target) -> float:
     Loads are those of `bytes_touched` bytes, each once; beyond L1 they cost more.
     """
     loads = 8 * bytes_touched / max(target.vector_bits, 64)
-    far = 0.5 if bytes_touched > target.l1_bytes else 0.0
-    return max(vectors, loads) / 2 + (0.1 + far) * loads
+    costs = target.costs
+    far = costs.far_load if bytes_touched > target.l1_bytes else 0.0
+    return max(vectors, loads) * costs.operation + (costs.load + far) * loads
 
 
 def divisors(extent: int, limit: int) -> list[int]:

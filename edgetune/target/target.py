@@ -8,15 +8,16 @@ command line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationInfo, field_validator
 
 from edgetune.errors import UnknownBoard, UsageError
 from edgetune.resources import targets_dir, user_dir
 from edgetune.target.board_kind import BoardKind, Peak, this_clock_mhz
+from edgetune.target.costs import Costs
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.isa import INSTRUCTION_SETS, InstructionSet, Isa
 from edgetune.target.preferences import Preferences
@@ -129,6 +130,11 @@ class Target(BoardKind):
         description="GB/s at which one core reads from memory. benchmarks/roofline.py measures it; it decides how "
         "much slower a kernel may get by prefetching weights.",
     )
+    costs: Costs = Field(
+        default=Costs(),
+        description="What things cost on a core, in cycles, where it differs from the defaults of the instruction set. "
+        "They choose default schedules and what a search tries first; records stay valid.",
+    )
     compiler: Compiler
     has_float16: StrictBool = Field(default=False, description="The compiler has _Float16 for this board.")
     cpu_part: StrictStr = Field(
@@ -145,6 +151,17 @@ class Target(BoardKind):
         default=(),
         description="CPU features that init() checks: names of __builtin_cpu_supports, or of HWCAP bits on ARM.",
     )
+
+    @field_validator("costs", mode="before")
+    @classmethod
+    def _with_defaults(cls, stated: object, info: ValidationInfo) -> object:
+        """What is stated over the costs of the instruction set."""
+        isa = INSTRUCTION_SETS.get(info.data.get("isa", ""))
+        if isinstance(stated, Costs):
+            stated = stated.model_dump(exclude_unset=True)
+        if isa is None or not isinstance(stated, Mapping):
+            return stated
+        return {**isa.costs.model_dump(), **stated}
 
     @property
     def memory_sizes(self) -> dict[str, int]:
@@ -225,6 +242,7 @@ class DetectedTarget(Checked):
     cores: Count | None = None
     handover_cycles: Count | None = None
     memory_gb_per_s: GigabytesPerSecond | None = None
+    costs: Costs = Costs()
     compiler: DetectedCompiler = DetectedCompiler()
     defaults: Preferences = Preferences()
 
@@ -324,6 +342,7 @@ def _complete(document: YamlDocument) -> Target:
         "description": stated.description,
         "compiler": compiler,
         "defaults": stated.defaults,
+        "costs": detected.costs.model_copy(update=stated.costs.model_dump(exclude_unset=True)),
     }
     measured = ("cores", "handover_cycles", "memory_gb_per_s")
     update |= {key: getattr(stated, key) for key in measured if getattr(stated, key) is not None}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel
 
 from edgetune.codegen.polynomials import ULP_BOUND
 from edgetune.errors import EdgetuneError
+from edgetune.target.costs import Costs
 from edgetune.target.gpu import GpuCompilers, GpuTarget
 from edgetune.target.target import Compiler, Target
 
@@ -33,12 +34,12 @@ def exit_codes() -> str:
 
 def target_keys() -> str:
     """Return the table of docs/targets.md."""
-    return _table(Target, Compiler)
+    return _table(Target, {"costs.": Costs, "compiler.": Compiler})
 
 
 def gpu_keys() -> str:
     """Return the table of docs/targets.md for GPUs."""
-    return _table(GpuTarget, GpuCompilers)
+    return _table(GpuTarget, {"compiler.": GpuCompilers})
 
 
 def polynomial_bounds() -> str:
@@ -47,9 +48,9 @@ def polynomial_bounds() -> str:
     return "\n".join([*lines, *(f"| `{name}` | {bound:g} ULP |" for name, bound in ULP_BOUND.items())])
 
 
-def _table(target: type[BaseModel], compiler: type[BaseModel]) -> str:
+def _table(target: type[BaseModel], groups: Mapping[str, type[BaseModel]]) -> str:
     lines = ["| key | needed | meaning |", "|---|---|---|"]
-    for prefix, model in (("", target), ("compiler.", compiler)):
+    for prefix, model in {"": target, **groups}.items():
         lines += _rows(prefix, model)
     return "\n".join(lines)
 

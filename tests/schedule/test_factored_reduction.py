@@ -14,8 +14,8 @@ from edgetune.codegen.packing import split_packing
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.schedule.rules.factored_reduction import factored_sizes, find_factored
-from edgetune.schedule.rules.tiling import Core
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
+from edgetune.target.core import Core
 from edgetune.target.target import Target
 from tests.examples import costly
 from tests.schedule.test_sketches import check

@@ -7,17 +7,20 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
 from edgetune.config.boards_file import require_measurable
 from edgetune.errors import BoardUnavailable, ConfigError, EdgetuneError, ToolchainMissing, ToolHung, UnknownBoard
+from edgetune.package.content import C_CONTENT
 from edgetune.pipeline.backends import start_words
 from edgetune.pipeline.boards import load_board
 from edgetune.target import board_check
 from edgetune.target.board_check import check_board
+from edgetune.target.core import WIDEST, Core
+from edgetune.target.costs import COSTS, Order
 from edgetune.target.detect import cache_bytes, describe_host
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.identity import target_fingerprint
@@ -237,6 +240,56 @@ def test_a_board_of_the_user_needs_only_a_file(tmp_path: Path, monkeypatch: pyte
     (folder / "shelf.yaml").write_text(text.replace("  cflags:", "  cflgas:"), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"unknown key 'compiler\.cflgas': did you mean 'cflags'"):
         load_target("shelf")
+
+
+def test_a_target_states_costs_over_those_of_its_instruction_set(tmp_path: Path) -> None:
+    assert load_target("generic-x86_64").costs == X86_64.costs
+    assert load_target("host").costs.function == COSTS.function
+    text = (Path(__file__).parents[2] / "targets" / "generic-x86_64.yaml").read_text(encoding="utf-8")
+    text = text.replace("name: generic-x86_64", "name: shelf")
+    file = tmp_path / "shelf.yaml"
+    file.write_text(f"{text}\ncosts:\n  function: 7\n", encoding="utf-8")
+    stated = load_target(str(file))
+    assert stated.costs == X86_64.costs.model_copy(update={"function": 7})
+    assert stated.costs.operations_in_flight != COSTS.operations_in_flight
+    assert target_fingerprint(stated) == target_fingerprint(load_target("generic-x86_64")), "records are lost"
+    manifest = C_CONTENT.manifest(stated, threads=1)
+    assert manifest == {**C_CONTENT.manifest(load_target("generic-x86_64"), threads=1), "name": "shelf"}
+    for line, sentence in {
+        "  functoin: 7": r"line \d+: unknown key 'costs\.functoin': did you mean 'function'",
+        "  function: 0": r"line \d+: 'costs\.function' must be",
+        "  function: slow": r"line \d+: 'costs\.function' must be",
+        "  operations_in_flight: 2.5": r"line \d+: 'costs\.operations_in_flight' must be",
+        "  - function": r"line \d+: 'costs' must be",
+    }.items():
+        file.write_text(f"{text}\ncosts:\n{line}\n", encoding="utf-8")
+        with pytest.raises(ConfigError, match=sentence):
+            load_target(str(file))
+
+
+def test_a_detected_target_may_state_costs(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    head = "name: mine\ndescription: this machine\ndetect: true\ncosts:\n"
+    file.write_text(f"{head}  division_512: 3\n", encoding="utf-8")
+    assert load_target(str(file)).costs == load_target("host").costs.model_copy(update={"division_512": 3})
+    file.write_text(f"{head}  division: -1\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"mine.yaml, line 5: 'costs\.division' must be"):
+        load_target(str(file))
+
+
+def test_costs_of_elements_take_their_size_and_lanes() -> None:
+    assert COSTS.move("turned", element_bytes=8) == 2 * COSTS.move("turned")
+    assert COSTS.move("turned", element_bytes=1) == COSTS.move_turned / 4
+    assert COSTS.move("along_rows", lanes=1) == COSTS.move("one_by_one", element_bytes=8) == COSTS.move_one_by_one
+    assert [COSTS.divided(lanes) for lanes in (1, 4, 8, 16)] == [
+        COSTS.division,
+        COSTS.division,
+        COSTS.division_256,
+        COSTS.division_512,
+    ]
+    assert COSTS.divided(4, element_bytes=8) == COSTS.division_256
+    assert Core(4, 32, 1 << 15).least_terms * 4 == WIDEST.least_terms
+    assert all(getattr(COSTS, f"move_{order}") > 0 for order in get_args(Order))
 
 
 @pytest.mark.parametrize(

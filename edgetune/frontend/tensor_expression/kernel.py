@@ -29,9 +29,7 @@ from edgetune.rewrites.parts import PartOfExpression, divisions_of
 from edgetune.rewrites.passes import PASSES_OF_PARTS, rewritten
 from edgetune.rewrites.stored_values import statements_in
 from edgetune.schedule.sketches.block_analysis import extent_of, stage_of
-
-_WIDEST = 16
-"""Elements of the widest vectors."""
+from edgetune.target.core import WIDEST
 
 _ROWS = 4
 """Rows of sums that are made at a time."""
@@ -308,7 +306,7 @@ def _scratch(function: PrimFunc, params: Sequence[Param]) -> int:
 
 def _in_whole_vectors(shape: Sequence[int]) -> tuple[int, ...]:
     *outer, row = shape or [1]
-    return (*outer, -(-row // _WIDEST) * _WIDEST if row >= _WIDEST else row)
+    return (*outer, -(-row // WIDEST.lanes) * WIDEST.lanes if row >= WIDEST.lanes else row)
 
 
 def _param(tensor: te.Tensor, constant: bool, kernel: str) -> Param:

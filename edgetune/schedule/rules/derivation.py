@@ -50,7 +50,6 @@ from edgetune.schedule.rules.spatial_tile import (
     tile_results,
     tile_sizes,
 )
-from edgetune.schedule.rules.tiling import Core
 from edgetune.schedule.sketches.block_analysis import MOST_LANES, BlockAnalysis, BlockStage, analyse_blocks
 from edgetune.schedule.sketches.clipped_rows import has_clipped_rows
 from edgetune.schedule.sketches.decisions import Decisions
@@ -58,7 +57,8 @@ from edgetune.schedule.sketches.elementwise import add_row, sum_rows, vectorize_
 from edgetune.schedule.sketches.inlining import cheap_to_repeat, inline_all
 from edgetune.schedule.sketches.lane_loads import calls_function, has_rows_of_terms
 from edgetune.schedule.sketches.tile import is_place, lanes_for
-from edgetune.schedule.tile_costs import LATENCY, divisors
+from edgetune.schedule.tile_costs import divisors
+from edgetune.target.core import Core
 
 ROWS = "rows"
 """Name of the decision how many rows of the last stage are computed side by side."""
@@ -278,7 +278,7 @@ def derive(sch: Schedule, stages: Stages, structure: Structure, decide: Decision
             tile_factored(sch, factored, sums, decide, core)
     for stage in stages.analysis.stages:
         if not stage.reduction:
-            vectorize_stage(sch, stage, stages.lanes, decide)
+            vectorize_stage(sch, stage, stages.lanes, decide, core.costs)
         elif stage.name in first_loops:
             add_row(sch, stage, stages.lanes, decide, outermost=first_loops[stage.name])
         elif stage.name in by_rows or (stage.name not in {*tiles, *sums_of} and _has_few_functions(stage)):
@@ -361,7 +361,7 @@ def cycles_of_reductions(stages: Stages, core: Core) -> float:
     served |= {one.stage.name for one in stages.factored}
     served |= {one.stage.name for one in (*stages.columns, *stages.siblings)}
     plain = sum(stage.work for stage in stages.analysis.reductions if stage.name not in served)
-    return cycles_of_largest(stages, core) + sum(factored) + sum(tiled) + LATENCY * plain
+    return cycles_of_largest(stages, core) + sum(factored) + sum(tiled) + core.costs.loop_term * plain
 
 
 def has_blocks(stages: Stages, core: Core) -> bool:

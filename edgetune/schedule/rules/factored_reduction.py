@@ -25,16 +25,18 @@ from edgetune.schedule.rules.tiling import (
     MAX_TILE,
     MAX_UNROLLED,
     OPERANDS_AHEAD,
-    Core,
     axes_of,
     loads_of,
     own_loops,
+    steps_unrolled,
     tile_choices,
 )
 from edgetune.schedule.sketches.block_analysis import BlockStage, loop_extent
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.tile import FLOAT, lanes_for
-from edgetune.schedule.tile_costs import LATENCY, divisors, step_cycles
+from edgetune.schedule.tile_costs import divisors, step_cycles
+from edgetune.target.core import Core
+from edgetune.target.costs import Costs
 
 MAX_CHAINS = 16
 MAX_BLOCK = 256
@@ -213,25 +215,25 @@ def factored_sizes(
         if sums > 1 and sums + min(operands, default=0) + OPERANDS_AHEAD > core.registers:
             continue
         loads = chains * sum(operands)
-        cycles = step_cycles(sums, loads, in_flight=core.in_flight) / sums
-        cycles += _join_cycles(factored.lanes, prod(tile), chains) / factored.steps
+        cycles = step_cycles(core.costs, sums, loads) / sums
+        cycles += _join_cycles(core.costs, factored.lanes, prod(tile), chains) / factored.steps
         if (cycles, sums) < best[:2]:
             sizes = {f"tile{number}": extent for number, extent in enumerate(tile)}
-            steps = max(divisors(long // chains, max(1, MAX_UNROLLED * LATENCY // max(LATENCY, sums))))
+            steps = max(divisors(long // chains, steps_unrolled(sums)))
             best = (cycles, sums, sizes | {"chains": chains, "unrolled": steps})
     sizes = best[2] | {"block": _block(factored, core, extents or stage.spatial_extents, best[2])}
     return best[0], {f"{stage.name}.{name}": size for name, size in sizes.items()}
 
 
-def _join_cycles(lanes: int, results: int, chains: int) -> float:
+def _join_cycles(costs: Costs, lanes: int, results: int, chains: int) -> float:
     """Cycles from the sums of one result to its store, in a tile of `results`.
 
     Chains are added to zero, one after another. Four vectors of lanes join at once, by nine shuffles and additions, and
-    two for each halving of what is then one vector; two of these instructions take a cycle.
+    two for each halving of what is then one vector.
     """
     calls = -(-results // FOUR)
     joins = 2 * log2(lanes) if results == 1 else calls * (9 + 2 * log2(lanes / FOUR)) / results
-    return (joins + 1) / 2 + (chains + 1 if chains > 1 else 0)
+    return (joins + 1) * costs.operation + (chains + 1 if chains > 1 else 0)
 
 
 def _block(factored: FactoredReduction, core: Core, extents: Sequence[int], sizes: Mapping[str, int]) -> int:

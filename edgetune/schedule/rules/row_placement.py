@@ -17,13 +17,13 @@ from tvm.s_tir import Schedule
 from edgetune.affine.expressions import mentions
 from edgetune.affine.values import integers_at
 from edgetune.graph.tvm_types import Expr, Stmt, Var
-from edgetune.schedule.rules.tiling import Core
 from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, BlockAnalysis, BlockStage, known_extent
 from edgetune.schedule.tile_costs import divisors, step_cycles
+from edgetune.target.core import Core
+from edgetune.target.costs import MARGINS
 
 _FLOAT = 4  # bytes
 _SHARE = 4  # of the registers
-_CAUTION = 1.2  # a tile is preferred to a row of terms that is hardly cheaper
 
 _MOST_PLACES = 1 << 16
 
@@ -63,7 +63,8 @@ def row_cycles(extent: int, core: Core) -> float:
     """
     vectors = extent // core.lanes + (extent % core.lanes).bit_count()
     loads = vectors if vectors <= core.registers // _SHARE else 3 * vectors
-    return _CAUTION * step_cycles(vectors, loads, in_flight=1)  # the next row need not wait
+    # The next row need not wait.
+    return core.costs.row_of_terms * step_cycles(core.costs, vectors, loads, chained=False)
 
 
 def rows_apart(extent: int, limit: int, wanted: int = 1) -> int | None:
@@ -93,7 +94,8 @@ def repeated_work(stage: BlockStage, l1_bytes: int) -> int:
     in question: padding of a whole image is shared by all channels, a sum takes longer than its result from L2.
     """
     far = _FLOAT * prod(stage.spatial_extents) > l1_bytes // 2
-    return stage.work // 2 if far and COMPUTED_ONCE in stage.block.annotations and not stage.reduction else 0
+    once = COMPUTED_ONCE in stage.block.annotations and not stage.reduction
+    return int(MARGINS.repeated * stage.work) if far and once else 0
 
 
 def move_inwards(

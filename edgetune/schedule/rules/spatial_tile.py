@@ -23,10 +23,10 @@ from edgetune.schedule.rules.tiling import (
     MAX_TILE,
     MAX_UNROLLED,
     OPERANDS_AHEAD,
-    Core,
     axes_of,
     loads_of,
     own_loops,
+    steps_unrolled,
     tile_choices,
 )
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, loop_extent
@@ -34,9 +34,9 @@ from edgetune.schedule.sketches.clipped_rows import has_clipped_rows
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
 from edgetune.schedule.sketches.tile import FLOAT, lanes_for
-from edgetune.schedule.tile_costs import LATENCY, divisors, step_cycles
+from edgetune.schedule.tile_costs import divisors, step_cycles
+from edgetune.target.core import Core
 
-_PACK_CYCLES = 1.0  # for each element: squares of vectors turn in registers
 _MAX_VECTORS = 8
 _FEWEST_TERMS = 4
 """Terms from which on sums in registers repay vectors that overlap: rows of three are added in memory as fast."""
@@ -229,7 +229,7 @@ def tile_sizes(tile: SpatialTile, core: Core, extents: Sequence[int] | None = No
     sizes = list(extents or stage.spatial_extents)
     reads = [axes_of(stage, load) for load in loads_of(stage)]
     packing = sum(
-        _PACK_CYCLES * prod(int(extent) for extent in stage.block.reads[number].source.ty.shape)
+        core.move("turned") * prod(int(extent) for extent in stage.block.reads[number].source.ty.shape)
         for number, _ in tile.packed
     ) / max(1, stage.work // tile.lanes)
     columns = FLOAT * sizes[-1] * prod(stage.reduction_extents)
@@ -243,10 +243,10 @@ def tile_sizes(tile: SpatialTile, core: Core, extents: Sequence[int] | None = No
         if sums > 1 and sums + chosen[-1] + OPERANDS_AHEAD > core.registers:
             continue
         loads = sum(prod(chosen[n] for n in axes) for axes in reads)
-        cycles = step_cycles(sums, loads, chosen[-1] if far else 0, core.in_flight) / sums + packing
+        cycles = step_cycles(core.costs, sums, loads, chosen[-1] if far else 0) / sums + packing
         cycles *= -(-vectors // chosen[-1]) * chosen[-1] * tile.lanes / sizes[-1]
         if (cycles, sums) < best[:2]:
-            steps = max(divisors(stage.reduction_extents[-1], max(1, MAX_UNROLLED * LATENCY // max(LATENCY, sums))))
+            steps = max(divisors(stage.reduction_extents[-1], steps_unrolled(sums)))
             rows = {f"tile{number}": extent for number, extent in enumerate(chosen[:-1])}
             best = (cycles, sums, rows | {"vectors": chosen[-1], "unrolled": steps})
     return best[0], {f"{stage.name}.{name}": size for name, size in best[2].items()}

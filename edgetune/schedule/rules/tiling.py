@@ -1,9 +1,8 @@
-"""What tiles of all rules share: the core that formulas know, choices of extents, and the loops of a block."""
+"""What tiles of all rules share: choices of extents, and the loops of a block."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tvm import ir
 from tvm.s_tir import Schedule
@@ -11,24 +10,20 @@ from tvm.s_tir import Schedule
 from edgetune.affine.expressions import expressions, mentions
 from edgetune.graph.tvm_types import BufferLoad, LoopRV, SBlockRV
 from edgetune.schedule.sketches.block_analysis import BlockStage, stores
-from edgetune.schedule.tile_costs import LATENCY, divisors
+from edgetune.schedule.tile_costs import divisors
 
 FEWEST_LANES = 4
 MAX_TILE = 8
 MAX_UNROLLED = 4  # steps of the innermost loop
 OPERANDS_AHEAD = 2  # operands that are loaded while others are used
+_SHORT_STEP = 8  # operations, up to which a body has all unrolled steps
 _TILED_AXES = 3  # more would make thousands of choices
 _REDUCTION = 2  # tirx.IterVar.CommReduce
 
 
-@dataclass(frozen=True)
-class Core:
-    """What formulas know of a core: lanes of a vector, vector registers, bytes of L1, and multiply-adds in flight."""
-
-    lanes: int
-    registers: int
-    l1_bytes: int
-    in_flight: int = LATENCY
+def steps_unrolled(sums: int) -> int:
+    """Most steps of a loop over terms that are unrolled in a tile of so many sums: fewer where a step is long."""
+    return max(1, MAX_UNROLLED * _SHORT_STEP // max(_SHORT_STEP, sums))
 
 
 def tile_choices(extents: Sequence[int]) -> list[list[int]]:

@@ -42,6 +42,7 @@ from edgetune.schedule.sketches.transposition import (
 )
 from edgetune.schedule.sketches.turned_operands import turn_in_blocks, turned_stages
 from edgetune.schedule.tile_costs import divisors
+from edgetune.target.costs import MARGINS, Costs
 
 MAX_VECTORS = 8
 _FEWEST_LANES = 4
@@ -54,7 +55,9 @@ def applies(analysis: BlockAnalysis) -> bool:
     return not analysis.reductions
 
 
-def apply_elementwise(sch: Schedule, analysis: BlockAnalysis, native_lanes: int, decide: Decisions) -> Schedule:
+def apply_elementwise(
+    sch: Schedule, analysis: BlockAnalysis, native_lanes: int, decide: Decisions, costs: Costs
+) -> Schedule:
     """Schedule `sch` (untouched so far), and return it: inline, then vectorise each stage that remains.
 
     Stages that no reader computes again are computed for some rows of the last stage at a time, where these share few.
@@ -74,7 +77,7 @@ def apply_elementwise(sch: Schedule, analysis: BlockAnalysis, native_lanes: int,
         if block is not None and stage.name in analysis.outputs:
             _vectorize_block(sch, stage, block, native_lanes, decide)
         elif stage.name in (*left, *turned, *analysis.outputs):
-            vectorize_stage(sch, stage, native_lanes, decide)
+            vectorize_stage(sch, stage, native_lanes, decide, costs)
     return sch
 
 
@@ -87,7 +90,7 @@ def _by_rows(sch: Schedule, analysis: BlockAnalysis, kept: Sequence[str]) -> Sch
     rows = sch.get_loops(sch.get_sblock(last.name))[depth - 1]
     sch.split(rows, [None, max(divisors(last.spatial_extents[depth - 1], _ROWS))])
     for name in reversed(kept):
-        sch = move_inwards(sch, name, last.name, depth, analysis.stage(name).work // 2)
+        sch = move_inwards(sch, name, last.name, depth, int(MARGINS.repeated * analysis.stage(name).work))
     return sch
 
 
@@ -103,7 +106,7 @@ def _vectorize_block(
     _lanes(sch, sch.fuse(*loops[-joint:]) if joint > 1 else loops[-1], native_lanes, decide)
 
 
-def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisions) -> None:
+def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide: Decisions, costs: Costs) -> None:
     """Vectorise the innermost loops of a spatial stage, if adjacent elements are contiguous."""
     loops = sch.get_loops(sch.get_sblock(stage.name))[-len(stage.spatial) :] if stage.spatial else []
     if not loops or stage.reduction:
@@ -139,7 +142,7 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         _lanes(sch, sch.fuse(*loops[-joint:]), native_lanes, decide)
     elif in_vectors(block, whole) and _fills_vectors(block, row, vectors, native_lanes):
         _lanes(sch, loops[-1], native_lanes, decide)
-    elif stage.writes_its_axes() and reads_columns(block, native_lanes):
+    elif stage.writes_its_axes() and reads_columns(block, native_lanes, costs):
         _lanes_of_columns(sch, block, loops, native_lanes, decide)
     elif not pays_across(block, native_lanes) and (axis := _transposed(block)) is not None:
         _vectorize_across(sch, block, loops, axis, native_lanes)

@@ -13,7 +13,6 @@ from tvm.s_tir import meta_schedule as ms
 
 from edgetune.graph.tvm_types import IRModule, PrimFunc
 from edgetune.schedule.rules.derivation import Stages, Structure, derive, find_stages, structures_of
-from edgetune.schedule.rules.tiling import Core
 from edgetune.schedule.sketches import elementwise
 from edgetune.schedule.sketches.attention_rows import VARIANTS as ROWS_VARIANTS
 from edgetune.schedule.sketches.attention_rows import AttentionRows, RowsVariant, apply_rows, find_rows
@@ -32,6 +31,7 @@ from edgetune.schedule.sketches.winograd_tile import (
     find_tiles,
     streams_filters,
 )
+from edgetune.target.core import Core
 from edgetune.target.target import Target
 
 AnyVariant = TypeVar("AnyVariant")
@@ -73,7 +73,7 @@ def design_spaces(
         if not found:
             found.append(untouched(function, seed))
             lanes = native_lanes(function, target)
-            found[0] = elementwise.apply_elementwise(found[0], analysis, lanes, Decisions())
+            found[0] = elementwise.apply_elementwise(found[0], analysis, lanes, Decisions(), target.costs)
         return found
     return [*found, *_derived(function, analysis, target, seed, on_refused, every=not found)] or [
         untouched(function, seed)
@@ -159,8 +159,7 @@ def derived(
 
 def core_of(function: PrimFunc, target: Target) -> Core:
     """What formulas know of the target's core, for the widest type of a function."""
-    in_flight = target.instruction_set.multiply_adds_in_flight
-    return Core(native_lanes(function, target), max(2, target.vector_registers), target.l1_bytes, in_flight)
+    return Core(native_lanes(function, target), max(2, target.vector_registers), target.l1_bytes, target.costs)
 
 
 def fills_vectors(function: PrimFunc, analysis: BlockAnalysis, target: Target) -> bool:

@@ -22,18 +22,15 @@ from edgetune.codegen.column_loads import COLUMNS, LONGEST_ROW
 from edgetune.graph.tvm_types import BufferLoad, Expr, LoopRV, SBlock, Var
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, known_extent, loop_extent, stores
 from edgetune.schedule.sketches.inlining import is_costly
+from edgetune.target.costs import MARGINS, Costs
 
 COLUMN_LANES = 8
 """Lanes of vectors of columns: longer ones take as many shuffles, and more to join their parts."""
 
 _FEWEST_LANES = 4
 _FEWEST_ELEMENTS = 64
-_GAIN = 0.8
 _MOST_SHARED = 4  # results of the same columns: each group of four columns is in registers meanwhile
 _OPERATIONS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)
-_LOAD = 0.5  # two in a cycle
-_DIVISION = 4
-_FUNCTION = 20
 
 
 def transpose(sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV], native_lanes: int) -> bool:
@@ -105,8 +102,8 @@ def _neighbours(order: Sequence[int], other: Sequence[int], last: int, divided: 
     return run
 
 
-def reads_columns(block: SBlock, native_lanes: int) -> bool:
-    """Whether vectors of columns take fewer instructions than a scalar loop over the last axis of a block."""
+def reads_columns(block: SBlock, native_lanes: int, costs: Costs) -> bool:
+    """Whether vectors of columns take fewer cycles than a scalar loop over the last axis of a block."""
     lanes = min(native_lanes, COLUMN_LANES)
     if lanes < _FEWEST_LANES or extent_of(block.iter_vars[-1]) < lanes:
         return False
@@ -122,10 +119,10 @@ def reads_columns(block: SBlock, native_lanes: int) -> bool:
         groups.add(group)
     if not groups or any(is_branch(node) for node in nodes):
         return False
-    work = sum(map(_cost, nodes))
+    work = sum(_cost(node, costs) for node in nodes)
     loads = len({str(node) for node in nodes if isinstance(node, ir.TensorLoad)})
-    turned = (lanes + 2 * COLUMNS) * len(groups)
-    return turned + work < _GAIN * lanes * (work + _LOAD * loads)
+    turned = (lanes + 2 * COLUMNS) * len(groups) * costs.operation
+    return turned + work < MARGINS.gain * lanes * (work + costs.scalar_load * loads)
 
 
 def axis_that_shares_columns(block: SBlock) -> int | None:
@@ -170,7 +167,7 @@ def _line(index: Expr, lane: Var) -> tuple[int, int | None]:
     return known[0] or 0, known[1]
 
 
-def _cost(node: ir.Expr) -> int:
+def _cost(node: ir.Expr, costs: Costs) -> float:
     if isinstance(node, tirx.Div):
-        return _DIVISION
-    return _FUNCTION if is_costly(node) else int(isinstance(node, _OPERATIONS))
+        return costs.division
+    return costs.function if is_costly(node) else costs.operation * isinstance(node, _OPERATIONS)

@@ -19,9 +19,7 @@ from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage
 from edgetune.schedule.sketches.lane_loads import contiguous
 from edgetune.schedule.sketches.transposition import order_of_copy, rows_and_columns
 from edgetune.schedule.tile_costs import divisors
-
-LEAST_WORK = 1 << 10
-"""Results below which lanes that gather take no longer."""
+from edgetune.target.costs import MARGINS
 
 _FEWEST = 16
 """Elements along either axis that fill squares of the widest vectors, and lines of a cache."""
@@ -45,7 +43,7 @@ _MOST_ELEMENTS = 1 << 15
 def turned_stages(analysis: BlockAnalysis, native_lanes: int) -> list[str]:
     """The stages that copy a parameter in another order for the last stage, in vectors."""
     last = analysis.stages[-1]
-    if analysis.outputs != (last.name,) or last.work < LEAST_WORK or not last.writes_its_axes():
+    if analysis.outputs != (last.name,) or last.work < MARGINS.elements_turned or not last.writes_its_axes():
         return []
     params = analysis.function.params
     return [

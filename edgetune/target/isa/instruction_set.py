@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
+from edgetune.target.costs import COSTS, Costs
 from edgetune.target.isa.cpu_features import CpuChecks, Features, checks_of
 from edgetune.target.isa.vector_instructions import VectorInstructions
 
@@ -74,8 +75,8 @@ class InstructionSet:
     tile_rows: float = inf
     """Most rows in a register tile whose rows have several pixels."""
 
-    multiply_adds_in_flight: int = 8
-    """Accumulators of a register tile that keep a core's units busy: latency times multiply-adds a cycle, or more."""
+    costs: Costs = COSTS
+    """What things cost on its cores where a target file says nothing."""
 
     vectors: VectorInstructions = field(default_factory=VectorInstructions)
     """Its instructions that compilers do not find on their own, and its registers."""

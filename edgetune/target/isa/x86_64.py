@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from edgetune.target.costs import Costs
 from edgetune.target.isa.cpu_features import CpuidBit
 from edgetune.target.isa.cpuinfo import listed_features
 from edgetune.target.isa.instruction_set import HostCpu, InstructionSet
@@ -228,6 +229,6 @@ X86_64 = InstructionSet(
     least_swept_bytes=64 << 20,  # the L3 cache of these machines is far larger than the L2 cache
     library_vector_bytes=64,
     # Two each cycle that take four: eight accumulators are just enough, and a late load is never made up for.
-    multiply_adds_in_flight=10,
+    costs=Costs(operations_in_flight=10),
     vectors=_VECTORS,
 )

@@ -1,0 +1,37 @@
+"""Core: what formulas know of a core. A formula that decides before a target is known takes the widest one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgetune.target.costs import COSTS, Costs, Order
+
+
+@dataclass(frozen=True)
+class Core:
+    """What formulas know of a core: lanes of a vector, vector registers, bytes of L1, and what things cost."""
+
+    lanes: int
+    registers: int
+    l1_bytes: int
+    costs: Costs = COSTS
+
+    def terms(self, cycles: float) -> float:
+        """How many multiply-adds, of one lane each, take this many cycles in whole vectors."""
+        return cycles / self.costs.operation * self.lanes
+
+    @property
+    def least_terms(self) -> float:
+        """Terms of a sum below which the call of another kernel for it costs more than it saves."""
+        return self.terms(self.costs.kernel_call)
+
+    def move(self, order: Order, element_bytes: int = 4) -> float:
+        """Cycles of one element of a copy; see `Costs.move`."""
+        return self.costs.move(order, element_bytes, self.lanes)
+
+
+WIDEST = Core(lanes=16, registers=32, l1_bytes=32 << 10)
+"""The widest core, of float32: what is decided before the target is known is decided for it.
+
+Narrower vectors need as many cycles for a copy, and more for a sum.
+"""
