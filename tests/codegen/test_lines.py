@@ -17,11 +17,11 @@ from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.pipeline.link import print_kernels
 from edgetune.pipeline.select import choose
 
-QUICK = ("new_softmax_of_7", "new_gelu_block", "new_determinants", "new_rope_of_pairs")
+QUICK = ("new_softmax_of_7", "new_gamma", "new_determinants", "new_rope_of_pairs")
 MORE = (
     *("new_integral", "new_half_chroma", "new_medians", "new_boxes_from_sums", "new_census", "new_four_bits"),
     *("new_weighted_histogram", "new_quantised_product", "new_bilateral", "new_soft_histogram", "new_option_prices"),
-    *("new_local_maxima", "new_turned_scores", "new_embedding_bag", "new_banded_attention", "new_gamma", "new_hue"),
+    *("new_local_maxima", "new_turned_scores", "new_embedding_bag", "new_banded_attention", "new_gelu_block"),
 )
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")  # no part of a number such as 0x1.8p+3f
 

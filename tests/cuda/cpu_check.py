@@ -71,7 +71,7 @@ class Checked:
     def case(self, prefix: str) -> BatchCase:
         """The kernel as a case of a batch, whose buffers are `buffers`; its names begin with `prefix`."""
         places = tuple((place, 0) for place in range(len(self.buffers)))
-        preamble = headers(self.source.definition) + render_device_preamble(self.source.preamble, prefix)
+        preamble = headers([self.source]) + render_device_preamble(self.source.preamble, prefix)
         return BatchCase(preamble, (self.source,), (Step(self.source, places),))
 
     @property
@@ -182,7 +182,7 @@ def _text(check: Checked) -> str:
 def unit(check: Checked) -> str:
     """The text of the kernels with the functions that they need."""
     source = check.source
-    preamble = headers(source.definition) + render_device_preamble(source.preamble, "check")
+    preamble = headers([source]) + render_device_preamble(source.preamble, "check")
     return f"{preamble}\n{with_prefix(source.definition, 'check')}"
 
 

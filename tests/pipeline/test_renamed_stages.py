@@ -21,7 +21,7 @@ from edgetune.graph.tvm_types import PrimFunc, SBlock, TvmBuffer
 from edgetune.pipeline.link import print_kernels
 from edgetune.pipeline.select import choose
 
-QUICK = ("new_nine_points", "odd_wide", "new_softmax_of_7", "new_integral")
+QUICK = ("new_nine_points", "odd_wide", "new_squash", "new_sobel")
 EVERY = tuple(dict.fromkeys(name for one in LISTS for name in names_of(one)))
 ENDS = ("parts", "lines", "columns", "rows", "copy", "lanes", "wide", "rest", "scales", "cse_v1", "terms", "sqrt")
 """Words that some pass or other ends a name with."""

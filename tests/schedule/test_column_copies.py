@@ -29,6 +29,16 @@ def product(rows: int, depth: int, columns: int, *, constant: bool = False) -> A
     return prim_func([x, w], y, [1] if constant else [])
 
 
+@pytest.mark.parametrize("name", ["shifted", "shifted_columns"])
+def test_a_stage_is_no_copy_of_columns_because_of_its_name(name: str) -> None:
+    x, w = te.placeholder((40, 64), name="x"), te.placeholder((64, 96), name="w")
+    shifted, k = te.compute((64, 96), lambda i, j: w[i, j] + 1.0, name), te.reduce_axis((0, 64), "k")
+    y = te.compute((40, 96), lambda i, j: te.sum(x[i, k] * shifted[k, j], axis=k), "y")
+    found = tile_of(prim_func([x, w], y), TARGET)
+    assert found is not None
+    assert (found[1].columns, found[1].copy) == (None, None)
+
+
 def scratch_of(function: Any, room: int = ROOM) -> int:
     text = default_schedule(function, TARGET, room, FORMS)[0]
     return footprint(apply_schedule(function, text).module).scratch_bytes

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from edgetune.codegen.dtypes import Element, storage_type
+from edgetune.codegen.kernel_source import KernelSource
 from edgetune.codegen.text import Code, Text, called
 
 _TYPES = {
@@ -26,13 +29,15 @@ def rounded(of: Element, value: Text) -> Text:
     return called(_TYPES[of.short][2], value)
 
 
-def headers(text: str) -> str:
-    """The lines that include what the types in `text` need; the CPU check has them in its cuda_runtime.h.
+def headers(sources: Sequence[KernelSource]) -> str:
+    """The lines that include what some kernels need; the CPU check has them in its cuda_runtime.h.
 
     Those of fragments are for `edgetune.codegen.cuda.tiles`, those of copies for `edgetune.codegen.cuda.async_copies`.
     """
-    found = [header for name, _, _, header in _TYPES.values() if f"{name} *" in text]
-    found += ["mma.h"] if "tile_sums " in text else []
-    found += ["cuda_pipeline_primitives.h"] if "wait_for_copies(" in text else []
+    types = {operand.c_type for one in sources for launch in one.launches for operand in launch.operands}
+    snippets = {snippet.partition(":")[0] for one in sources for snippet in one.preamble}
+    found = [header for name, _, _, header in _TYPES.values() if name in types]
+    found += ["mma.h"] if "sums_tile" in snippets else []
+    found += ["cuda_pipeline_primitives.h"] if "wait_for_copies" in snippets else []
     lines = "".join(f"#include <{header}>\n" for header in found)
     return f"#ifndef CUDA_ON_CPU\n{lines}#endif\n" if lines else ""

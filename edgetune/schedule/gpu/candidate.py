@@ -45,4 +45,4 @@ def joined_unit(sources: Sequence[KernelSource]) -> str:
     """The text of a file with the kernels of several candidates, whose symbols differ, and the functions they need."""
     preamble = render_device_preamble(frozenset().union(*(source.preamble for source in sources)), _PREFIX)
     text = "\n".join(with_prefix(source.definition, _PREFIX) for source in sources)
-    return f'#include <math.h>\n#include <stdint.h>\n{headers(text)}{preamble}\nextern "C" {{\n{text}\n}}\n'
+    return f'#include <math.h>\n#include <stdint.h>\n{headers(sources)}{preamble}\nextern "C" {{\n{text}\n}}\n'
