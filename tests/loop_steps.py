@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import tirx
 
 from edgetune.graph.evaluate import evaluate
-from edgetune.graph.tvm_types import Expr, Node, PrimFunc, Stmt
+from edgetune.tvm_types import Expr, Node, PrimFunc, Stmt
 
 _COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
 

@@ -17,10 +17,10 @@ from benchmarks.oracle.corpus import corpus
 from benchmarks.oracle.facts import KernelFacts, kernels_of, target_of
 from edgetune.errors import EdgetuneError
 from edgetune.graph.program import Kernel
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.pipeline.compile_input import program_for
 from edgetune.pipeline.select import choose
 from edgetune.schedule.algorithms.schedule_text import algorithm_of
+from edgetune.tvm_types import PrimFunc
 
 DOORS = {"expression": "{}", "onnx": "onnx_{}", "operator": "operator_{}"}
 """Each door, and how its subject in the corpus is called; the first one is what the others are compared with."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from tvm import s_tir, tirx
 
-from edgetune.codegen.traverse import variables_in
-from edgetune.graph.tvm_types import Expr, For, IterVar, PrimFunc, SBlock, Stmt, TvmBuffer, Var
+from edgetune.affine.expressions import variables_in
+from edgetune.tvm_types import Expr, For, IterVar, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 
 PIXEL = "pixel"
 """The rows and columns of an output image as one axis."""

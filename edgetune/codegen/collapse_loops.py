@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import tvm
 from tvm import tirx
 
+from edgetune.affine.domain import simplified
 from edgetune.codegen.traverse import children
 from edgetune.codegen.unrolling import extent_of, with_kind
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import Expr, For, Stmt, Var
+from edgetune.tvm_types import Expr, For, Stmt, Var
 
 _SERIAL = int(tirx.ForKind.SERIAL)
 
@@ -100,7 +100,7 @@ def collapse(body: Stmt, shared: Shared) -> Stmt:
     below = total
     for variable, extent in zip(loops, extents, strict=True):
         below //= extent
-        value = tvm.sym.Analyzer().simplify(tirx.floordiv(one, below)) if below > 1 else one
+        value = simplified(tirx.floordiv(one, below)) if below > 1 else one
         parts.append(tirx.Bind(variable, tirx.floormod(value, extent) if variable is not loops[0] else value))
 
     def outermost(loop: For) -> For:

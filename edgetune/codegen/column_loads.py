@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import loads_in
 from edgetune.affine.linear import linear
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.lines import array, call
 from edgetune.codegen.text import Address, Lvalue, Text
-from edgetune.codegen.traverse import loads_in
-from edgetune.graph.tvm_types import Expr
+from edgetune.tvm_types import Expr
 
 if TYPE_CHECKING:
     from edgetune.codegen.vectors import VectorPrinter

@@ -13,7 +13,7 @@ from edgetune.codegen.dtypes import Element
 from edgetune.codegen.lines import Line, constant, in_place
 from edgetune.codegen.names import Names
 from edgetune.codegen.text import Code, Text
-from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
+from edgetune.tvm_types import Expr, TvmBuffer, Var
 
 
 @dataclass

@@ -8,10 +8,11 @@ from math import prod
 
 from tvm import tirx
 
+from edgetune.affine.expressions import is_one, loads_in
 from edgetune.affine.linear import Linear, linear
-from edgetune.codegen.traverse import children, expressions, loads_in
+from edgetune.codegen.traverse import children, expressions
 from edgetune.codegen.unrolling import extent_of, with_kind
-from edgetune.graph.tvm_types import BufferLoad, Expr, For, Stmt, TvmBuffer, Var
+from edgetune.tvm_types import BufferLoad, Expr, For, Stmt, TvmBuffer, Var
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def stream_of(body: Stmt, block: Var, written: set[TvmBuffer]) -> Stream | None:
     found: dict[TvmBuffer, list[tuple[Linear, int]]] = {}
     for load in _loads(body):
         index = load.indices[0] if len(load.indices) == 1 else None
-        lanes = int(index.lanes) if isinstance(index, tirx.Ramp) and _is_one(index.stride) else 1
+        lanes = int(index.lanes) if isinstance(index, tirx.Ramp) and is_one(index.stride) else 1
         form = linear(index.base if isinstance(index, tirx.Ramp) else index)
         if form is not None and load.source not in written and form.factors.get(block, 0) > 0:
             found.setdefault(load.source, []).append((form, lanes))
@@ -79,10 +80,6 @@ def written_in(node: Stmt) -> set[TvmBuffer]:
     """Buffers that `node` stores to."""
     found = {node.buffer} if isinstance(node, tirx.BufferStore) else set()
     return found.union(*map(written_in, children(node)))
-
-
-def _is_one(value: Expr) -> bool:
-    return isinstance(value, tirx.IntImm) and int(value.value) == 1
 
 
 def _all_loops(node: Stmt) -> Iterator[For]:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Literal
 
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import PrimType
+from edgetune.tvm_types import PrimType
 
 Kind = Literal["float", "int", "uint", "bool"]
 

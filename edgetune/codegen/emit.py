@@ -29,8 +29,8 @@ from edgetune.codegen.statements import Layout, StatementPrinter
 from edgetune.codegen.subexpression_names import stems
 from edgetune.codegen.text import INDENT, Lvalue, Text, code, listed
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import TvmBuffer
 from edgetune.target.target import Target
+from edgetune.tvm_types import TvmBuffer
 
 _COLUMNS = 120
 

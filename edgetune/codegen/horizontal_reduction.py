@@ -18,16 +18,18 @@ from math import inf
 from typing import TYPE_CHECKING
 
 import tvm_ffi
-from tvm import ir, sym, tirx
+from tvm import ir, tirx
 
+from edgetune.affine.domain import Domain, are_equal
+from edgetune.affine.expressions import variables_in
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.horizontal_snippets import FOUR, scalar_extreme
 from edgetune.codegen.lines import assignment, call, declaration
 from edgetune.codegen.memory import pieces
 from edgetune.codegen.text import ADD, Code, Lvalue, Text, called, code, vector_literal
-from edgetune.codegen.traverse import flattened, map_loops, variables_in
+from edgetune.codegen.traverse import flattened, map_loops
 from edgetune.codegen.unrolling import extent_of, with_kind
-from edgetune.graph.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer, Var
+from edgetune.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer, Var
 
 if TYPE_CHECKING:
     from edgetune.codegen.statements import StatementPrinter
@@ -104,8 +106,7 @@ def _joined(loop: tirx.For) -> Stmt:
 
 def _first_lane(index: Expr, lane: Var, lanes: int) -> Expr | None:
     """The index of lane 0 where `index` runs over one whole vector of a buffer of vectors; None elsewhere."""
-    analyzer = sym.Analyzer()
-    analyzer.bind(lane, ir.Range.from_min_extent(0, lanes))
+    analyzer = Domain.of([(lane, lanes)]).analyzer
     first = analyzer.simplify(index - lane)
     used: set[Var] = set()
     variables_in([first], used)
@@ -179,7 +180,7 @@ def _rows(run: Sequence[Stmt]) -> Iterator[list[Stmt]]:
 
 def _next_to(one: Stmt, other: Stmt) -> bool:
     same = one.buffer.same_as(other.buffer) and len(one.indices) == 1
-    return same and sym.Analyzer().can_prove_equal(other.indices[0] - one.indices[0], 1)
+    return same and are_equal(other.indices[0] - one.indices[0], 1)
 
 
 def _parts(row: Sequence[Stmt]) -> Iterator[Sequence[Stmt]]:

@@ -14,12 +14,13 @@ from math import nan, prod
 
 from tvm import tirx
 
+from edgetune.affine.expressions import loads_in
 from edgetune.affine.linear import Linear, linear
 from edgetune.codegen.memory import aliased_buffer
 from edgetune.codegen.reduction_blocks import ANNOTATION as PARTS
-from edgetune.codegen.traverse import children, expressions, flattened, loads_in
+from edgetune.codegen.traverse import children, expressions, flattened
 from edgetune.codegen.unrolling import extent_of
-from edgetune.graph.tvm_types import BufferLoad, BufferStore, For, Stmt, TvmBuffer, Var
+from edgetune.tvm_types import BufferLoad, BufferStore, For, Stmt, TvmBuffer, Var
 
 _FAR = 1 << 31  # above every index
 

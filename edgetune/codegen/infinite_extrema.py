@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import tirx
 
 from edgetune.graph.places_of_extremes import PLACES_OF_EXTREMES, PlaceOfExtreme
-from edgetune.graph.tvm_types import Expr, Var
+from edgetune.tvm_types import Expr, Var
 
 _REGISTER = "s_tir.schedule.RegisterReducer"
 

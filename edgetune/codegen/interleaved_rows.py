@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 from tvm import tirx
 
-from edgetune.affine.expressions import with_places
+from edgetune.affine.expressions import loads_in, with_places
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.lines import call
 from edgetune.codegen.strided_loads import loads_together
 from edgetune.codegen.text import Lvalue
-from edgetune.codegen.traverse import loads_in
 from edgetune.codegen.vector_calls import has_vector_form
-from edgetune.graph.tvm_types import BufferStore, Expr, Stmt
+from edgetune.tvm_types import BufferStore, Expr, Stmt
 
 if TYPE_CHECKING:
     from edgetune.codegen.statements import StatementPrinter

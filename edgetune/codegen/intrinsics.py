@@ -13,7 +13,7 @@ from edgetune.codegen.literals import digits
 from edgetune.codegen.powers import exponent_of, product, root
 from edgetune.codegen.text import ADD, LOOSE, UNARY, Code, Text, called, cast, code, joined
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import Expr
+from edgetune.tvm_types import Expr
 
 if TYPE_CHECKING:
     from edgetune.codegen.scalars import ScalarPrinter

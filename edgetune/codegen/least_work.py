@@ -14,12 +14,12 @@ from math import prod
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from edgetune.affine.expressions import operands
 from edgetune.affine.linear import linear
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.prefetch.intrinsics import certain_loads
-from edgetune.codegen.traverse import operands
-from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, TvmBuffer, Var
 from edgetune.target.target import Target
+from edgetune.tvm_types import BufferLoad, BufferStore, Expr, TvmBuffer, Var
 
 _AT_ONCE = 4  # vectors per cycle that are multiplied, or loaded and stored in L1: no known core does more
 _INTEGERS = 8  # multiply-adds of bytes per multiply-add of floats: two instructions with four each

@@ -14,12 +14,13 @@ import numpy as np
 import tvm_ffi
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import operands, variables_in
 from edgetune.affine.linear import Linear, linear
 from edgetune.affine.values import values_at
 from edgetune.codegen.contiguous_access import total_of
-from edgetune.codegen.traverse import children, operands, variables_in
+from edgetune.codegen.traverse import children
 from edgetune.codegen.unrolling import extent_of
-from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, PrimFunc, Stmt, Var
+from edgetune.tvm_types import BufferLoad, BufferStore, Expr, PrimFunc, Stmt, Var
 
 MOST_ITERATIONS = 1 << 25
 _AT_ONCE = 1 << 20  # iterations that are evaluated together: a few arrays of 8 MB

@@ -18,14 +18,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
-from tvm import ir, sym, tirx
+from tvm import ir, tirx
 
+from edgetune.affine.domain import Domain
+from edgetune.affine.expressions import operands
 from edgetune.affine.linear import Linear, linear
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.intrinsics import operator
-from edgetune.codegen.traverse import children, expressions, operands
+from edgetune.codegen.traverse import children, expressions
 from edgetune.codegen.unrolling import extent_of
-from edgetune.graph.tvm_types import Expr, For, Stmt, TvmBuffer, Var
+from edgetune.tvm_types import Expr, For, Stmt, TvmBuffer, Var
 
 _FAR = 1 << 31  # above every index
 _KNOWN = (tirx.SeqStmt, tirx.IfThenElse, tirx.For, tirx.BufferStore, tirx.AllocBuffer, tirx.Evaluate, tirx.AttrStmt)
@@ -79,15 +81,11 @@ class Accesses:
         variables = _variables(e)
         if not all(variable in self.extents for variable in variables):
             return None
-        analyzer = sym.Analyzer()
-        for variable in variables:
-            end = tirx.IntImm(str(variable.ty.dtype), self.extents[variable])
-            analyzer.bind(variable, ir.Range.from_min_extent(tirx.IntImm(str(variable.ty.dtype), 0), end))
-        bound = analyzer.const_int_bound(e)
-        if int(bound.min_value) < 0 or int(bound.max_value) >= _FAR:
+        least, most = Domain.of((variable, self.extents[variable]) for variable in variables).bounds(e)
+        if least < 0 or most >= _FAR:
             return None
         term = _Term(tuple(variables))
-        self.extents[term] = int(bound.max_value) + 1
+        self.extents[term] = most + 1
         return term
 
     def outside(self) -> list[TvmBuffer]:

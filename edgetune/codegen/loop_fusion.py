@@ -17,12 +17,12 @@ from math import prod
 import tvm_ffi
 from tvm import ir, tirx
 
-from edgetune.affine.expressions import with_places
+from edgetune.affine.expressions import loads_in, operands, variables_in, with_places
 from edgetune.affine.linear import linear
 from edgetune.codegen.memory import Survey, aliased_buffer, size_of, survey
-from edgetune.codegen.traverse import children, expressions, flattened, loads_in, operands, variables_in
+from edgetune.codegen.traverse import children, expressions, flattened
 from edgetune.codegen.unrolling import MAX_TILE_STATEMENTS, extent_of, with_kind
-from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, For, Stmt, TvmBuffer, Var
+from edgetune.tvm_types import BufferLoad, BufferStore, Expr, For, Stmt, TvmBuffer, Var
 
 _SERIAL = int(tirx.ForKind.SERIAL)
 _UNROLLED = int(tirx.ForKind.UNROLLED)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from tvm import s_tir, tirx
 
+from edgetune.affine.expressions import variables_in
 from edgetune.codegen.axes import Place, block_axes, joined, places_of
-from edgetune.codegen.traverse import variables_in
-from edgetune.graph.tvm_types import For, PrimFunc, Stmt, Var
+from edgetune.tvm_types import For, PrimFunc, Stmt, Var
 
 _PARTS = 3
 

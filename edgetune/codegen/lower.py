@@ -16,6 +16,7 @@ import tvm
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from edgetune.affine.expressions import conjuncts, variables_in
 from edgetune.codegen.collapse_loops import Shared, collapse
 from edgetune.codegen.horizontal_reduction import join_lanes
 from edgetune.codegen.linear_indices import with_linear_indices
@@ -27,12 +28,12 @@ from edgetune.codegen.prefetch.weights_l1 import prefetch_weights_l1
 from edgetune.codegen.prefetch.weights_l2 import prefetch_weights_l2
 from edgetune.codegen.reduction_blocks import block_reductions
 from edgetune.codegen.register_tiles import tile_shapes, with_shapes
-from edgetune.codegen.traverse import children, expressions, map_loops, variables_in
+from edgetune.codegen.traverse import children, expressions, map_loops
 from edgetune.codegen.unrolling import extent_of, limit_unrolling, unroll_register_tiles, with_kind
 from edgetune.errors import TVM_REFUSALS, KernelFailed
 from edgetune.graph.flat_buffers import flatten_buffers
 from edgetune.graph.tvm_errors import lowering_failed
-from edgetune.graph.tvm_types import Expr, For, Pass, PrimFunc, Stmt, TvmTarget, Var
+from edgetune.tvm_types import Expr, For, Pass, PrimFunc, Stmt, TvmTarget, Var
 
 
 def hoist_initialisation(node: Stmt) -> Stmt:
@@ -67,18 +68,12 @@ def _conditions_but_start(statement: Stmt, loop: For) -> list[Expr] | None:
         return None
     start: list[Expr] = []
     rest: list[Expr] = []
-    for condition in _conjuncts(statement.condition):
+    for condition in conjuncts(statement.condition):
         (start if _is_start(condition, loop) else rest).append(condition)
     found: set[Var] = set()
     variables_in(rest, found)
     _variables(statement.then_case, found)
     return rest if start and loop.loop_var not in found else None
-
-
-def _conjuncts(condition: Expr) -> list[Expr]:
-    if isinstance(condition, tirx.And):
-        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
-    return [condition]
 
 
 def _is_start(condition: Expr, loop: For) -> bool:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import is_one, loads_in, operands
 from edgetune.codegen.dtypes import Element, element_and_lanes
-from edgetune.codegen.traverse import children, expressions, loads_in, operands
+from edgetune.codegen.traverse import children, expressions
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
+from edgetune.tvm_types import Expr, Stmt, TvmBuffer, Var
 
 _OF_PLACES = (tirx.IntImm, tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)
 
@@ -151,11 +152,6 @@ def _access(
         accesses.add((int(index.base.value), index_lanes))
     else:
         accesses.add((None, lanes * index_lanes))
-
-
-def is_one(e: Expr) -> bool:
-    """Whether an expression is the constant 1."""
-    return isinstance(e, tirx.IntImm) and int(e.value) == 1
 
 
 def _indices(node: Expr, found: Survey) -> None:

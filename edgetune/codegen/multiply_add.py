@@ -10,7 +10,7 @@ from tvm import tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.vector_snippets import instructions
-from edgetune.graph.tvm_types import Expr
+from edgetune.tvm_types import Expr
 
 _LOW, _HIGH = -(2**15), 2**15 - 1
 

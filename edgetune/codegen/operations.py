@@ -12,11 +12,12 @@ from math import prod
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from edgetune.affine.expressions import operands
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.polynomials import BODIES, NEEDS
 from edgetune.codegen.powers import exponent_of
-from edgetune.codegen.traverse import children, expressions, operands
-from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt, TvmBuffer
+from edgetune.codegen.traverse import children, expressions
+from edgetune.tvm_types import Expr, PrimFunc, Stmt, TvmBuffer
 
 _COUNTED = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, tirx.FloorDiv, tirx.FloorMod)
 _BRANCH = "if_then_else"

@@ -16,11 +16,11 @@ import tvm
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from edgetune.affine.expressions import variables_in
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.lower import sole_function
-from edgetune.codegen.traverse import variables_in
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import Expr, SBlock, Stmt, TvmBuffer, Var
+from edgetune.tvm_types import Expr, SBlock, Stmt, TvmBuffer, Var
 
 _ANNOTATION = "meta_schedule.layout_rewrite_preproc"
 

@@ -27,8 +27,8 @@ from edgetune.codegen.memory import SCRATCH_ALIGNMENT, size_of
 from edgetune.codegen.names import Names, plain_name
 from edgetune.codegen.parallel_regions import Cut, Region, cut
 from edgetune.codegen.text import INDENT
-from edgetune.graph.tvm_types import PrimFunc, TvmBuffer
 from edgetune.target.target import Target
+from edgetune.tvm_types import PrimFunc, TvmBuffer
 
 RANGES = 8  # ranges per thread, so that a thread that has finished can help another one
 RANGES_INSIDE = 1  # the same if each range runs other loops completely

@@ -18,7 +18,7 @@ from edgetune.codegen.memory import aliased_buffer, size_of
 from edgetune.codegen.register_tiles import shapes_in, with_shapes
 from edgetune.codegen.traverse import children
 from edgetune.codegen.unrolling import extent_of
-from edgetune.graph.tvm_types import For, PrimFunc, Stmt, TvmBuffer, Var
+from edgetune.tvm_types import For, PrimFunc, Stmt, TvmBuffer, Var
 
 ENOUGH_WASTE = 1 / 16  # idle share of a worker's time; below it, no further loop is fused
 FROM_ANOTHER_CORE = 5  # cost of a line from another core relative to a prefetched line; prefetching does not help there

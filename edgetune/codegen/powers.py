@@ -9,7 +9,7 @@ from tvm import tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.text import Code
-from edgetune.graph.tvm_types import Expr
+from edgetune.tvm_types import Expr
 
 _PRODUCTS = {1.0: "{x}", 2.0: "{x} * {x}", 3.0: "{x} * {x} * {x}", 4.0: "({x} * {x}) * ({x} * {x})"}
 _QUOTIENTS = {-1.0: "1.0{f} / {x}", -2.0: "1.0{f} / ({x} * {x})"}

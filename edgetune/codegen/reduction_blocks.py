@@ -10,9 +10,10 @@ from __future__ import annotations
 import tvm_ffi
 from tvm import tirx
 
-from edgetune.codegen.traverse import loads_in, map_loops, operands
+from edgetune.affine.expressions import loads_in, operands
+from edgetune.codegen.traverse import map_loops
 from edgetune.codegen.unrolling import extent_of, with_kind
-from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, For, Stmt
+from edgetune.tvm_types import BufferLoad, BufferStore, Expr, For, Stmt
 
 ANNOTATION = "edgetune_reduction_blocks"
 """On the outermost loop of a reduction: the number of equal parts to divide it into, or somewhat more."""

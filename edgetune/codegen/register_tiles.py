@@ -11,7 +11,7 @@ from math import prod
 
 from tvm import s_tir, tirx
 
-from edgetune.graph.tvm_types import PrimFunc, Stmt
+from edgetune.tvm_types import PrimFunc, Stmt
 
 _SHAPES = "edgetune.shapes"
 

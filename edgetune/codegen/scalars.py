@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import loads_in
 from edgetune.codegen import intrinsics
 from edgetune.codegen.constant_lanes import constant_lanes
 from edgetune.codegen.context import BufferStorage, Context
@@ -36,9 +37,8 @@ from edgetune.codegen.text import (
     compared,
     joined,
 )
-from edgetune.codegen.traverse import loads_in
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
+from edgetune.tvm_types import Expr, TvmBuffer, Var
 
 
 class ElementPrinter:

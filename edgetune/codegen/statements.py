@@ -10,6 +10,7 @@ import tvm
 import tvm_ffi
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import is_one, loads_in, variables_in
 from edgetune.codegen.collapse_loops import Shared
 from edgetune.codegen.column_loads import groups_in
 from edgetune.codegen.context import BufferStorage, Context
@@ -31,17 +32,16 @@ from edgetune.codegen.lines import (
     variable,
 )
 from edgetune.codegen.literals import digits
-from edgetune.codegen.memory import Survey, is_one, pieces
+from edgetune.codegen.memory import Survey, pieces
 from edgetune.codegen.names import plain_name
 from edgetune.codegen.register_tiles import tile_places
 from edgetune.codegen.strided_loads import loads_together
 from edgetune.codegen.text import ATOM, Code, Lvalue, Text, code, listed
 from edgetune.codegen.transposition import printed_transposition
-from edgetune.codegen.traverse import loads_in, variables_in
 from edgetune.codegen.vector_calls import calls_functions, has_vector_form
 from edgetune.codegen.vectors import VectorPrinter
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
+from edgetune.tvm_types import Expr, Stmt, TvmBuffer, Var
 
 _SILENT = frozenset(("assume", "likely", "undef", "type_annotation", "ignore_loop_partition"))
 

@@ -11,15 +11,16 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING
 
-from tvm import ir, sym, tirx
+from tvm import ir, tirx
 
+from edgetune.affine.domain import simplified
+from edgetune.affine.expressions import loads_in, operands
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.lines import call, declaration, other
 from edgetune.codegen.names import plain_name
 from edgetune.codegen.text import Address, Lvalue, Text, code, listed
-from edgetune.codegen.traverse import loads_in, operands
-from edgetune.graph.tvm_types import Expr
+from edgetune.tvm_types import Expr
 
 if TYPE_CHECKING:
     from edgetune.codegen.vectors import VectorPrinter
@@ -91,7 +92,7 @@ def printed_strided(printer: VectorPrinter, load: Expr, start: tuple[Expr, int],
         return f"{kind} {here} {c_type} {_address(printer, load, index, step * first)}"
 
     def pointer_to(index: Expr, first: int) -> Address:
-        plain = index if index is base else sym.Analyzer().simplify(index)  # keeps the names of offsets
+        plain = index if index is base else simplified(index)  # keeps the names of offsets
         return printer.pointer(load.source, (plain, 1), first)
 
     if key(base) in shared:

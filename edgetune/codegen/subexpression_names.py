@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import operands, variables_in
 from edgetune.codegen.names import plain_name
-from edgetune.codegen.traverse import children, expressions, operands, variables_in
-from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
+from edgetune.codegen.traverse import children, expressions
+from edgetune.tvm_types import Expr, Stmt, TvmBuffer, Var
 
 _PREFIX = "cse_v"
 

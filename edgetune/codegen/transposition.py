@@ -19,7 +19,7 @@ from edgetune.codegen.lines import call
 from edgetune.codegen.literals import digits
 from edgetune.codegen.text import ATOM, Text, code
 from edgetune.codegen.unrolling import extent_of
-from edgetune.graph.tvm_types import BufferStore, Expr, For, Stmt, Var
+from edgetune.tvm_types import BufferStore, Expr, For, Stmt, Var
 
 if TYPE_CHECKING:
     from edgetune.codegen.statements import StatementPrinter

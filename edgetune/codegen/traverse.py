@@ -2,41 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from tvm import ir, tirx
+from tvm import tirx
 
-from edgetune.graph.tvm_types import BufferLoad, Expr, For, Stmt, Var
-
-_BINARY = (
-    tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max,
-    tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or,
-    tirx.LShift, tirx.RShift, tirx.BitwiseAnd, tirx.BitwiseOr, tirx.BitwiseXor,
-)  # fmt: skip
-_FIELDS: dict[type, tuple[str, ...]] = dict.fromkeys(_BINARY, ("a", "b")) | {
-    tirx.Not: ("a",),
-    tirx.BitwiseNot: ("a",),
-    tirx.Cast: ("value",),
-    tirx.Select: ("condition", "true_value", "false_value"),
-    tirx.Ramp: ("base", "stride"),
-    tirx.Broadcast: ("value",),
-    tirx.Let: ("value", "body"),
-}
-
-
-def operands(node: Expr) -> list[Expr]:
-    """Expressions directly under an expression; those of a load are its indices."""
-    kind = type(node)
-    fields = _FIELDS.get(kind)
-    if fields is not None:
-        return [getattr(node, field) for field in fields]
-    if kind is ir.Call:
-        return list(node.args)
-    if kind is ir.TensorLoad:
-        return list(node.indices)
-    if kind is tirx.Shuffle:
-        return [*node.vectors, *node.indices]
-    return []
+from edgetune.tvm_types import Expr, For, Stmt
 
 
 def children(node: Stmt) -> list[Stmt]:
@@ -64,24 +34,6 @@ def expressions(node: Stmt) -> list[Expr]:
     if isinstance(node, tirx.For):
         return [node.min, node.extent]
     return []
-
-
-def variables_in(nodes: Iterable[Expr], found: set[Var]) -> None:
-    """Add every variable that occurs in the expressions `nodes` to `found`."""
-    for node in nodes:
-        if isinstance(node, ir.Var):
-            found.add(node)
-        variables_in(operands(node), found)
-
-
-def loads_in(nodes: Iterable[Expr]) -> list[BufferLoad]:
-    """Every load in the expressions `nodes`, each before the loads in its indices."""
-    found = []
-    for node in nodes:
-        if isinstance(node, ir.TensorLoad):
-            found.append(node)
-        found += loads_in(operands(node))
-    return found
 
 
 def map_loops(node: Stmt, change: Callable[[For], Stmt]) -> Stmt:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import operands, variables_in
 from edgetune.codegen.dtypes import element_and_lanes
-from edgetune.codegen.traverse import children, expressions, operands, variables_in
-from edgetune.graph.tvm_types import Expr, For, Stmt, TvmBuffer, Var
+from edgetune.codegen.traverse import children, expressions
+from edgetune.tvm_types import Expr, For, Stmt, TvmBuffer, Var
 
 MAX_STATEMENTS = 512  # stores in one fully unrolled body
 MAX_TILE_STATEMENTS = 256  # stores that promoting a tile to registers may cost

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import operands
 from edgetune.codegen.column_loads import group_in_use
 from edgetune.codegen.constant_lanes import constant_lanes
 from edgetune.codegen.context import CallResult
@@ -18,10 +19,9 @@ from edgetune.codegen.lines import call, declaration, variable
 from edgetune.codegen.powers import exponent_of, product, root
 from edgetune.codegen.strided_loads import strided
 from edgetune.codegen.text import UNARY, Code, Lvalue, Text, called, code, joined, vector_literal
-from edgetune.codegen.traverse import operands
 from edgetune.codegen.vector_division import DIVISIONS, divides_by_constant
 from edgetune.codegen.vector_snippets import ROUNDINGS
-from edgetune.graph.tvm_types import Expr
+from edgetune.tvm_types import Expr
 
 if TYPE_CHECKING:
     from edgetune.codegen.vectors import VectorPrinter

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import operands
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.text import UNARY, Text, code
-from edgetune.codegen.traverse import operands
-from edgetune.graph.tvm_types import Expr
+from edgetune.tvm_types import Expr
 
 if TYPE_CHECKING:
     from edgetune.codegen.vectors import VectorPrinter

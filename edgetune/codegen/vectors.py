@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import is_one
 from edgetune.codegen import vector_calls
 from edgetune.codegen.column_loads import group_in_use, printed_column
 from edgetune.codegen.constant_lanes import constant_lanes
@@ -18,7 +19,6 @@ from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.lines import call, constant, declaration, variable
 from edgetune.codegen.literals import plus
-from edgetune.codegen.memory import is_one
 from edgetune.codegen.multiply_add import narrow_product
 from edgetune.codegen.scalars import ScalarPrinter
 from edgetune.codegen.strided_loads import printed_strided, strided
@@ -40,7 +40,7 @@ from edgetune.codegen.text import (
 )
 from edgetune.codegen.vector_calls import MaskPrinter
 from edgetune.codegen.vector_division import loads, quotient_or_remainder
-from edgetune.graph.tvm_types import Expr, TvmBuffer, Var
+from edgetune.tvm_types import Expr, TvmBuffer, Var
 
 _ARITHMETIC = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/"}
 _BITS = {tirx.BitwiseAnd: "&", tirx.BitwiseOr: "|", tirx.BitwiseXor: "^"}

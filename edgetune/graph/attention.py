@@ -8,8 +8,8 @@ import tvm_ffi
 from tvm import s_tir, te, tirx
 
 from edgetune.graph.layout.fold_transposes import matmul, transposed
-from edgetune.graph.tvm_types import Expr, PrimFunc, SBlock, Tensor, Var
 from edgetune.target.core import WIDEST
+from edgetune.tvm_types import Expr, PrimFunc, SBlock, Tensor, Var
 
 PRODUCTS = "attention_products"
 SCORES = "attention_scores"

@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import mentions
-from edgetune.graph.tvm_types import (
+from edgetune.tvm_types import (
     BufferLoad,
     BufferStore,
     Expr,

@@ -18,8 +18,8 @@ from tvm import relax, tirx
 from tvm.ir import GenericConst, GlobalVar
 
 from edgetune.graph.rewrite import DefUse, rewrite
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.widened_integers import Value, Widened, moved
+from edgetune.tvm_types import PrimFunc
 
 _ELEMENTWISE, _BROADCAST, _INJECTIVE, _OPAQUE = 0, 1, 2, 8  # tvm::relay::OpPatternKind, as FuseOps reads it
 _KERNEL, _RESHAPE, _CONCATENATION = "relax.call_tir", "relax.reshape", "concatenate"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
+from edgetune.tvm_types import BufferLoad, BufferStore, Expr, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 
 _NARROW = frozenset({"float16", "bfloat16", "float32"})
 _DOUBLE = "float64"

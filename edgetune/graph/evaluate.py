@@ -25,8 +25,8 @@ from edgetune.graph.flat_buffers import flatten_buffers
 from edgetune.graph.loops import Stage, call_at, run_order, written_by
 from edgetune.graph.parts import Part
 from edgetune.graph.program import Call, Param, Program
-from edgetune.graph.tvm_types import Expr, Pass, PrimFunc, SBlock
 from edgetune.graph.written_loops import in_order
+from edgetune.tvm_types import Expr, Pass, PrimFunc, SBlock
 
 _Built = Callable[..., None]
 

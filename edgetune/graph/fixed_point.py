@@ -14,7 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from edgetune.graph.tvm_types import Expr
+from edgetune.tvm_types import Expr
 
 FIXED_POINT_SCALE = "edgetune.fixed_point_scale"
 """Operator of (x int32, scale uint32): x * m / 2^31, rounded with ties up, / 2^right, rounded with ties away from 0

@@ -13,7 +13,7 @@ import tvm
 import tvm_ffi
 from tvm import ir, tirx
 
-from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, Pass, PrimFunc, TvmBuffer
+from edgetune.tvm_types import BufferLoad, BufferStore, Expr, Pass, PrimFunc, TvmBuffer
 
 _CALLED = "edgetune.index"
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)

@@ -19,7 +19,7 @@ from edgetune.graph.labelled_axes import MATRIX, BatchAxes, Labelled, Labels, in
 from edgetune.graph.nan_operands import maximum, minimum
 from edgetune.graph.rewrite import DefUse, constant, rewrite
 from edgetune.graph.te_call import call_fusable
-from edgetune.graph.tvm_types import Expr, Tensor
+from edgetune.tvm_types import Expr, Tensor
 
 _ELEMENTWISE: dict[str, Callable[..., te.Tensor]] = {
     "relax.add": topi.add,

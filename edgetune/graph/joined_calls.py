@@ -18,8 +18,8 @@ from edgetune.graph.kernels import kernel_of, named, plain_function
 from edgetune.graph.layer_names import joined_label
 from edgetune.graph.memory.in_place import is_read_elementwise
 from edgetune.graph.program import Call, Kernel, Program
-from edgetune.graph.tvm_types import PrimFunc, SBlock
 from edgetune.graph.workload import workload_hash
+from edgetune.tvm_types import PrimFunc, SBlock
 
 
 def with_joined_calls(program: Program) -> Program:

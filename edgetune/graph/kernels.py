@@ -20,9 +20,9 @@ from edgetune.graph.long_sums import scratch_of_parts, split_long_sums
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Kernel, Param, Role, Rows, byte_size
 from edgetune.graph.separable_windows import scratch_of_lines, separate_windows
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.whole_factors import with_whole_factors
 from edgetune.graph.written_loops import is_written, own_memory
+from edgetune.tvm_types import PrimFunc
 
 FREE_LAYOUTS = "layout_free_buffers"
 """TVM's attribute of a function: the numbers of the parameters whose layout a schedule may choose."""

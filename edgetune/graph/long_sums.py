@@ -24,7 +24,7 @@ from edgetune.graph.reduction_stage import (
     with_stages,
 )
 from edgetune.graph.rows_of_terms import in_wide_rows, row_of, with_rest
-from edgetune.graph.tvm_types import BufferLoad, PrimFunc, Stmt
+from edgetune.tvm_types import BufferLoad, PrimFunc, Stmt
 
 _LONG = 1 << 16
 """Least number of terms of a sum that is divided: random terms of one sign then reach an error of 1e-5."""

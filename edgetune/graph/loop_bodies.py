@@ -21,8 +21,8 @@ from edgetune.graph.kernels import copy_function, kernel_of, named, plain_functi
 from edgetune.graph.loops import times_called
 from edgetune.graph.parts import BufferPart, Movement, Part
 from edgetune.graph.program import Buffer, Call, Kernel, Loop, Param, Program
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.workload import workload_hash
+from edgetune.tvm_types import PrimFunc
 
 _LOOP = "edgetune.loop"
 """Attribute of an opaque function: the name of the loop."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tvm_ffi
 from tvm import s_tir, tirx
 
-from edgetune.graph.tvm_types import Expr, PrimFunc, SBlock, Stmt
+from edgetune.tvm_types import Expr, PrimFunc, SBlock, Stmt
 
 
 def multiply_accumulates(function: PrimFunc) -> int:

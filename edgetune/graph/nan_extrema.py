@@ -11,7 +11,7 @@ from functools import cache
 import tvm
 from tvm import tirx
 
-from edgetune.graph.tvm_types import Expr
+from edgetune.tvm_types import Expr
 
 MAXIMUM, MINIMUM = "edgetune.maximum", "edgetune.minimum"
 _PLAIN: dict[str, Callable[[Expr, Expr], Expr]] = {MAXIMUM: tirx.max, MINIMUM: tirx.min}

@@ -16,7 +16,7 @@ from tvm import relax, te, tirx, topi
 
 from edgetune.graph.nan_extrema import MAXIMUM, MINIMUM, register_nan_extrema
 from edgetune.graph.rewrite import constant
-from edgetune.graph.tvm_types import Expr, Tensor, Var
+from edgetune.tvm_types import Expr, Tensor, Var
 
 _LEGALISE = "FLegalize"
 

@@ -14,9 +14,9 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.graph.macs import multiply_accumulates
-from edgetune.graph.tvm_types import PrimFunc, Stmt, TvmBuffer
 from edgetune.graph.widened_integers import STORED, UnknownError, Widened, read_stages, stage_blocks
 from edgetune.graph.written_loops import is_written
+from edgetune.tvm_types import PrimFunc, Stmt, TvmBuffer
 
 
 @dataclass(frozen=True)

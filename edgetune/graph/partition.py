@@ -29,11 +29,11 @@ from edgetune.graph.row_functions import ROW_WRITE
 from edgetune.graph.states import with_states
 from edgetune.graph.stored_integers import StoredIntegers, stored_integers, widened_when_read, with_stored
 from edgetune.graph.tvm_errors import tvm_refusals
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.views.eliminate_copies import without_copies
 from edgetune.graph.widened_integers import Widened, widened
 from edgetune.graph.workload import workload_hash
 from edgetune.graph.written_loops import is_written
+from edgetune.tvm_types import PrimFunc
 
 
 def to_program(imported: Imported, *, joins_attention: bool = True, states: Mapping[str, str] | None = None) -> Program:

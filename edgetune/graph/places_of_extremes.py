@@ -12,7 +12,7 @@ from math import inf
 
 from tvm import te, tirx
 
-from edgetune.graph.tvm_types import Expr, Tensor, Var
+from edgetune.tvm_types import Expr, Tensor, Var
 
 Pair = tuple[Expr, Expr]
 

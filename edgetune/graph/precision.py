@@ -22,9 +22,9 @@ from edgetune.affine.expressions import is_branch
 from edgetune.graph.kernels import SCALES, kernel_of, named
 from edgetune.graph.loops import without_loops
 from edgetune.graph.program import Buffer, Call, Kernel, Program
-from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, Node, PrimFunc, SBlock, TvmBuffer, Var
 from edgetune.graph.workload import workload_hash
 from edgetune.target.preferences import Precision
+from edgetune.tvm_types import BufferLoad, BufferStore, Expr, Node, PrimFunc, SBlock, TvmBuffer, Var
 
 STORED: Mapping[Precision, str] = {"fp16": "float16", "bf16": "bfloat16"}
 """The type of elements in memory, by precision."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from edgetune.graph.layout.axis_order import reordered, to_model
 from edgetune.graph.parts import BufferPart, Part
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.target.preferences import Layout
+from edgetune.tvm_types import PrimFunc
 
 Role = Literal["input", "constant", "output"]
 BufferKind = Literal["input", "output", "intermediate", "constant", "state"]

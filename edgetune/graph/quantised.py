@@ -17,7 +17,7 @@ from tvm import relax, te, topi
 
 from edgetune.graph.rewrite import DefUse, constant, constant_of, rewrite
 from edgetune.graph.te_call import call_fusable
-from edgetune.graph.tvm_types import Attrs
+from edgetune.tvm_types import Attrs
 
 
 @dataclass(frozen=True)

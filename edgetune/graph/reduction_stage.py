@@ -15,7 +15,7 @@ from tvm import ir, s_tir, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.affine.expressions import conjuncts, is_branch, with_places
-from edgetune.graph.tvm_types import BufferLoad, Expr, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
+from edgetune.tvm_types import BufferLoad, Expr, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 
 Axis = tuple[Var, int]
 """A variable, which starts at 0, and its extent."""

@@ -17,8 +17,8 @@ from tvm import ir, relax, te
 
 from edgetune.graph.rewrite import DefUse
 from edgetune.graph.te_call import call_fusable
-from edgetune.graph.tvm_types import Expr
 from edgetune.graph.whole_factors import whole_factor
+from edgetune.tvm_types import Expr
 
 _LAYOUTS = {"NCHW": (2, 3), "NHWC": (1, 2)}
 _MODES = frozenset({"half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"})

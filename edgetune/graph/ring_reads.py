@@ -21,11 +21,11 @@ from edgetune.graph.reduction_stage import ReductionStage, variable, with_inline
 from edgetune.graph.row_axes import with_rows
 from edgetune.graph.row_functions import RING_READ, ROW_WRITE
 from edgetune.graph.row_writes import Step, steps_of, with_steps
-from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, TvmBuffer
 from edgetune.graph.workload import workload_hash
 from edgetune.graph.written_loops import is_written
 from edgetune.target.core import WIDEST
 from edgetune.target.costs import Costs
+from edgetune.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, TvmBuffer
 
 _MEMORY, _POSITION, _RESULT = range(3)
 """Parameters of the function `ring_read`."""

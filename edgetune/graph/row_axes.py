@@ -13,7 +13,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.s_tir import Schedule
 
-from edgetune.graph.tvm_types import BufferLoad, PrimFunc, SBlock, TvmBuffer, Var
+from edgetune.tvm_types import BufferLoad, PrimFunc, SBlock, TvmBuffer, Var
 
 _SPATIAL = 0  # tirx.IterVar.DataPar
 

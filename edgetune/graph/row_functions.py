@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tvm import te, tirx
 
-from edgetune.graph.tvm_types import Expr
+from edgetune.tvm_types import Expr
 
 ROW_WRITE, RING_READ = "row_write", "ring_read"
 """Names of the functions, and of operators in `Kernel.sources`."""

@@ -17,9 +17,9 @@ from edgetune.graph.loops import loops_around, times_called
 from edgetune.graph.parts import NumberedRow, Part
 from edgetune.graph.program import Buffer, Call, Kernel, Program, Ring, Rows, StateSpec
 from edgetune.graph.row_functions import ROW_WRITE
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.views.strided_view import with_gaps
 from edgetune.graph.workload import workload_hash
+from edgetune.tvm_types import PrimFunc
 
 _MEMORY, _ROWS, _NUMBER, _RESULT = range(4)
 """Parameters of the function `row_write`."""

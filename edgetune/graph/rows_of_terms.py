@@ -14,8 +14,8 @@ from tvm import tirx
 
 from edgetune.affine.expressions import mentions, with_places
 from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, variable
-from edgetune.graph.tvm_types import BufferLoad, Var
 from edgetune.target.core import WIDEST
+from edgetune.tvm_types import BufferLoad, Var
 
 _WIDE = 64
 """Most elements of a row that is made of several: so many sums stay in registers."""

@@ -16,8 +16,8 @@ from tvm import tirx
 from edgetune.affine.domain import simplified
 from edgetune.affine.expressions import mentions, with_places
 from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, reduction_of, variable, with_stages
-from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import Expr, PrimFunc, Stmt
 
 _FEWEST_TERMS = 48
 """Terms of a row below which windows save little."""

@@ -27,9 +27,9 @@ from edgetune.graph.reduction_stage import (
     variable,
     with_stages,
 )
-from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, Stmt, Var
 from edgetune.target.core import WIDEST
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import BufferLoad, Expr, PrimFunc, Stmt, Var
 
 _LINES = "_lines"
 _ROWS = 8

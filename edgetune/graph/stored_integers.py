@@ -25,8 +25,8 @@ from edgetune.graph.reduction_stage import (
     with_inlined,
     with_stages,
 )
-from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt, TvmBuffer
 from edgetune.graph.widened_integers import STORED, Widened
+from edgetune.tvm_types import Expr, PrimFunc, Stmt, TvmBuffer
 
 _VALUES = 16
 """The values of four bits."""

@@ -12,7 +12,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.values import integers_at
-from edgetune.graph.tvm_types import BufferLoad, Expr, Node, PrimFunc, SBlock, Var
+from edgetune.tvm_types import BufferLoad, Expr, Node, PrimFunc, SBlock, Var
 
 _MOST_DIVISOR = 8
 _MOST_PLACES = 1 << 16

@@ -18,8 +18,8 @@ import numpy as np
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import is_branch
-from edgetune.graph.tvm_types import Expr, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 from edgetune.graph.written_loops import is_written
+from edgetune.tvm_types import Expr, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 
 STORED = ("int8", "uint8", "int16", "uint16")
 """The integer types that are stored and widened."""

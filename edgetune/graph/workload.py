@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from edgetune.graph.tvm_types import PrimFunc
+from edgetune.tvm_types import PrimFunc
 
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|(?<![\w.])[A-Za-z_]\w*')
 _LANGUAGE = frozenset(

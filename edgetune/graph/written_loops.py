@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import relax, s_tir, tirx
 
 from edgetune.graph.program import byte_size
-from edgetune.graph.tvm_types import BufferStore, Expr, For, PrimFunc, SBlock, Stmt, TvmBuffer, Var
+from edgetune.tvm_types import BufferStore, Expr, For, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 
 WRITTEN = "edgetune.written_loops"
 """Attribute of such a function."""

@@ -19,7 +19,6 @@ from tvm import ir, tirx
 from edgetune.affine.domain import MOST_PLACES, Domain, simplified
 from edgetune.affine.expressions import expressions, is_among, mentions
 from edgetune.graph.reduction_stage import ReductionStage, buffer_of, variable
-from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, Stmt, TvmBuffer, Var
 from edgetune.rewrites.interleaved_sums import results_in_turns
 from edgetune.rewrites.stored_values import (
     StoredValue,
@@ -31,6 +30,7 @@ from edgetune.rewrites.stored_values import (
 )
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stage_of
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import BufferLoad, Expr, PrimFunc, Stmt, TvmBuffer, Var
 
 _FEWEST_LANES = 4
 

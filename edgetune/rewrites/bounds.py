@@ -20,7 +20,7 @@ from edgetune.affine.expressions import is_choice
 from edgetune.affine.values import integers_at
 from edgetune.errors import UsageError
 from edgetune.graph.reduction_stage import with_fields
-from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock
+from edgetune.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock
 
 
 def check_reads(function: PrimFunc, name: str) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from math import prod
 
 from edgetune.affine.expressions import is_among
-from edgetune.graph.tvm_types import IterVar, Node, Stmt, TvmBuffer
 from edgetune.rewrites.reordered import OrderConflict, Orders, mentioned, place_of, written_by
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of
 from edgetune.target.core import WIDEST, Core
+from edgetune.tvm_types import IterVar, Node, Stmt, TvmBuffer
 
 _FEWEST_CHANNELS = 4
 _CHANNELS_FIRST = re.compile(r"_nc([dhw]+)")

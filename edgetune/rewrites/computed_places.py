@@ -18,7 +18,6 @@ from tvm import ir, tirx
 from edgetune.affine.access import Access
 from edgetune.affine.domain import Domain, starts_at_zero
 from edgetune.affine.expressions import expressions, is_among, loads_in
-from edgetune.graph.tvm_types import Expr, PrimFunc, SBlock, Stmt
 from edgetune.rewrites.stored_values import (
     StoredValue,
     axes_of,
@@ -31,6 +30,7 @@ from edgetune.rewrites.stored_values import (
 )
 from edgetune.schedule.sketches.block_analysis import block_of, extent_of
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import Expr, PrimFunc, SBlock, Stmt
 
 _MOST_NODES = 2000
 _MOST_ELEMENTS = 1 << 20

@@ -31,10 +31,10 @@ from edgetune.graph.reduction_stage import (
     unconditional,
     variable,
 )
-from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, Stmt, Var
 from edgetune.rewrites.stored_values import statements_in, with_statements
 from edgetune.target.core import WIDEST
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import BufferLoad, Expr, PrimFunc, Stmt, Var
 
 
 def with_bounded_terms(function: PrimFunc) -> PrimFunc:

@@ -23,7 +23,6 @@ from edgetune.affine.domain import simplified
 from edgetune.affine.expressions import is_among, mentions, with_places
 from edgetune.affine.steps import step_along
 from edgetune.affine.values import integers_at
-from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Stmt, TvmBuffer
 from edgetune.rewrites.operand_copies import (
     OperandCopy,
     all_loads,
@@ -39,6 +38,7 @@ from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of
 from edgetune.schedule.tile_costs import divisors
 from edgetune.target.core import WIDEST, Core
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import BufferLoad, Expr, IterVar, Stmt, TvmBuffer
 
 _SHARING = 8
 """Results of the same padded rows from which on a kernel that pads costs little beside the sums."""

@@ -15,10 +15,10 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import is_among, mentions
-from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, IterVar, Node, PrimFunc, Stmt, TvmBuffer, Var
 from edgetune.rewrites.stored_values import statements_in
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stage_of
+from edgetune.tvm_types import BufferLoad, BufferStore, Expr, IterVar, Node, PrimFunc, Stmt, TvmBuffer, Var
 
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
 

@@ -24,7 +24,6 @@ from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import expressions, mentions, with_places
 from edgetune.affine.steps import step_along
 from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, variable
-from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, IterVar, Node, Stmt, TvmBuffer
 from edgetune.rewrites.copied_operands import with_copied_operands
 from edgetune.rewrites.reordered import OrderConflict, Orders, elements_of, made_stage, written_by
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
@@ -33,6 +32,7 @@ from edgetune.schedule.rules.tiling import loads_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
 from edgetune.target.core import WIDEST, Core
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import BufferLoad, BufferStore, Expr, IterVar, Node, Stmt, TvmBuffer
 
 _MOST_IN_ROW = 7
 

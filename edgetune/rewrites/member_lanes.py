@@ -15,13 +15,13 @@ from tvm import ir, tirx
 
 from edgetune.affine.expressions import expressions, is_among, is_branch, mentions
 from edgetune.codegen.polynomials import BODIES
-from edgetune.graph.tvm_types import Expr, Node, Stmt, TvmBuffer
 from edgetune.rewrites.reordered import mentioned, place_of, written_by
 from edgetune.rewrites.short_rows import with_axis_last
 from edgetune.schedule.sketches.block_analysis import BlockStage, stores
 from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
 from edgetune.target.core import WIDEST, Core
 from edgetune.target.costs import MARGINS, Costs
+from edgetune.tvm_types import Expr, Node, Stmt, TvmBuffer
 
 _FEWEST_MEMBERS = 64
 _MOST_ELEMENTS = 1 << 9

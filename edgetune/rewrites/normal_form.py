@@ -23,9 +23,9 @@ from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import expressions, is_branch, loads_in, mentions, with_places
 from edgetune.affine.steps import step_along
 from edgetune.graph.reduction_stage import with_fields
-from edgetune.graph.tvm_types import BufferLoad, Expr, For, IterVar, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 from edgetune.schedule.sketches.block_analysis import extent_of
 from edgetune.schedule.sketches.places import divides_by_integer
+from edgetune.tvm_types import BufferLoad, Expr, For, IterVar, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 
 _REDUCTION = 2  # tirx.IterVar.CommReduce
 _FLOATS = ("float32", "float64")

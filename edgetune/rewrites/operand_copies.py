@@ -18,7 +18,6 @@ from tvm import ir, s_tir, sym, tirx
 
 from edgetune.affine.expressions import SLACKS, conjuncts, expressions, is_branch, mentions, with_places
 from edgetune.affine.steps import step_along
-from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Node, Stmt, TvmBuffer, Var
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
 from edgetune.schedule.rules.tiling import MAX_TILE, axes_of, loads_of
@@ -26,6 +25,7 @@ from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, sto
 from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
 from edgetune.target.core import Core
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import BufferLoad, Expr, IterVar, Node, Stmt, TvmBuffer, Var
 
 _MOST_PHASES = 8
 

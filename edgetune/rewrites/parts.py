@@ -29,7 +29,6 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import expressions, is_among, is_branch, mentions
-from edgetune.graph.tvm_types import PrimFunc, Stmt, TvmBuffer, Var
 from edgetune.rewrites.channels_last import with_channels_last
 from edgetune.rewrites.copied_operands import with_copied_operands
 from edgetune.rewrites.interleaved_sums import with_interleaved_sums
@@ -51,6 +50,7 @@ from edgetune.schedule.sketches.block_analysis import (
 )
 from edgetune.target.core import WIDEST, Core
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import PrimFunc, Stmt, TvmBuffer, Var
 
 
 @dataclass(frozen=True)

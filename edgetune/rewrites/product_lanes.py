@@ -17,7 +17,6 @@ from tvm import tirx
 
 from edgetune.affine.access import Access
 from edgetune.affine.expressions import is_among, mentions
-from edgetune.graph.tvm_types import BufferLoad, IterVar, Stmt, TvmBuffer
 from edgetune.rewrites.reordered import OrderConflict, Orders, elements_of, written_by
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
 from edgetune.schedule.rules.tiling import loads_of
@@ -26,6 +25,7 @@ from edgetune.schedule.sketches.tile import lanes_for
 from edgetune.schedule.tile_costs import divisors
 from edgetune.target.core import WIDEST, Core
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import BufferLoad, IterVar, Stmt, TvmBuffer
 
 _FEWEST_ROWS, _MOST_ROWS = 4, 8
 

@@ -15,10 +15,10 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import with_places
 from edgetune.graph.reduction_stage import ReductionStage, reduction_of, variable
-from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, Stmt, TvmBuffer
 from edgetune.rewrites.stored_values import kept
 from edgetune.schedule.sketches.block_analysis import block_of
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, Stmt, TvmBuffer
 
 
 def with_reciprocals(function: PrimFunc) -> PrimFunc:

@@ -12,9 +12,9 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import is_among, mentions
-from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, IterVar, Node, Stmt, TvmBuffer
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stage_of
+from edgetune.tvm_types import BufferLoad, BufferStore, Expr, IterVar, Node, Stmt, TvmBuffer
 
 _LINE = 16
 """Elements of float32 in a line of a cache."""

@@ -19,7 +19,6 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from edgetune.affine.expressions import expressions, is_branch, mentions
-from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt
 from edgetune.rewrites.stored_values import (
     StoredValue,
     axes_of,
@@ -34,6 +33,7 @@ from edgetune.rewrites.stored_values import (
 )
 from edgetune.schedule.sketches.block_analysis import block_of, extent_of
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt
 
 _MOST_NODES = 200
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)

@@ -20,7 +20,6 @@ from tvm import ir, tirx
 from edgetune.affine.expressions import expressions, mentions, with_places
 from edgetune.codegen.intrinsics import operator
 from edgetune.graph.reduction_stage import ReductionStage, buffer_of, variable
-from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, Stmt
 from edgetune.rewrites.stored_values import (
     StoredValue,
     axes_of,
@@ -34,6 +33,7 @@ from edgetune.rewrites.stored_values import (
 )
 from edgetune.schedule.sketches.block_analysis import block_of, extent_of
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, Stmt
 
 _ROOTS = frozenset(("sqrt", "rsqrt"))
 _FAR = 64

@@ -17,7 +17,6 @@ from tvm import ir, tirx
 
 from edgetune.affine.access import Access
 from edgetune.affine.expressions import expressions, is_choice, with_places
-from edgetune.graph.tvm_types import Expr, IterVar, PrimFunc, SBlock, Stmt, Var
 from edgetune.rewrites.stored_values import (
     StoredValue,
     axes_of,
@@ -31,6 +30,7 @@ from edgetune.rewrites.stored_values import (
 )
 from edgetune.schedule.sketches.block_analysis import block_of, extent_of
 from edgetune.schedule.sketches.inlining import is_costly
+from edgetune.tvm_types import Expr, IterVar, PrimFunc, SBlock, Stmt, Var
 
 _MOST_NODES = 200
 _MOST_ELEMENTS = 1 << 16

@@ -19,13 +19,13 @@ from math import prod
 from tvm import tirx
 
 from edgetune.affine.expressions import expressions, is_among, mentions
-from edgetune.graph.tvm_types import BufferLoad, IterVar, Stmt, TvmBuffer
 from edgetune.rewrites.reordered import OrderConflict, Orders, mentioned, place_of, written_by
 from edgetune.schedule.rules.tiling import loads_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
 from edgetune.schedule.sketches.lane_loads import calls_function
 from edgetune.target.core import WIDEST, Core
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import BufferLoad, IterVar, Stmt, TvmBuffer
 
 _NARROW = 8
 """Lanes of narrower vectors: what a row has beyond a multiple of them takes as long as a vector."""

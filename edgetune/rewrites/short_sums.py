@@ -19,13 +19,13 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import is_among, mentions, with_places
-from edgetune.graph.tvm_types import Expr, Node, PrimFunc, Stmt
 from edgetune.rewrites.stored_values import statements_in, with_statements
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stage_of
 from edgetune.schedule.sketches.transposition import COLUMN_LANES, reads_columns
 from edgetune.target.core import WIDEST
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import Expr, Node, PrimFunc, Stmt
 
 _MOST_TERMS_OF_A_RESULT = 4
 _FEW_RESULTS = (2, 3)

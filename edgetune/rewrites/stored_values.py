@@ -13,10 +13,10 @@ from tvm import ir, s_tir, tirx
 from edgetune.affine.access import Access
 from edgetune.affine.expressions import expressions, is_among, mentions, with_places
 from edgetune.graph.reduction_stage import Axis, ReductionStage, variable
-from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt, TvmBuffer
 from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, extent_of
 from edgetune.target.core import WIDEST
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt, TvmBuffer
 
 
 @dataclass(frozen=True)

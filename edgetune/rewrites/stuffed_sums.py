@@ -24,13 +24,13 @@ from tvm import ir, tirx
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import conjuncts, expressions, is_among, is_choice, is_one, mentions, with_places
 from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, factors_of, variable
-from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Stmt, TvmBuffer, Var
 from edgetune.rewrites.reordered import written_by
 from edgetune.rewrites.short_sums import term_of_sum
 from edgetune.rewrites.stuffed_windows import StuffedWindow, is_of_one, window_of, with_ends
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
 from edgetune.target.core import WIDEST, Core
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import BufferLoad, Expr, IterVar, Stmt, TvmBuffer, Var
 
 _MOST_PHASES = 8
 _LEAST_DEPTH = 32

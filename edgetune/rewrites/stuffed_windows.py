@@ -15,8 +15,8 @@ from tvm import tirx
 from edgetune.affine.domain import simplified
 from edgetune.affine.expressions import is_zero, mentions
 from edgetune.affine.values import integers_at
-from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar
 from edgetune.schedule.sketches.block_analysis import extent_of
+from edgetune.tvm_types import BufferLoad, Expr, IterVar
 
 _MOST_PLACES = 1 << 22
 """Places of x and taps, at each of which conditions are evaluated."""

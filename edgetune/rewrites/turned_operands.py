@@ -14,7 +14,6 @@ from math import prod
 from tvm import ir, tirx
 
 from edgetune.affine.expressions import expressions, is_among
-from edgetune.graph.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, Stmt, TvmBuffer
 from edgetune.rewrites.stored_values import (
     StoredValue,
     axes_of,
@@ -27,6 +26,7 @@ from edgetune.rewrites.stored_values import (
 )
 from edgetune.schedule.sketches.block_analysis import block_of, extent_of, stage_of
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, Stmt, TvmBuffer
 
 _MOST_NODES = 200
 

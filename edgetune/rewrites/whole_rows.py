@@ -13,10 +13,10 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from edgetune.affine.expressions import is_among, mentions
-from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, Stmt, TvmBuffer
 from edgetune.rewrites.reordered import OrderConflict, Orders, place_of, written_by
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of
 from edgetune.target.core import WIDEST, Core
+from edgetune.tvm_types import BufferLoad, Expr, IterVar, Stmt, TvmBuffer
 
 
 def with_whole_rows(

@@ -22,7 +22,6 @@ from edgetune.affine.access import Access
 from edgetune.affine.domain import Domain, simplified, starts_at_zero
 from edgetune.affine.expressions import expressions, is_branch, loads_in, mentions, with_places
 from edgetune.graph.reduction_stage import Axis, ReductionStage, variable
-from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 from edgetune.rewrites.stored_values import (
     StoredValue,
     axes_of,
@@ -37,6 +36,7 @@ from edgetune.rewrites.stored_values import (
 from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, block_of, extent_of
 from edgetune.target.core import WIDEST
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 
 _MOST_NODES = 200
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from math import inf, prod
 
 from edgetune.affine.expressions import expressions
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among, direct_algorithm
 from edgetune.schedule.algorithms.overlapped_tail.tiles import pixel_axes
@@ -36,6 +35,7 @@ from edgetune.schedule.sketches.variants import Variant
 from edgetune.schedule.tile_costs import cheapest, divisors
 from edgetune.target.costs import MARGINS, Costs
 from edgetune.target.target import Target
+from edgetune.tvm_types import PrimFunc
 
 
 def algorithms_of(function: PrimFunc, allowed: Collection[str], target: Target) -> list[Algorithm]:

@@ -17,7 +17,6 @@ from tvm.s_tir import Schedule
 from edgetune.codegen.operations import tensor_bytes
 from edgetune.codegen.packing import split_packing
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.graph.written_loops import is_written
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.default_sizes import block_note, block_sizes, row_sizes, rows_note, tile_note, tile_sizes
@@ -50,6 +49,7 @@ from edgetune.schedule.sketches.variants import Variant, variants_of
 from edgetune.schedule.tile_costs import cheapest, ideal_cycles
 from edgetune.target.costs import MARGINS
 from edgetune.target.target import Target
+from edgetune.tvm_types import PrimFunc
 
 PLAIN = "plain loops"
 """The note where no rule has vectors."""

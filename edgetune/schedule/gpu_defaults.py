@@ -17,13 +17,13 @@ from tvm.s_tir import Schedule, dlight
 from edgetune.codegen.axes import is_reduction
 from edgetune.codegen.cuda.lower import lowering_target
 from edgetune.errors import TVM_REFUSALS, KernelFailed
-from edgetune.graph.tvm_types import PrimFunc, SBlockRV, TvmTarget
 from edgetune.graph.written_loops import is_written
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.default_schedule import WRITTEN_NOTE, has_empty_tensor
 from edgetune.schedule.gpu.spaces import first_schedules
 from edgetune.schedule.sketches.spaces import module_of
 from edgetune.target.gpu import GpuTarget
+from edgetune.tvm_types import PrimFunc, SBlockRV, TvmTarget
 
 _FEW = 63  # elements of a reduction that one thread sums up by itself
 _BLOCK, _WARP = 256, 32  # threads

@@ -14,11 +14,11 @@ from edgetune.codegen.prefetch.outputs import ANNOTATION as OUTPUTS
 from edgetune.codegen.prefetch.weights_l1 import ANNOTATION as WEIGHTS_L1
 from edgetune.codegen.prefetch.weights_l2 import ANNOTATION as WEIGHTS_L2
 from edgetune.codegen.reduction_blocks import ANNOTATION as PARTS
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.catalogue import algorithm_named
 from edgetune.schedule.algorithms.schedule_text import DIRECT, algorithm_and_trace
 from edgetune.schedule.sketches.index_sets import LANES
 from edgetune.schedule.sketches.row_phases import PHASES
+from edgetune.tvm_types import PrimFunc
 
 _PREFETCHES = {
     WEIGHTS_L1: "prefetch weights into L1",

@@ -19,7 +19,6 @@ from edgetune.backends.gpu_registers import fitting_defaults, printed_defaults, 
 from edgetune.cli.main import run
 from edgetune.errors import KernelFailed
 from edgetune.graph.program import Kernel
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.pipeline.model_formats import read_model
 from edgetune.resources import targets_dir
 from edgetune.schedule.algorithms.schedule_text import trace_text
@@ -27,6 +26,7 @@ from edgetune.schedule.gpu.candidate import gpu_candidate
 from edgetune.schedule.gpu_defaults import default_gpu_schedule, gpu_schedules
 from edgetune.target.cuda_toolkit import require_nvcc
 from edgetune.target.gpu import GpuTarget
+from edgetune.tvm_types import PrimFunc
 from tests.target.test_ptxas import few_registers, with_registers
 
 FEW = 24

@@ -7,12 +7,12 @@ from tvm import te, tirx
 
 from edgetune.codegen.linear_indices import MOST_ITERATIONS, with_linear_indices
 from edgetune.frontend.tensor_expression.kernel import kernel_from_te
-from edgetune.graph.tvm_types import Expr
 from edgetune.pipeline.boards import load_board
 from edgetune.schedule.default_algorithms import default_schedule
 from edgetune.schedule.kernel_spec import kernel_spec
 from edgetune.schedule.source import make_source
 from edgetune.target.target import with_cpu
+from edgetune.tvm_types import Expr
 
 
 @pytest.mark.parametrize("shape", [(96, 28, 28), (2, 3, 20, 4), (8, 7, 7)])

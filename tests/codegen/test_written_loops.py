@@ -16,9 +16,9 @@ from edgetune.frontend.onnx.converters.scattering import scatter_elements, scatt
 from edgetune.frontend.onnx.converters.sorting import top_k
 from edgetune.graph.evaluate import ReferenceFunction
 from edgetune.graph.kernels import kernel_of, plain_function
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.default_schedule import WRITTEN_NOTE, default_guess
 from edgetune.schedule.sketches.spaces import untouched
+from edgetune.tvm_types import PrimFunc
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.threads_sample import WORKERS, backwards
 

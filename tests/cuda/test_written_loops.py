@@ -8,7 +8,7 @@ import pytest
 
 from edgetune.graph.kernels import kernel_of, plain_function
 from edgetune.graph.program import Kernel
-from edgetune.graph.tvm_types import PrimFunc
+from edgetune.tvm_types import PrimFunc
 from tests.codegen.test_written_loops import KERNELS, reads_of
 from tests.cuda.batch import compile_batch
 from tests.cuda.cpu_check import checked

@@ -17,11 +17,11 @@ from tvm.s_tir import Schedule, Trace
 from tvm.s_tir import meta_schedule as ms
 
 from edgetune.errors import TVM_REFUSALS
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.pipeline.model_formats import read_model
 from edgetune.schedule.gpu.spaces import gpu_designs
 from edgetune.schedule.sketches.spaces import module_of
 from edgetune.target.gpu import GpuTarget
+from edgetune.tvm_types import PrimFunc
 from tests.cuda.cpu_check import gpu
 
 ACCEPTED = "accepted"

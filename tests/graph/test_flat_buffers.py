@@ -13,7 +13,7 @@ from tvm import s_tir, te, tirx
 from edgetune.affine.values import integers_at
 from edgetune.graph.evaluate import ReferenceFunction
 from edgetune.graph.flat_buffers import flatten_buffers
-from edgetune.graph.tvm_types import PrimFunc
+from edgetune.tvm_types import PrimFunc
 
 Indices = Callable[..., Sequence[Any]]
 

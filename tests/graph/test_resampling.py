@@ -18,9 +18,9 @@ from edgetune.graph.evaluate import evaluate
 from edgetune.graph.kernels import plain_function
 from edgetune.graph.resampling import resize_by_tables
 from edgetune.graph.rewrite import constant, rewrite
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
+from edgetune.tvm_types import PrimFunc
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.examples import costly
 

@@ -17,9 +17,9 @@ from benchmarks.search.cases import expression_named, names_of
 from benchmarks.search.expression import Expression
 from edgetune.frontend.tensor_expression import kernel as front
 from edgetune.graph.reduction_stage import with_fields
-from edgetune.graph.tvm_types import PrimFunc, SBlock, TvmBuffer
 from edgetune.pipeline.link import print_kernels
 from edgetune.pipeline.select import choose
+from edgetune.tvm_types import PrimFunc, SBlock, TvmBuffer
 
 QUICK = ("new_nine_points", "odd_wide", "new_squash", "new_sobel")
 EVERY = tuple(dict.fromkeys(name for one in LISTS for name in names_of(one)))

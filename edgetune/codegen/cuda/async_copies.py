@@ -10,7 +10,7 @@ from __future__ import annotations
 from tvm import ir, tirx
 
 from edgetune.codegen.intrinsics import operator
-from edgetune.graph.tvm_types import Expr, Stmt
+from edgetune.tvm_types import Expr, Stmt
 
 ASYNCHRONOUS = "edgetune_asynchronous"
 """Attribute of statements that copy into shared memory without waiting."""

@@ -15,14 +15,15 @@ from typing import TypeAlias
 import numpy as np
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import loads_in
 from edgetune.codegen.cuda.lower import AXES, LoweredLaunch, thread_variable
 from edgetune.codegen.cuda.tidy import SHARED, is_barrier, rebuilt, statements_in
 from edgetune.codegen.cuda.tile_intrinsics import TILE
 from edgetune.codegen.cuda.tiles import TileAccess, TileStatement
 from edgetune.codegen.cuda.warp_reduction import WARP
 from edgetune.codegen.dtypes import element_and_lanes
-from edgetune.codegen.traverse import children, expressions, loads_in
-from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
+from edgetune.codegen.traverse import children, expressions
+from edgetune.tvm_types import Expr, Stmt, TvmBuffer, Var
 
 Numbers: TypeAlias = np.ndarray
 """A value of each thread of a block."""

@@ -15,14 +15,15 @@ import tvm
 import tvm_ffi
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import loads_in
 from edgetune.codegen.cuda.async_copies import asynchronous, commit_copies, wait_for_copies
 from edgetune.codegen.cuda.tidy import LOCAL, SHARED, is_barrier, rebuilt, statements_in, with_values
 from edgetune.codegen.cuda.tiles import ALIGNMENT
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.memory import size_of
-from edgetune.codegen.traverse import children, expressions, loads_in
+from edgetune.codegen.traverse import children, expressions
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import Expr, For, PrimFunc, Stmt, TvmBuffer
+from edgetune.tvm_types import Expr, For, PrimFunc, Stmt, TvmBuffer
 
 STAGES = "edgetune_copy_stages"
 """Annotation of a loop: the steps whose copies lie in shared memory at once; 1 where no copies run ahead."""

@@ -30,8 +30,8 @@ from edgetune.codegen.package_names import with_prefix
 from edgetune.codegen.text import code
 from edgetune.codegen.traverse import children
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import IRModule, Stmt, TvmBuffer
 from edgetune.target.gpu import GpuTarget
+from edgetune.tvm_types import IRModule, Stmt, TvmBuffer
 
 _COLUMNS = 120
 _PACKED = re.compile(r"(_global|_reindex(_pad)?)+$")

@@ -27,7 +27,8 @@ from edgetune.codegen.traverse import children
 from edgetune.errors import TVM_REFUSALS, KernelFailed
 from edgetune.graph.flat_buffers import flatten_buffers
 from edgetune.graph.tvm_errors import lowering_failed
-from edgetune.graph.tvm_types import (
+from edgetune.graph.written_loops import in_order, is_written
+from edgetune.tvm_types import (
     BufferLoad,
     BufferStore,
     Expr,
@@ -41,7 +42,6 @@ from edgetune.graph.tvm_types import (
     TvmTarget,
     Var,
 )
-from edgetune.graph.written_loops import in_order, is_written
 
 _THREADS = 1024  # the most of a block on any GPU that nvcc compiles for
 _WARP, _THREADS_OF_LOOPS = 32, 128  # of a block whose threads run loops as they were written

@@ -7,12 +7,13 @@ from collections.abc import Collection
 
 from tvm import tirx
 
+from edgetune.affine.expressions import loads_in, variables_in
 from edgetune.codegen.cuda.tidy import SHARED, copies_in, statements_in
 from edgetune.codegen.cuda.tiles import stored_sums, tile_loops
 from edgetune.codegen.names import plain_name
 from edgetune.codegen.subexpression_names import stems
-from edgetune.codegen.traverse import expressions, loads_in, variables_in
-from edgetune.graph.tvm_types import Stmt, TvmBuffer, Var
+from edgetune.codegen.traverse import expressions
+from edgetune.tvm_types import Stmt, TvmBuffer, Var
 
 _SUM_OVER_THREADS = re.compile(r"red_buf\d+")
 _OVER_THREADS = "cross_thread_"  # the result of a reduction over threads

@@ -16,6 +16,7 @@ import tvm
 import tvm_ffi
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import conjuncts, loads_in
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.cuda.async_copies import ASYNCHRONOUS, SIZES, group_call
 from edgetune.codegen.cuda.half import cuda_type, rounded, widened
@@ -50,9 +51,9 @@ from edgetune.codegen.literals import digits, plus
 from edgetune.codegen.memory import Survey, size_of
 from edgetune.codegen.statements import ACCUMULATOR, Layout, StatementPrinter
 from edgetune.codegen.text import LOOSE, UNARY, Address, Code, Lvalue, Text, called, code, compared, listed
-from edgetune.codegen.traverse import children, expressions, loads_in
+from edgetune.codegen.traverse import children, expressions
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
+from edgetune.tvm_types import Expr, Stmt, TvmBuffer, Var
 
 _SHORT = {"blockIdx": "block", "threadIdx": "thread"}
 _COMPARISONS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
@@ -117,7 +118,7 @@ class CudaPrinter(StatementPrinter):
 
     def _all(self, e: Expr) -> Text:
         """Comparisons side by side, without brackets around each."""
-        parts = _conjuncts(e)
+        parts = list(conjuncts(e))
         if not all(isinstance(part, _COMPARISONS) for part in parts):
             return compared(self.scalar(e.a), "&&", self.scalar(e.b))
         return Text(listed((self.scalar(part) for part in parts), " && "), LOOSE)
@@ -367,10 +368,6 @@ def shared_bytes(body: Stmt, found: Survey) -> int:
 
 def _padded(nbytes: int) -> int:
     return -(-nbytes // VECTOR_BYTES) * VECTOR_BYTES
-
-
-def _conjuncts(e: Expr) -> list[Expr]:
-    return [*_conjuncts(e.a), *_conjuncts(e.b)] if isinstance(e, tirx.And) else [e]
 
 
 def _loads_same(s: Stmt, e: Expr) -> bool:

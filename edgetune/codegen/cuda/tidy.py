@@ -11,9 +11,10 @@ from collections.abc import Collection, Iterator, Mapping
 import tvm_ffi
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import loads_in, variables_in
 from edgetune.codegen.intrinsics import operator
-from edgetune.codegen.traverse import children, expressions, loads_in, variables_in
-from edgetune.graph.tvm_types import Expr, Node, Stmt, TvmBuffer, Var
+from edgetune.codegen.traverse import children, expressions
+from edgetune.tvm_types import Expr, Node, Stmt, TvmBuffer, Var
 
 BARRIER = "tvm_storage_sync"
 LOCAL, SHARED = "local", "shared"

@@ -12,7 +12,7 @@ from functools import cache
 from tvm import script
 from tvm.s_tir import TensorIntrin
 
-from edgetune.graph.tvm_types import PrimFunc
+from edgetune.tvm_types import PrimFunc
 
 TILE = 16
 """Rows and columns of a tile, and steps of the sum that one statement adds."""

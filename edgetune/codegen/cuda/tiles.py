@@ -21,7 +21,7 @@ from edgetune.codegen.lines import Line, call
 from edgetune.codegen.text import Code, Lvalue
 from edgetune.codegen.traverse import children
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer, Var
+from edgetune.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer, Var
 
 SCOPES = (LEFT, RIGHT, SUMS)
 ALIGNMENT = 32

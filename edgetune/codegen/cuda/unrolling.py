@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from tvm import tirx
 
+from edgetune.affine.expressions import loads_in, variables_in
 from edgetune.codegen.cuda.tidy import LOCAL
 from edgetune.codegen.cuda.tiles import is_tile
-from edgetune.codegen.traverse import children, expressions, loads_in, variables_in
-from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer, Var
+from edgetune.codegen.traverse import children, expressions
+from edgetune.tvm_types import Expr, Stmt, TvmBuffer, Var
 
 _MOST_UNROLLED = 64  # copies of a loop's body, those of loops around it included
 

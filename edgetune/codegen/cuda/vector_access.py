@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import tvm_ffi
 from tvm import ir, sym, tirx
 
+from edgetune.affine.domain import simplified
+from edgetune.affine.expressions import is_one, operands, variables_in
 from edgetune.codegen.cuda.tidy import LOCAL
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import operator
-from edgetune.codegen.memory import is_one
-from edgetune.codegen.traverse import operands, variables_in
-from edgetune.graph.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer, Var
+from edgetune.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer, Var
 
 VECTOR_BYTES = 16
 """The widest access of one thread (CUDA C++ Programming Guide, "Device Memory Accesses")."""
@@ -111,7 +111,7 @@ class VectorFinder:
         width = VECTOR_BYTES // of.bytes
         while width > 1:
             if loop.count % width == 0 and int(known.coeff) % width == 0 and int(known.base) % width == 0:
-                return VectorAccess(buffer, indices[0], sym.Analyzer().simplify(parts[1]), width)
+                return VectorAccess(buffer, indices[0], simplified(parts[1]), width)
             width //= 2
         return None
 

@@ -16,7 +16,7 @@ from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.memory import Survey
 from edgetune.codegen.traverse import children
-from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt, TvmBuffer, Var
+from edgetune.tvm_types import Expr, PrimFunc, Stmt, TvmBuffer, Var
 
 WARP = 32
 _FUNCTIONS = {tirx.Add: "warp_sum", tirx.Max: "warp_max", tirx.Min: "warp_min"}

@@ -18,7 +18,7 @@ from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.prefetch.intrinsics import FIRST_CACHE, LINE, certain_loads, prefetch_line
 from edgetune.codegen.traverse import children, expressions, map_loops
 from edgetune.codegen.unrolling import extent_of, with_kind
-from edgetune.graph.tvm_types import BufferLoad, Expr, For, Stmt, TvmBuffer
+from edgetune.tvm_types import BufferLoad, Expr, For, Stmt, TvmBuffer
 
 ANNOTATION = "edgetune_next_tile"
 """On the loop over tiles: its innermost loops prefetch those inputs of the next tile that depend on the loop."""

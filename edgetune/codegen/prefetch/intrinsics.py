@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import operands
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.intrinsics import operator
-from edgetune.codegen.traverse import operands
-from edgetune.graph.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer
+from edgetune.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer
 
 LINE = 64
 """Bytes of a cache line."""

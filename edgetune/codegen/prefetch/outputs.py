@@ -16,7 +16,7 @@ from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.prefetch.intrinsics import FIRST_CACHE, LINE, certain_loads, prefetch_line
 from edgetune.codegen.traverse import children
 from edgetune.codegen.unrolling import extent_of, with_kind
-from edgetune.graph.tvm_types import Expr, For, Stmt, TvmBuffer
+from edgetune.tvm_types import Expr, For, Stmt, TvmBuffer
 
 ANNOTATION = "edgetune_epilogue_lines"
 """On the longest loop of a reduction: lines that the stores after it write or read are prefetched before it."""

@@ -12,7 +12,7 @@ from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.prefetch.intrinsics import FIRST_CACHE, prefetch_lines
 from edgetune.codegen.traverse import map_loops
 from edgetune.codegen.unrolling import with_kind
-from edgetune.graph.tvm_types import For, Stmt, TvmBuffer
+from edgetune.tvm_types import For, Stmt, TvmBuffer
 
 ANNOTATION = "edgetune_near_lines"
 """On a loop: its innermost loops prefetch the contiguous data that they read, ahead of each step."""

@@ -18,7 +18,7 @@ from edgetune.codegen.contiguous_access import Stream, map_innermost_loops, prep
 from edgetune.codegen.prefetch.intrinsics import SECOND_CACHE, prefetch_lines
 from edgetune.codegen.traverse import children, map_loops
 from edgetune.codegen.unrolling import extent_of, with_kind
-from edgetune.graph.tvm_types import Expr, For, Stmt
+from edgetune.tvm_types import Expr, For, Stmt
 
 ANNOTATION = "edgetune_prefetch"
 """On the loop over blocks: data that depends on the block but not on the tile is prefetched one block ahead."""

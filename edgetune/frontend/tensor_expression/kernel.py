@@ -22,7 +22,6 @@ from edgetune.graph.evaluate import evaluate
 from edgetune.graph.kernels import with_free_layouts
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, Rows, TensorSpec, byte_size
-from edgetune.graph.tvm_types import PrimFunc, SBlock, TvmBuffer
 from edgetune.graph.workload import workload_hash
 from edgetune.rewrites.bounds import check_reads
 from edgetune.rewrites.parts import PartOfExpression, divisions_of
@@ -30,6 +29,7 @@ from edgetune.rewrites.passes import PASSES_OF_PARTS, rewritten
 from edgetune.rewrites.stored_values import statements_in
 from edgetune.schedule.sketches.block_analysis import extent_of, stage_of
 from edgetune.target.core import WIDEST
+from edgetune.tvm_types import PrimFunc, SBlock, TvmBuffer
 
 _ROWS = 4
 """Rows of sums that are made at a time."""

@@ -19,7 +19,7 @@ from tvm import relax, te, topi
 from edgetune.graph.fold_constant import permutation
 from edgetune.graph.rewrite import DefUse, constant, rewrite
 from edgetune.graph.te_call import call_fusable
-from edgetune.graph.tvm_types import Attrs, Expr, Var
+from edgetune.tvm_types import Attrs, Expr, Var
 
 _TO_CHANNELS_LAST = [0, 2, 3, 1]
 _MANY_CHANNELS = 16

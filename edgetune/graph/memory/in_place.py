@@ -14,7 +14,7 @@ from tvm import s_tir, tirx
 
 from edgetune.graph.memory.live_ranges import kept_in_loops, live_bytes, live_ranges
 from edgetune.graph.program import Kernel, Program
-from edgetune.graph.tvm_types import PrimFunc, SBlock, TvmBuffer
+from edgetune.tvm_types import PrimFunc, SBlock, TvmBuffer
 
 
 def in_place_candidates(kernel: Kernel) -> list[int]:

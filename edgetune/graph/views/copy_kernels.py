@@ -14,7 +14,7 @@ from tvm import ir, tirx
 from edgetune.affine.domain import are_equal, simplified
 from edgetune.affine.expressions import is_branch
 from edgetune.graph.program import Kernel
-from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, PrimFunc
+from edgetune.tvm_types import BufferLoad, BufferStore, Expr, PrimFunc
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from edgetune.graph.program import Rows
-from edgetune.graph.tvm_types import PrimFunc, TvmBuffer
+from edgetune.tvm_types import PrimFunc, TvmBuffer
 
 Axis = tuple[int, int]
 """Extent and stride, in elements."""

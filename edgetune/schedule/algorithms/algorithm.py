@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from edgetune.graph.tvm_types import PrimFunc
+from edgetune.tvm_types import PrimFunc
 
 
 class ConstantTransform(Protocol):

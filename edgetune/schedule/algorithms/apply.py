@@ -15,13 +15,13 @@ from tvm.s_tir.schedule import Trace
 from edgetune.codegen.cuda.tile_intrinsics import declare
 from edgetune.codegen.packing import split_packing
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import IRModule, PrimFunc
 from edgetune.schedule.algorithms.algorithm import Chain, ConstantTransform
 from edgetune.schedule.algorithms.catalogue import algorithm_named
 from edgetune.schedule.algorithms.schedule_text import algorithm_and_trace
 from edgetune.schedule.sketches.guards import guard_accumulations
 from edgetune.schedule.sketches.reducers import with_infinite_starts
 from edgetune.schedule.sketches.spaces import module_of
+from edgetune.tvm_types import IRModule, PrimFunc
 
 _TENSORIZE = "Tensorize"
 """TVM's kind of the instructions of a trace that use intrinsics, which must be declared before."""

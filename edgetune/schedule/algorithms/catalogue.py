@@ -7,7 +7,6 @@ from functools import lru_cache
 
 from edgetune.errors import KernelFailed
 from edgetune.graph.long_sums import split_all_long_sums
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.overlapped_tail.tiles import (
     whole_tiles_algorithm,
@@ -18,6 +17,7 @@ from edgetune.schedule.algorithms.peeled_reductions import peeled_algorithm
 from edgetune.schedule.algorithms.schedule_text import BOTH, DIRECT, PEELED, TILES, VECTORS, WINOGRAD
 from edgetune.schedule.algorithms.winograd.function import winograd_algorithm
 from edgetune.schedule.algorithms.winograd.minimal_filtering import rounding_note
+from edgetune.tvm_types import PrimFunc
 
 _DERIVATIONS: dict[str, Callable[[PrimFunc, str], Algorithm | None]] = {
     **dict.fromkeys(WINOGRAD, winograd_algorithm),

@@ -13,7 +13,6 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.graph.kernels import FREE_LAYOUTS, with_free_layouts
-from edgetune.graph.tvm_types import BufferLoad, BufferStore, Expr, Node, PrimFunc, Stmt, TvmBuffer, Var
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.algorithms.schedule_text import size_of
@@ -26,6 +25,7 @@ from edgetune.schedule.sketches.block_analysis import (
     statements_of,
     widest_element_bits,
 )
+from edgetune.tvm_types import BufferLoad, BufferStore, Expr, Node, PrimFunc, Stmt, TvmBuffer, Var
 
 _JOINS = (tirx.Add, tirx.Max, tirx.Min)
 

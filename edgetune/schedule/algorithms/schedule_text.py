@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from edgetune.graph.tvm_types import Trace
+from edgetune.tvm_types import Trace
 
 DIRECT = "direct"
 """The algorithm that uses the kernel's function unchanged."""

@@ -17,7 +17,6 @@ from math import ceil, prod
 from tvm import sym
 from tvm.s_tir import Schedule
 
-from edgetune.graph.tvm_types import BufferRegion, ExprRV, LoopRV, SBlockRV
 from edgetune.schedule.gpu.copy_stages import (
     CopyStages,
     copies_words,
@@ -43,6 +42,7 @@ from edgetune.schedule.gpu.design import (
 )
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, extent_of
 from edgetune.schedule.sketches.tile import FLOAT, Tile
+from edgetune.tvm_types import BufferRegion, ExprRV, LoopRV, SBlockRV
 
 _MOST = {"row": 4, "pixel": 8, "channel": 8}  # of one thread
 _MOST_WINDOW, _MOST_DEPTH = 7, 64

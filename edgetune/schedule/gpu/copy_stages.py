@@ -16,9 +16,9 @@ from tvm.s_tir import Schedule
 from edgetune.codegen.cuda.copies_ahead import STAGES
 from edgetune.codegen.cuda.tiles import ALIGNMENT
 from edgetune.codegen.cuda.vector_access import guarded_value
-from edgetune.graph.tvm_types import LoopRV, TvmBuffer
 from edgetune.schedule.gpu.design import Sizes
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, stores
+from edgetune.tvm_types import LoopRV, TvmBuffer
 
 _MOST_STAGES = 3  # what more would hide, shared memory seldom has room for
 _WORD_BITS = 32  # the least that one asynchronous copy moves

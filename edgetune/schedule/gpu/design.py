@@ -12,9 +12,9 @@ from tvm import DataType, ir
 from tvm.s_tir import Schedule
 
 from edgetune.affine.expressions import mentions
-from edgetune.graph.tvm_types import BufferRegion, ExprRV, LoopRV, SBlockRV
 from edgetune.schedule.sketches.block_analysis import BlockStage
 from edgetune.target.gpu import GpuTarget
+from edgetune.tvm_types import BufferRegion, ExprRV, LoopRV, SBlockRV
 
 WARP = 32
 MOST_THREADS, MOST_THREADS_Z = 1024, 64

@@ -10,8 +10,8 @@ from math import prod
 from tvm import ir, tirx
 
 from edgetune.affine.expressions import mentions
-from edgetune.graph.tvm_types import BufferRegion, Expr, IterVar
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, extent_of, stores
+from edgetune.tvm_types import BufferRegion, Expr, IterVar
 
 _OTHERS, *_OF_PRODUCT = range(4)
 _ROWS, _COLUMNS, _SUMS = _OF_PRODUCT

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.gpu.design import Design, Sizes, sizes_of
 from edgetune.schedule.gpu.spaces import gpu_designs, scheduled
 from edgetune.target.gpu import GpuTarget
+from edgetune.tvm_types import PrimFunc
 
 _TRIES = 100
 

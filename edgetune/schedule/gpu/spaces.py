@@ -8,7 +8,6 @@ import numpy as np
 from tvm.s_tir import Schedule
 
 from edgetune.errors import TVM_REFUSALS
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.gpu.block_tile import block_tiles
 from edgetune.schedule.gpu.design import BlockLimits, Design, Sizes, first_choice, propose
@@ -19,6 +18,7 @@ from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.spaces import module_of
 from edgetune.schedule.sketches.tile import find_tile
 from edgetune.target.gpu import GpuTarget
+from edgetune.tvm_types import PrimFunc
 
 
 def gpu_designs(function: PrimFunc, target: GpuTarget) -> list[Design]:

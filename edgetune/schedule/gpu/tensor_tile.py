@@ -29,12 +29,12 @@ from edgetune.codegen.cuda.tile_intrinsics import (
     load,
     multiply_add,
 )
-from edgetune.graph.tvm_types import LoopRV, SBlockRV
 from edgetune.schedule.gpu.copy_stages import CopyStages, stage_options, stages_fault, stages_of, waits
 from edgetune.schedule.gpu.design import PACKED, WARP, BlockLimits, DesignChoice, LoopSplit, Sizes, bind_copy
 from edgetune.schedule.gpu.matrix_roles import MatrixRoles, matrix_roles
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.schedule.sketches.tile import FLOAT, Tile
+from edgetune.tvm_types import LoopRV, SBlockRV
 
 _CORES = {"float16": "fp16", "bfloat16": "bf16"}
 _HALF, _VECTOR = 2, 16

@@ -23,7 +23,6 @@ from math import inf, prod
 
 from tvm.s_tir import Schedule
 
-from edgetune.graph.tvm_types import LoopRV
 from edgetune.schedule.rules.column_blocks import BLOCK, block_of_columns, common_columns, split_columns
 from edgetune.schedule.rules.factored_reduction import (
     FactoredReduction,
@@ -59,6 +58,7 @@ from edgetune.schedule.sketches.lane_loads import calls_function, has_rows_of_te
 from edgetune.schedule.sketches.tile import is_place, lanes_for
 from edgetune.schedule.tile_costs import divisors
 from edgetune.target.core import Core
+from edgetune.tvm_types import LoopRV
 
 ROWS = "rows"
 """Name of the decision how many rows of the last stage are computed side by side."""

@@ -19,7 +19,6 @@ from tvm.s_tir import Schedule
 from edgetune.affine.expressions import mentions
 from edgetune.affine.steps import step_along
 from edgetune.codegen.horizontal_snippets import FOUR
-from edgetune.graph.tvm_types import BufferLoad, LoopRV, SBlockRV, TvmBuffer, Var
 from edgetune.schedule.rules.tiling import (
     FEWEST_LANES,
     MAX_TILE,
@@ -37,6 +36,7 @@ from edgetune.schedule.sketches.tile import FLOAT, lanes_for
 from edgetune.schedule.tile_costs import divisors, step_cycles
 from edgetune.target.core import Core
 from edgetune.target.costs import Costs
+from edgetune.tvm_types import BufferLoad, LoopRV, SBlockRV, TvmBuffer, Var
 
 MAX_CHAINS = 16
 MAX_BLOCK = 256

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from tvm.s_tir import Schedule
 
-from edgetune.graph.tvm_types import LoopRV
 from edgetune.schedule.rules.tiling import axes_of, loads_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of
 from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
+from edgetune.tvm_types import LoopRV
 
 
 def find_nested(stages: Sequence[BlockStage]) -> dict[str, str]:

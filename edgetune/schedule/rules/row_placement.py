@@ -16,11 +16,11 @@ from tvm.s_tir import Schedule
 
 from edgetune.affine.expressions import mentions
 from edgetune.affine.values import integers_at
-from edgetune.graph.tvm_types import Expr, Stmt, Var
 from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, BlockAnalysis, BlockStage, known_extent
 from edgetune.schedule.tile_costs import divisors, step_cycles
 from edgetune.target.core import Core
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import Expr, Stmt, Var
 
 _FLOAT = 4  # bytes
 _SHARE = 4  # of the registers

@@ -17,7 +17,6 @@ from tvm.tirx import IndexMap
 
 from edgetune.affine.expressions import mentions
 from edgetune.affine.steps import steps_in_blocks
-from edgetune.graph.tvm_types import Expr, TvmBuffer
 from edgetune.schedule.rules.tiling import (
     FEWEST_LANES,
     MAX_TILE,
@@ -36,6 +35,7 @@ from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
 from edgetune.schedule.sketches.tile import FLOAT, lanes_for
 from edgetune.schedule.tile_costs import divisors, step_cycles
 from edgetune.target.core import Core
+from edgetune.tvm_types import Expr, TvmBuffer
 
 _MAX_VECTORS = 8
 _FEWEST_TERMS = 4

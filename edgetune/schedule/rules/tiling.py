@@ -8,9 +8,9 @@ from tvm import ir
 from tvm.s_tir import Schedule
 
 from edgetune.affine.expressions import expressions, mentions
-from edgetune.graph.tvm_types import BufferLoad, LoopRV, SBlockRV
 from edgetune.schedule.sketches.block_analysis import BlockStage, stores
 from edgetune.schedule.tile_costs import divisors
+from edgetune.tvm_types import BufferLoad, LoopRV, SBlockRV
 
 FEWEST_LANES = 4
 MAX_TILE = 8

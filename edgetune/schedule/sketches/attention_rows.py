@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from tvm.s_tir import Schedule
 
 from edgetune.graph.attention import LARGEST, MIXED, POWERS, PRODUCTS, RESULT, SCORES, TOTALS
-from edgetune.graph.tvm_types import LoopRV, SBlockRV, TvmBuffer
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.register_tile import MAX_UNROLLED_DEPTH
 from edgetune.schedule.sketches.row_reduction import split_lanes, vectorize_lanes
 from edgetune.schedule.sketches.tile import lanes_for
+from edgetune.tvm_types import LoopRV, SBlockRV, TvmBuffer
 
 MAX_BLOCK = 128  # most queries of a block
 

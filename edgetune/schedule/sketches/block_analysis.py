@@ -16,7 +16,7 @@ from tvm.s_tir import Schedule
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import expressions, is_branch, is_choice, is_one, is_zero, mentions
 from edgetune.graph.kernels import FREE_LAYOUTS
-from edgetune.graph.tvm_types import (
+from edgetune.tvm_types import (
     BufferStore,
     For,
     IterVar,

@@ -21,9 +21,9 @@ from edgetune.affine.access import Access
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import expressions, is_branch, mentions, with_places
 from edgetune.codegen.interleaved_rows import FEWEST_LANES
-from edgetune.graph.tvm_types import BufferRegion, Expr, IterVar, LoopRV, SBlock, Var
 from edgetune.schedule.sketches.block_analysis import extent_of, known_extent, stores
 from edgetune.schedule.sketches.inlining import is_costly
+from edgetune.tvm_types import BufferRegion, Expr, IterVar, LoopRV, SBlock, Var
 
 _MOST_ALTERNATIVES = 8
 _MOST_IN_ROW = 4  # compilers vectorise rows of four well themselves

@@ -17,9 +17,9 @@ from edgetune.affine.domain import simplified
 from edgetune.affine.expressions import SLACKS, expressions, is_choice, is_one, mentions, with_places
 from edgetune.affine.steps import step_along
 from edgetune.graph.reduction_stage import unconditional
-from edgetune.graph.tvm_types import BufferStore, Expr, For, Stmt, Var
 from edgetune.schedule.sketches.block_analysis import BlockStage
 from edgetune.schedule.sketches.idle_steps import step_of, with_own_variables
+from edgetune.tvm_types import BufferStore, Expr, For, Stmt, Var
 
 CLIPPED = "edgetune.clipped_row"
 """Annotation of a loop over a row of results: how many lanes vectors have between the bounds of its condition."""

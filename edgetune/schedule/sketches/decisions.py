@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from edgetune.graph.tvm_types import LoopRV, Schedule
 from edgetune.schedule.sketches.block_analysis import loop_extent
+from edgetune.tvm_types import LoopRV, Schedule
 
 
 class Decisions:

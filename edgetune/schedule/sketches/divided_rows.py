@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from tvm import s_tir, tirx
 
 from edgetune.affine.expressions import with_places
-from edgetune.graph.tvm_types import BufferStore, Expr, For, Stmt, TvmBuffer
 from edgetune.schedule.sketches.idle_steps import with_own_variables
 from edgetune.schedule.sketches.index_sets import (
     LANES,
@@ -21,6 +20,7 @@ from edgetune.schedule.sketches.index_sets import (
     parts_of,
 )
 from edgetune.schedule.sketches.remainders import peel_remainder
+from edgetune.tvm_types import BufferStore, Expr, For, Stmt, TvmBuffer
 
 
 def parts_of_row(loop: For, parameters: Sequence[TvmBuffer] | None) -> Stmt:

@@ -12,7 +12,6 @@ from tvm.s_tir import Schedule
 from edgetune.affine.access import Access
 from edgetune.affine.expressions import expressions, is_one, mentions
 from edgetune.affine.steps import step_along
-from edgetune.graph.tvm_types import BufferRegion, Expr, IterVar, LoopRV, SBlock
 from edgetune.schedule.rules.row_placement import move_inwards
 from edgetune.schedule.sketches.block_analysis import (
     COMPUTED_ONCE,
@@ -43,6 +42,7 @@ from edgetune.schedule.sketches.transposition import (
 from edgetune.schedule.sketches.turned_operands import turn_in_blocks, turned_stages
 from edgetune.schedule.tile_costs import divisors
 from edgetune.target.costs import MARGINS, Costs
+from edgetune.tvm_types import BufferRegion, Expr, IterVar, LoopRV, SBlock
 
 MAX_VECTORS = 8
 _FEWEST_LANES = 4

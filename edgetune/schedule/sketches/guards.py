@@ -12,13 +12,13 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import conjuncts, is_branch
-from edgetune.graph.tvm_types import BufferStore, Expr, For, IRModule, PrimFunc, SBlock, Stmt, TvmBuffer
 from edgetune.schedule.sketches.clipped_rows import clipped_row
 from edgetune.schedule.sketches.divided_rows import parts_of_row
 from edgetune.schedule.sketches.idle_steps import skip_idle_steps
 from edgetune.schedule.sketches.padded_vectors import whole_or_by_element
 from edgetune.schedule.sketches.remainders import overlap_end, peel_remainder
 from edgetune.schedule.sketches.row_phases import phases_of_row
+from edgetune.tvm_types import BufferStore, Expr, For, IRModule, PrimFunc, SBlock, Stmt, TvmBuffer
 
 
 def guard_accumulations(mod: IRModule) -> IRModule:

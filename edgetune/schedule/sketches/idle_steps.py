@@ -19,7 +19,7 @@ from edgetune.affine.domain import Domain, simplified
 from edgetune.affine.expressions import SLACKS, conjuncts, is_one, with_places
 from edgetune.affine.steps import step_along
 from edgetune.graph.reduction_stage import is_zero_constant
-from edgetune.graph.tvm_types import BufferStore, Expr, For, Stmt
+from edgetune.tvm_types import BufferStore, Expr, For, Stmt
 
 _FEW = 4
 """Steps of a loop of which a condition may mention all."""

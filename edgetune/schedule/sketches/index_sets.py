@@ -19,9 +19,9 @@ from edgetune.affine.domain import Domain, is_inside_at, simplified
 from edgetune.affine.expressions import conjuncts, expressions, is_branch, is_choice, is_one, is_zero, mentions
 from edgetune.affine.pieces import ends_of, formula_at
 from edgetune.affine.values import COMPARISONS, integers_at
-from edgetune.graph.tvm_types import BufferStore, Expr, For, IterVar, LoopRV, Stmt, Var
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, known_extent
 from edgetune.schedule.sketches.places import divides_by_integer
+from edgetune.tvm_types import BufferStore, Expr, For, IterVar, LoopRV, Stmt, Var
 
 LANES = "edgetune_divided_row"
 """Annotation of the loop over a row: the most lanes of a vector."""

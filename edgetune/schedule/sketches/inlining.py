@@ -10,9 +10,9 @@ from tvm.s_tir import Schedule
 from edgetune.affine.expressions import expressions
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.powers import is_product
-from edgetune.graph.tvm_types import Expr
 from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, BlockAnalysis, BlockStage, stores
 from edgetune.schedule.sketches.places import moves_in_parts
+from edgetune.tvm_types import Expr
 
 _COSTLY_WORDS = """
 exp exp2 exp10 expm1 ldexp log log2 log10 log1p pow sqrt rsqrt erf sigmoid

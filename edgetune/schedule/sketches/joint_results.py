@@ -5,8 +5,8 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.s_tir import Schedule
 
-from edgetune.graph.tvm_types import SBlock
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, extent_of, loop_extent
+from edgetune.tvm_types import SBlock
 
 _VECTORIZED = int(tirx.ForKind.VECTORIZED)
 

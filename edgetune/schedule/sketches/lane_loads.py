@@ -9,8 +9,8 @@ from tvm import ir, tirx
 from edgetune.affine.access import Access
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import expressions, is_branch
-from edgetune.graph.tvm_types import BufferLoad, IterVar, SBlock
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
+from edgetune.tvm_types import BufferLoad, IterVar, SBlock
 
 SHUFFLED_STEPS = frozenset({0, 1, 2, -1})
 """Elements of float32 by which a load may move from lane to lane: it is one or two vectors, at most with a shuffle."""

@@ -12,7 +12,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 
 from edgetune.codegen.lower import to_compact
-from edgetune.graph.tvm_types import IRModule, Stmt, TvmBuffer
+from edgetune.tvm_types import IRModule, Stmt, TvmBuffer
 
 MAX_UNROLLED = 320  # most stores in all unrolled bodies; compile time and code size grow with them
 FREE_SCRATCH = 1024  # bytes that a kernel may keep on its stack

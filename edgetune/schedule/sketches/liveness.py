@@ -16,8 +16,8 @@ import numpy as np
 from tvm import ir, tirx
 
 from edgetune.affine.expressions import mentions
-from edgetune.graph.tvm_types import Expr, Var
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, extent_of
+from edgetune.tvm_types import Expr, Var
 
 _OPERATORS = {
     tirx.Add: int.__add__,

@@ -12,9 +12,9 @@ from tvm import ir, s_tir, tirx
 from edgetune.affine.domain import simplified
 from edgetune.affine.expressions import SLACKS, conjuncts, expressions, is_branch, is_one, mentions, with_places
 from edgetune.affine.steps import step_along
-from edgetune.graph.tvm_types import Expr, For, Stmt
 from edgetune.schedule.sketches.block_analysis import BlockStage, stores
 from edgetune.schedule.sketches.idle_steps import step_of, with_own_variables
+from edgetune.tvm_types import Expr, For, Stmt
 
 
 def has_padded_vectors(stage: BlockStage) -> bool:

@@ -8,8 +8,8 @@ from tvm import ir, tirx
 from edgetune.affine.domain import MOST_PLACES
 from edgetune.affine.expressions import expressions, mentions
 from edgetune.affine.values import integers_at
-from edgetune.graph.tvm_types import Expr, Var
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of
+from edgetune.tvm_types import Expr, Var
 
 _NEARLY_ALL = 0.75
 

@@ -12,7 +12,7 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
-from edgetune.graph.tvm_types import BufferStore, Expr, IRModule, PrimFunc, SBlock
+from edgetune.tvm_types import BufferStore, Expr, IRModule, PrimFunc, SBlock
 
 _INFINITE = "edgetune.infinite_starts"
 

@@ -14,11 +14,11 @@ from edgetune.codegen.prefetch.outputs import ANNOTATION as OUTPUTS
 from edgetune.codegen.prefetch.weights_l1 import ANNOTATION as WEIGHTS_L1
 from edgetune.codegen.prefetch.weights_l2 import ANNOTATION as WEIGHTS_L2
 from edgetune.codegen.reduction_blocks import ANNOTATION as PARTS
-from edgetune.graph.tvm_types import Expr, LoopRV, SBlockRV
 from edgetune.schedule.sketches.block_analysis import loop_extent
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.tile import Tile, lanes_for
 from edgetune.schedule.sketches.variants import Variant
+from edgetune.tvm_types import Expr, LoopRV, SBlockRV
 
 MAX_UNROLLED_WINDOW = 7  # largest part of a window axis that is unrolled
 MAX_UNROLLED_DEPTH = 8  # largest part of the last reduction axis that is unrolled

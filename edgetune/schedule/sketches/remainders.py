@@ -17,8 +17,8 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.affine.domain import are_equal, simplified
 from edgetune.affine.expressions import is_one, is_zero, mentions, with_places
-from edgetune.graph.tvm_types import Expr, For, Node, SBlock, Stmt, TvmBuffer
 from edgetune.schedule.sketches.lane_loads import calls_function
+from edgetune.tvm_types import Expr, For, Node, SBlock, Stmt, TvmBuffer
 
 
 def peel_remainder(loop: For, parameters: Sequence[TvmBuffer] | None = None) -> Stmt:

@@ -20,10 +20,10 @@ from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import with_places
 from edgetune.affine.pieces import ends_of
 from edgetune.codegen.interleaved_rows import FEWEST_LANES
-from edgetune.graph.tvm_types import BufferLoad, Expr, For, LoopRV, Node, SBlock, Stmt
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, known_extent
 from edgetune.schedule.sketches.idle_steps import with_own_variables
 from edgetune.schedule.sketches.index_sets import LEAST_SHARE, MOST_PARTS, RowPart, is_whole, part_of
+from edgetune.tvm_types import BufferLoad, Expr, For, LoopRV, Node, SBlock, Stmt
 
 PHASES = "edgetune_row_phases"
 """Annotation of the loop over a row: the number of its phases."""

@@ -14,12 +14,11 @@ from tvm.s_tir import Schedule
 
 from edgetune.affine.access import Access
 from edgetune.affine.domain import Domain
-from edgetune.affine.expressions import expressions, mentions, with_places
-from edgetune.codegen.traverse import operands
-from edgetune.graph.tvm_types import Expr, LoopRV, SBlock, Var
+from edgetune.affine.expressions import expressions, mentions, operands, with_places
 from edgetune.schedule.sketches.block_analysis import extent_of, stores
 from edgetune.schedule.sketches.lane_loads import SHUFFLED_STEPS
 from edgetune.schedule.tile_costs import divisors
+from edgetune.tvm_types import Expr, LoopRV, SBlock, Var
 
 FEWEST_IN_RUN = 4
 _STEPS = frozenset({0, 1})

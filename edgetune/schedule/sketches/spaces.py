@@ -11,7 +11,6 @@ from tvm import s_tir
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 
-from edgetune.graph.tvm_types import IRModule, PrimFunc
 from edgetune.schedule.rules.derivation import Stages, Structure, derive, find_stages, structures_of
 from edgetune.schedule.sketches import elementwise
 from edgetune.schedule.sketches.attention_rows import VARIANTS as ROWS_VARIANTS
@@ -33,6 +32,7 @@ from edgetune.schedule.sketches.winograd_tile import (
 )
 from edgetune.target.core import Core
 from edgetune.target.target import Target
+from edgetune.tvm_types import IRModule, PrimFunc
 
 AnyVariant = TypeVar("AnyVariant")
 OnRefused = Callable[[], None]

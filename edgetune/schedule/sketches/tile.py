@@ -14,7 +14,6 @@ from tvm import DataType, tirx
 
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import mentions
-from edgetune.graph.tvm_types import Expr, IterVar, Var
 from edgetune.schedule.sketches.block_analysis import (
     COMPUTED_ONCE,
     MOST_LANES,
@@ -25,6 +24,7 @@ from edgetune.schedule.sketches.block_analysis import (
 )
 from edgetune.schedule.sketches.clipped_rows import has_clipped_rows
 from edgetune.schedule.sketches.places import moves_in_parts
+from edgetune.tvm_types import Expr, IterVar, Var
 
 COPIED_COLUMNS = "edgetune.copied_columns"
 """Annotation of a block that copies columns of a run-time operand."""

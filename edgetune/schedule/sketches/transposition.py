@@ -19,10 +19,10 @@ from tvm.s_tir import Schedule
 from edgetune.affine.domain import simplified
 from edgetune.affine.expressions import expressions, is_branch, mentions, with_places
 from edgetune.codegen.column_loads import COLUMNS, LONGEST_ROW
-from edgetune.graph.tvm_types import BufferLoad, Expr, LoopRV, SBlock, Var
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, known_extent, loop_extent, stores
 from edgetune.schedule.sketches.inlining import is_costly
 from edgetune.target.costs import MARGINS, Costs
+from edgetune.tvm_types import BufferLoad, Expr, LoopRV, SBlock, Var
 
 COLUMN_LANES = 8
 """Lanes of vectors of columns: longer ones take as many shuffles, and more to join their parts."""

@@ -13,13 +13,13 @@ from math import prod
 from tvm.s_tir import Schedule
 
 from edgetune.codegen.unrolling import MAX_TILE_BYTES
-from edgetune.graph.tvm_types import LoopRV, SBlock
 from edgetune.schedule.rules.row_placement import move_inwards
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage
 from edgetune.schedule.sketches.lane_loads import contiguous
 from edgetune.schedule.sketches.transposition import order_of_copy, rows_and_columns
 from edgetune.schedule.tile_costs import divisors
 from edgetune.target.costs import MARGINS
+from edgetune.tvm_types import LoopRV, SBlock
 
 _FEWEST = 16
 """Elements along either axis that fill squares of the widest vectors, and lines of a cache."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from tvm.s_tir import Schedule
 
 from edgetune.codegen.prefetch.weights_l2 import ANNOTATION as WEIGHTS_L2
-from edgetune.graph.tvm_types import LoopRV, SBlockRV
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.tile import lanes_for
+from edgetune.tvm_types import LoopRV, SBlockRV
 
 _FLOAT = 4  # bytes
 MAX_UNROLLED_DEPTH = 8  # largest part of the sum over channels that is unrolled

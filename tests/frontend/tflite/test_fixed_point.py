@@ -17,9 +17,9 @@ from edgetune.codegen import emit_kernel
 from edgetune.frontend.onnx.fixed_point import DOMAIN, ONCE, TWICE, fixed_point_functions, fixed_point_scales
 from edgetune.graph.evaluate import evaluate
 from edgetune.graph.fixed_point import fixed_point_scale, fixed_point_scale_once
-from edgetune.graph.tvm_types import Expr, PrimFunc
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
+from edgetune.tvm_types import Expr, PrimFunc
 from tests.codegen_run import SANITIZERS, STRICT, run_kernel, wide_target
 
 SUMS = st.integers(-(1 << 31), (1 << 31) - 1)

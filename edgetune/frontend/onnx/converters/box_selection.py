@@ -20,7 +20,6 @@ from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 from edgetune.frontend.onnx.converters.ordered_rows import CHILDREN, Entries, Heap, Packed
 from edgetune.frontend.onnx.converters.scans import constant_value
 from edgetune.graph.rewrite import constant_of
-from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt, TvmBuffer
 from edgetune.graph.written_loops import (
     Variable,
     call_written,
@@ -36,6 +35,7 @@ from edgetune.graph.written_loops import (
     using,
     written_function,
 )
+from edgetune.tvm_types import Expr, PrimFunc, Stmt, TvmBuffer
 
 _INPUTS = 5
 

@@ -10,7 +10,7 @@ from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 
 from edgetune.graph.fixed_point import fixed_point_scale, fixed_point_scale_once
-from edgetune.graph.tvm_types import Expr
+from edgetune.tvm_types import Expr
 
 
 class FixedPointScale(tvm_onnx.OnnxOpConverter):

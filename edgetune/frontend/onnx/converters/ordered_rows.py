@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 
-from edgetune.graph.tvm_types import Expr, Stmt, TvmBuffer
 from edgetune.graph.written_loops import Variable, constant, integer, load, sequence, store
+from edgetune.tvm_types import Expr, Stmt, TvmBuffer
 
 PACKED_BITS = 32
 DIGITS = 256

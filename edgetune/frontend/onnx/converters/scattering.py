@@ -17,7 +17,6 @@ from tvm.relax.frontend.onnx import onnx_frontend as tvm_onnx
 
 from edgetune.frontend.onnx.converters.scans import constant_value
 from edgetune.graph.kernels import ROWS_AT
-from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt, Var
 from edgetune.graph.written_loops import (
     call_written,
     constant,
@@ -29,6 +28,7 @@ from edgetune.graph.written_loops import (
     tensor,
     written_function,
 )
+from edgetune.tvm_types import Expr, PrimFunc, Stmt, Var
 
 _REDUCTIONS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "none": lambda _, update: update,

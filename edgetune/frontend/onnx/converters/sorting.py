@@ -32,7 +32,6 @@ from edgetune.frontend.onnx.converters.ordered_rows import (
 )
 from edgetune.frontend.onnx.converters.scans import constant_value
 from edgetune.graph.rewrite import constant_of
-from edgetune.graph.tvm_types import Expr, PrimFunc, Stmt, TvmBuffer
 from edgetune.graph.written_loops import (
     Variable,
     bytes_of,
@@ -48,6 +47,7 @@ from edgetune.graph.written_loops import (
     using,
     written_function,
 )
+from edgetune.tvm_types import Expr, PrimFunc, Stmt, TvmBuffer
 
 _SEARCHED, _MANY = 32, 128  # elements that are searched at a time, and from how many on
 _MOVED = (("taken", "int64"), ("digit", "int32"), ("free", "int32"))

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgetune.graph.attention import LARGEST, MIXED, POWERS, RESULT, TOTALS
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.overlapped_tail.function import Stretching
 from edgetune.schedule.algorithms.overlapped_tail.overlap import Overlap
 from edgetune.schedule.algorithms.schedule_text import TILES, VECTORS, size_of
 from edgetune.schedule.sketches.attention_rows import COLUMN_LANES, KEY_LANES, QUERY_TILE, AttentionRows, find_rows
 from edgetune.schedule.sketches.block_analysis import MOST_LANES, BlockStage, analyse_blocks, widest_element_bits
+from edgetune.tvm_types import PrimFunc
 
 _ANY_LANES = 64
 

@@ -10,7 +10,10 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import is_one, mentions
 from edgetune.graph.reduction_stage import with_fields
-from edgetune.graph.tvm_types import (
+from edgetune.schedule.algorithms.overlapped_tail.overlap import Overlap
+from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, block_of, extent_of, statements_of
+from edgetune.schedule.sketches.tile import COPIED_COLUMNS
+from edgetune.tvm_types import (
     BufferLoad,
     BufferStore,
     Expr,
@@ -22,9 +25,6 @@ from edgetune.graph.tvm_types import (
     TvmBuffer,
     Var,
 )
-from edgetune.schedule.algorithms.overlapped_tail.overlap import Overlap
-from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, block_of, extent_of, statements_of
-from edgetune.schedule.sketches.tile import COPIED_COLUMNS
 
 
 def weight_axis(stage: BlockStage, weights: TvmBuffer, axis: int) -> int | None:

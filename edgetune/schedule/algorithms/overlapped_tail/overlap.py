@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import tirx
 
-from edgetune.graph.tvm_types import Expr
+from edgetune.tvm_types import Expr
 
 
 @dataclass(frozen=True)

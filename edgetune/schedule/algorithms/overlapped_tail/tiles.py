@@ -14,7 +14,6 @@ import numpy as np
 
 from edgetune.affine.expressions import mentions
 from edgetune.graph.long_sums import split_all_long_sums
-from edgetune.graph.tvm_types import PrimFunc
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.overlapped_tail.attention import attention_rows, whole_attention_algorithm
 from edgetune.schedule.algorithms.overlapped_tail.function import Stretching, reads_in_step, weight_axis
@@ -33,6 +32,7 @@ from edgetune.schedule.sketches.block_analysis import (
 )
 from edgetune.schedule.sketches.tile import Tile, find_tile
 from edgetune.schedule.sketches.variants import copies_columns
+from edgetune.tvm_types import PrimFunc
 
 _ANY_LANES = 64
 _REPEATED = 0.02  # of the columns

@@ -8,9 +8,9 @@ from tvm import ir, tirx
 
 from edgetune.affine.domain import Domain, simplified
 from edgetune.affine.expressions import is_branch, is_zero
-from edgetune.graph.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, TvmBuffer, Var
 from edgetune.schedule.algorithms.winograd.minimal_filtering import KERNEL
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, analyse_blocks, extent_of
+from edgetune.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, TvmBuffer, Var
 
 _RANK = 4  # batch, height, width, channels
 

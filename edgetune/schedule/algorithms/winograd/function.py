@@ -15,13 +15,13 @@ import tvm_ffi
 from tvm import ir, s_tir, te, tirx
 
 from edgetune.errors import KernelFailed
-from edgetune.graph.tvm_types import Expr, PrimFunc, TvmBuffer, Var
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.winograd.convolution import Convolution, find_convolution
 from edgetune.schedule.algorithms.winograd.minimal_filtering import ALGORITHMS, KERNEL, MinimalFiltering
 from edgetune.schedule.sketches.block_analysis import block_of, statements_of
 from edgetune.schedule.sketches.tile import lanes_for
 from edgetune.schedule.sketches.winograd_tile import PADDED, PRODUCTS, RESULT, ROWS, SUMMED, TRANSFORMED
+from edgetune.tvm_types import Expr, PrimFunc, TvmBuffer, Var
 
 _LEAST_LANES = 4
 
