@@ -59,7 +59,7 @@ def with_interleaved_sums(
     total, place = found[0], stages.index(found[0])
     ways = [way for way in (_apart(total, constants, core), _along_terms(total, core)) if way is not None]
     best = min(ways, key=lambda way: way.cycles, default=None)
-    if best is None or best.cycles > MARGINS.gain_of_interleaved * _cycles_now(total, best.in_row, core):
+    if best is None or best.cycles > MARGINS.gain_of_rewrite * _cycles_now(total, best.in_row, core):
         return []
     first = [[*stages[:place]]] if place else []
     *others, last = best.kernels

@@ -175,7 +175,7 @@ def _is_worth_it(value: Expr, windows: _Windows, block: SBlock, known: _Known, *
     fused = costs.operation if whole and isinstance(value, tirx.Mul) else 0  # a sum takes it for nothing
     reads = sum(windows.moving) if whole and len(windows.moving) > 1 else uses
     once = work.whole + costs.store + costs.operation * reads
-    return MARGINS.gain_of_stored * uses * (work.whole - fused) > once
+    return MARGINS.gain_of_rewrite * uses * (work.whole - fused) > once
 
 
 def _read_by_neighbours(value: Expr, known: _Known) -> list[TvmBuffer]:
@@ -185,7 +185,7 @@ def _read_by_neighbours(value: Expr, known: _Known) -> list[TvmBuffer]:
     for buffer, work in known.repeated:
         uses = sum(load.source.same_as(buffer) for load in loads)
         once = work.whole + costs.store + costs.operation * uses
-        if uses > 1 and MARGINS.gain_of_stored * uses * work.whole > once:
+        if uses > 1 and MARGINS.gain_of_rewrite * uses * work.whole > once:
             found.append(buffer)
     return found
 

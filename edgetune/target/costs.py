@@ -69,9 +69,6 @@ class Costs(Checked):
         default=3.0,
         description="Cycles of a vector of every second element with the operation on it: two loads, a shuffle.",
     )
-    scalar_load: Cycles = Field(
-        default=0.25, description="Cycles of an element that a scalar loop loads from L1, beside its operations."
-    )
     store: Cycles = Field(default=0.5, description="Cycles of a vector that is stored to L1.")
     chained_term: Cycles = Field(
         default=2.0, description="Cycles of a term that is added to a single sum, without lanes."
@@ -108,7 +105,7 @@ class Costs(Checked):
     move_of_members: Cycles = Field(
         default=0.25,
         description="Cycles to copy an element of a batch of small members, each a row, into columns, by squares of "
-        "vectors in registers.",
+        "vectors in registers. It is less than `move_turned`, for the whole batch stays in L2.",
     )
     move_interleaved: Cycles = Field(
         default=0.5,
@@ -190,20 +187,14 @@ class Margins:
     gain: float = 0.8
     """Most share of the predicted cycles that copied operands, phases, or lanes along another axis must leave."""
 
-    gain_of_interleaved: float = 0.7
-    """The same for sums of interleaved results, whose results are copied too."""
-
-    gain_of_members: float = 1 / 1.4
-    """The same for lanes across the members of a batch: there the formula knows the least."""
+    gain_of_rewrite: float = 0.7
+    """The same where results move too, lanes run across a batch, values are stored or an axis becomes shorter."""
 
     gain_of_stages: float = 0.6
-    """Most share of the steps of a window that two stages, for its lines and its columns, must leave."""
+    """Most share of the steps of a window that two stages, for its lines and its columns, must leave.
 
-    gain_of_stored: float = 1 / 1.5
-    """Most share of the cycles of a value that windows repeat which computing, storing and loading it must leave."""
-
-    gain_of_shorter: float = 0.5
-    """Most share of the places of an axis that a condition must leave for the axis to become shorter."""
+    It is less than for other rewrites: windows of 3 x 3 keep their one stage, which needs no rows between two.
+    """
 
     gain_of_form: float = 0.92
     """Most share of the cycles of the direct algorithm that a form for odd extents must leave."""

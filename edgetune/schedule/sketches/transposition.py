@@ -122,7 +122,7 @@ def reads_columns(block: SBlock, native_lanes: int, costs: Costs) -> bool:
     work = sum(_cost(node, costs) for node in nodes)
     loads = len({str(node) for node in nodes if isinstance(node, ir.TensorLoad)})
     turned = (lanes + 2 * COLUMNS) * len(groups) * costs.operation
-    return turned + work < MARGINS.gain * lanes * (work + costs.scalar_load * loads)
+    return turned + work < MARGINS.gain * lanes * (work + costs.operation * loads)
 
 
 def axis_that_shares_columns(block: SBlock) -> int | None:
