@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2] / "edgetune"
-ROOMS = ("graph", "schedule", "frontend")
+ROOMS = ("graph", "rewrites", "schedule", "frontend")
 ELSEWHERE = ("schedule/gpu/", "schedule/gpu_defaults.py")
 """A GPU has other costs, which its designs hold: none is a cost of a core."""
 
@@ -28,10 +28,10 @@ NEUTRAL = frozenset({0, 1})
 REDUCTIONS = frozenset({"sum", "min", "max", "prod", "abs", "float", "int", "round", "ceil", "floor", "sqrt", "log2"})
 """Functions whose result is an estimate where an argument is one."""
 
-_TE = "frontend/tensor_expression"
+_REWRITES = "rewrites"
 ALLOWED: Mapping[tuple[str, str, str], str] = {
-    (f"{_TE}/member_lanes.py", "_share_of_terms", "0.5"): "a triangle has half of the terms of its square",
-    (f"{_TE}/operand_copies.py", "_fetched", "MAX_TILE"): "results of a register tile along an axis, at most",
+    (f"{_REWRITES}/member_lanes.py", "_share_of_terms", "0.5"): "a triangle has half of the terms of its square",
+    (f"{_REWRITES}/operand_copies.py", "_fetched", "MAX_TILE"): "results of a register tile along an axis, at most",
     (
         "graph/resampling.py",
         "_keys",
