@@ -1,7 +1,8 @@
-"""Lanes of a product: what is copied into another order, and that the kernels mean what the expression means."""
+"""Lanes of a product: what it costs in the order that it gets, and that the kernels mean what the expression means."""
 
 from __future__ import annotations
 
+from math import inf, isfinite
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx, topi
 
+from benchmarks.oracle.facts import target_of
 from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.program import Program, Rows
+from edgetune.schedule.algorithms.schedule_text import FORMS
+from edgetune.schedule.default_algorithms import form_for_odd_extents, predicted_cycles
 from tests.executed_instructions import executed
 
 Array = np.ndarray
@@ -56,30 +60,40 @@ def made(equation: str, arrays: list[Array], tail: str = "", weights: int = 0) -
     return program, output
 
 
+def predicted(program: Program) -> float:
+    """Predicted cycles of the kernels with a reduction, for vectors of 512 bits; infinite without a prediction."""
+    target = target_of(512)
+    found = []
+    for kernel in program.kernels:
+        form = form_for_odd_extents(kernel.function, FORMS, target)
+        found.append(predicted_cycles(kernel.function if form is None else form.function, target))
+    return sum(filter(isfinite, found)) if any(map(isfinite, found)) else inf
+
+
 @pytest.mark.parametrize(
-    ("equation", "sizes", "kernels"),
+    ("equation", "sizes", "most"),
     [
-        ("ik,kj->ij", {}, ["product"]),
-        ("ik,jk->ij", {"i": 127}, ["x1_last", "product"]),
-        ("ki,jk->ij", {}, ["product", "product_first"]),
-        ("bik,bjk->bij", {"i": 127}, ["x1_last", "product"]),
-        ("bnik,bjk->bnij", {"i": 31, "j": 100, "k": 64}, ["x1_last", "product"]),
-        ("bik,jk->bij", {"i": 31, "j": 100, "k": 64}, ["x1_last", "product"]),
-        ("bij,bj->bi", {"b": 31, "i": 100, "j": 127}, ["product"]),
-        ("ki,jk->ij", {"k": 500, "j": 7}, ["product", "product_first"]),
-        ("ik,kn->in", {"i": 400, "k": 127}, ["x1_padded", "product", "product_whole"]),
-        ("ik,nk->in", {"i": 400, "k": 127}, ["x1_last", "product", "product_whole"]),
-        ("nk,ik->ni", {"i": 400, "k": 127}, ["x0_last", "product", "product_first"]),
-        ("ik,kn->in", {"i": 400, "k": 127, "n": 8}, ["product"]),
-        ("ik,jk->ij", {"i": 4, "j": 37, "k": 1024}, ["product"]),
+        ("ik,kj->ij", {}, 3_600),
+        ("ik,jk->ij", {"i": 127}, 19_000),  # 36,140 without copies
+        ("ki,jk->ij", {}, 4_100),  # 5,125
+        ("bik,bjk->bij", {"i": 127}, 29_000),  # 40,530
+        ("bnik,bjk->bnij", {"i": 31, "j": 100, "k": 64}, 168_000),  # 200,260
+        ("bik,jk->bij", {"i": 31, "j": 100, "k": 64}, 26_000),  # 29,326
+        ("bij,bj->bi", {"b": 31, "i": 100, "j": 127}, 49_000),
+        ("ki,jk->ij", {"k": 500, "j": 7}, 13_000),  # 26,000
+        ("ik,kn->in", {"i": 400, "k": 127}, 46_000),  # 57,150
+        ("ik,nk->in", {"i": 400, "k": 127}, 41_000),
+        ("nk,ik->ni", {"i": 400, "k": 127}, 41_000),
+        ("ik,kn->in", {"i": 400, "k": 127, "n": 8}, 41_000),
+        ("ik,jk->ij", {"i": 4, "j": 37, "k": 1024}, 8_600),
     ],
 )
-def test_what_is_copied(equation: str, sizes: dict[str, int], kernels: list[str]) -> None:
+def test_products_cost_no_more_than_in_the_order_of_their_lanes(
+    equation: str, sizes: dict[str, int], most: float
+) -> None:
     arrays = arrays_of(equation, **sizes)
     program, output = made(equation, arrays)
-    assert [kernel.sources[0] if kernel.sources else "" for kernel in program.kernels] == (
-        kernels if len(kernels) > 1 else ["made"]
-    )
+    assert predicted(program) < most
     np.testing.assert_allclose(output, np.einsum(equation, *arrays), rtol=1e-4, atol=1e-3)
 
 
