@@ -20,6 +20,7 @@ from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.examples import costly
+from tests.executed_instructions import executed
 from tests.rewrites.test_copied_operands import Expression, made
 from tests.rewrites.test_stuffed_sums import names
 from tests.sketch_samples import random_arguments, run_plain
@@ -88,28 +89,30 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interleaved_sums, "_GAIN", 1e9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("expression", "shapes", "kernels"),
+    ("expression", "shapes", "most"),
     [
-        (complex_filter, ((1031, 2), (32, 2)), ["x0_last", "filtered", "filtered_interleaved"]),
-        (raised(3), ((3, 2008), (8, 3)), ["raised", "raised_interleaved"]),
-        (raised(3, scaled=True), ((3, 2008), (8, 3)), ["raised", "scaled"]),
-        (blurred(1), ((44, 97, 3), (5, 5, 3)), ["x0_last", "blurred", "blurred_interleaved"]),
-        (blurred(1, padded=True), ((44, 97, 3), (5, 5, 3)), ["sizes", "sizes_last", "blurred", "blurred_interleaved"]),
-        (complex_products, ((127, 256, 2), (256, 2)), ["x0_last", "products", "products_interleaved"]),
-        (complex_products, ((7, 2560, 2), (2560, 2)), ["x0_last", "x1_last", "products"]),
-        (complex_filter, ((61, 2), (32, 2)), ["made"]),  # little work
-        (blurred(1), ((44, 97, 8), (5, 5, 8)), ["made"]),  # rows that fill a vector
-        (blurred(1), ((440, 19, 3), (5, 5, 3)), ["made"]),  # no neighbours that fill one
-        (raised(3), ((9, 2000), (1, 3)), ["made"]),  # to interleave results takes longer
+        (complex_filter, ((1031, 2), (32, 2)), 220_000),
+        (raised(3), ((3, 2008), (8, 3)), 135_000),
+        (raised(3, scaled=True), ((3, 2008), (8, 3)), 141_000),
+        (blurred(1), ((44, 97, 3), (5, 5, 3)), 224_000),
+        (blurred(1, padded=True), ((44, 97, 3), (5, 5, 3)), 260_000),
+        (complex_products, ((127, 256, 2), (256, 2)), 188_000),
+        (complex_products, ((7, 2560, 2), (2560, 2)), 120_000),
+        (complex_filter, ((61, 2), (32, 2)), 14_000),  # little work
+        (blurred(1), ((44, 97, 8), (5, 5, 8)), 224_000),  # rows that fill a vector
+        (blurred(1), ((440, 19, 3), (5, 5, 3)), 1_280_000),  # no neighbours that fill one
+        (raised(3), ((9, 2000), (1, 3)), 62_000),  # to interleave results takes longer
     ],
 )
-def test_sums_for_short_rows_have_another_order_where_that_is_faster(
-    expression: Expression, shapes: Sequence[tuple[int, ...]], kernels: list[str]
+def test_sums_for_short_rows_cost_no_more_than_in_the_better_order(
+    expression: Expression, shapes: Sequence[tuple[int, ...]], most: int, tmp_path: Path
 ) -> None:
+    """The first seven took four to nine times as many instructions in their own order."""
     program, _, _ = made(expression, *shapes)
-    assert names(program) == kernels
-    assert len(program.divisions) == (0 if kernels == ["made"] else 1)  # a search compares them with the whole
+    assert executed(program, tmp_path) < most
+    assert len(program.divisions) == (len(program.kernels) > 1)  # a search compares them with the whole
 
 
 @pytest.mark.long

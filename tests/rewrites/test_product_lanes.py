@@ -1,6 +1,9 @@
-"""Lanes of a product: what is copied into another order, and that the kernels mean what the expression means."""
+"""Lanes of a product: what it costs in the order that it gets, and that the kernels mean what the expression means."""
 
 from __future__ import annotations
+
+from math import inf, isfinite
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,9 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx, topi
 
+from benchmarks.oracle.facts import target_of
 from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.program import Program, Rows
+from edgetune.schedule.algorithms.schedule_text import FORMS
+from edgetune.schedule.default_algorithms import form_for_odd_extents, predicted_cycles
+from tests.executed_instructions import executed
 
 Array = np.ndarray
 SIZES = {"b": 2, "i": 40, "j": 37, "k": 50, "n": 7}
@@ -53,30 +60,40 @@ def made(equation: str, arrays: list[Array], tail: str = "", weights: int = 0) -
     return program, output
 
 
+def predicted(program: Program) -> float:
+    """Predicted cycles of the kernels with a reduction, for vectors of 512 bits; infinite without a prediction."""
+    target = target_of(512)
+    found = []
+    for kernel in program.kernels:
+        form = form_for_odd_extents(kernel.function, FORMS, target)
+        found.append(predicted_cycles(kernel.function if form is None else form.function, target))
+    return sum(filter(isfinite, found)) if any(map(isfinite, found)) else inf
+
+
 @pytest.mark.parametrize(
-    ("equation", "sizes", "kernels"),
+    ("equation", "sizes", "most"),
     [
-        ("ik,kj->ij", {}, ["product"]),
-        ("ik,jk->ij", {"i": 127}, ["x1_last", "product"]),
-        ("ki,jk->ij", {}, ["product", "product_first"]),
-        ("bik,bjk->bij", {"i": 127}, ["x1_last", "product"]),
-        ("bnik,bjk->bnij", {"i": 31, "j": 100, "k": 64}, ["x1_last", "product"]),
-        ("bik,jk->bij", {"i": 31, "j": 100, "k": 64}, ["x1_last", "product"]),
-        ("bij,bj->bi", {"b": 31, "i": 100, "j": 127}, ["product"]),
-        ("ki,jk->ij", {"k": 500, "j": 7}, ["product", "product_first"]),
-        ("ik,kn->in", {"i": 400, "k": 127}, ["x1_padded", "product", "product_whole"]),
-        ("ik,nk->in", {"i": 400, "k": 127}, ["x1_last", "product", "product_whole"]),
-        ("nk,ik->ni", {"i": 400, "k": 127}, ["x0_last", "product", "product_first"]),
-        ("ik,kn->in", {"i": 400, "k": 127, "n": 8}, ["product"]),
-        ("ik,jk->ij", {"i": 4, "j": 37, "k": 1024}, ["product"]),
+        ("ik,kj->ij", {}, 3_600),
+        ("ik,jk->ij", {"i": 127}, 19_000),  # 36,140 without copies
+        ("ki,jk->ij", {}, 4_100),  # 5,125
+        ("bik,bjk->bij", {"i": 127}, 29_000),  # 40,530
+        ("bnik,bjk->bnij", {"i": 31, "j": 100, "k": 64}, 168_000),  # 200,260
+        ("bik,jk->bij", {"i": 31, "j": 100, "k": 64}, 26_000),  # 29,326
+        ("bij,bj->bi", {"b": 31, "i": 100, "j": 127}, 49_000),
+        ("ki,jk->ij", {"k": 500, "j": 7}, 13_000),  # 26,000
+        ("ik,kn->in", {"i": 400, "k": 127}, 46_000),  # 57,150
+        ("ik,nk->in", {"i": 400, "k": 127}, 41_000),
+        ("nk,ik->ni", {"i": 400, "k": 127}, 41_000),
+        ("ik,kn->in", {"i": 400, "k": 127, "n": 8}, 41_000),
+        ("ik,jk->ij", {"i": 4, "j": 37, "k": 1024}, 8_600),
     ],
 )
-def test_what_is_copied(equation: str, sizes: dict[str, int], kernels: list[str]) -> None:
+def test_products_cost_no_more_than_in_the_order_of_their_lanes(
+    equation: str, sizes: dict[str, int], most: float
+) -> None:
     arrays = arrays_of(equation, **sizes)
     program, output = made(equation, arrays)
-    assert [kernel.sources[0] if kernel.sources else "" for kernel in program.kernels] == (
-        kernels if len(kernels) > 1 else ["made"]
-    )
+    assert predicted(program) < most
     np.testing.assert_allclose(output, np.einsum(equation, *arrays), rtol=1e-4, atol=1e-3)
 
 
@@ -129,7 +146,8 @@ def test_a_tensor_that_is_read_in_two_orders_stays_as_it_is() -> None:
     np.testing.assert_allclose(output, expected, rtol=1e-3, atol=1e-3)
 
 
-def test_a_maximum_ignores_the_padding() -> None:
+@pytest.mark.long
+def test_a_maximum_ignores_the_padding(tmp_path: Path) -> None:
     """Padding is zero, and all results here are negative: a padded element would show."""
 
     def compute(x: te.Tensor, y: te.Tensor) -> te.Tensor:
@@ -140,7 +158,7 @@ def test_a_maximum_ignores_the_padding() -> None:
     x, y = (-generator.random(shape).astype(np.float32) - 1 for shape in ((400, 127), (127, 7)))
     program = program_from_te(compute, {"x": (x.shape, "float32"), "y": (y.shape, "float32")}, {}, "made")
     (output,) = evaluate_program(program, [{"x": x, "y": y}])[0].values()
-    assert len(program.kernels) == 3
+    assert executed(program, tmp_path) < 335_000  # 449,380 without padding
     np.testing.assert_allclose(output, (x[:, :, None] + y[None]).max(1), rtol=1e-6)
 
 
@@ -174,7 +192,8 @@ def test_groups_of_channels_stay_as_they_are() -> None:
     assert len(program.kernels) == 1
 
 
-def test_what_is_computed_once_is_a_kernel_before_a_product() -> None:
+@pytest.mark.long
+def test_what_is_computed_once_is_not_computed_in_a_product(tmp_path: Path) -> None:
     """The product's register tile would take the magnitude of each element for each vector of columns again."""
 
     def compute(a: te.Tensor, b: te.Tensor) -> te.Tensor:
@@ -182,4 +201,4 @@ def test_what_is_computed_once_is_a_kernel_before_a_product() -> None:
         return te.compute((40, 48), lambda i, j: te.sum(te.abs(a[i, k]) * b[k, j], axis=k), "product")
 
     program = program_from_te(compute, {"a": ((40, 64), "float32"), "b": ((64, 48), "float32")}, {}, "made")
-    assert [kernel.name for kernel in program.kernels] == ["made_a_value", "made_product"]
+    assert executed(program, tmp_path) < 37_000  # 44,533 in one kernel

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tvm import te, tirx
 
+from edgetune.codegen.operations import operations
 from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.rewrites.repeated_values import with_repeated_values
 from edgetune.schedule.sketches.block_analysis import block_of
+from tests.executed_instructions import executed
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func, random_arguments, run_plain
 
@@ -62,19 +65,20 @@ def names(function: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("function", "stages"),
+    ("function", "most"),
     [
-        (groups(), ["total", "total_value", "gap"]),
-        (magnitudes(), ["a_value", "first"]),
-        (magnitudes(twice=True), ["a_value", "first", "second", "gap"]),
-        (columns(), ["d_value", "scaled"]),
-        (columns(guarded=True), ["scaled"]),
-        (rows(), ["scaled"]),
+        (groups(), 7_800),
+        (magnitudes(), 130_000),
+        (magnitudes(twice=True), 260_000),
+        (columns(), 1_250),
+        (columns(guarded=True), 2_400),
+        (rows(), 2_400),
     ],
     ids=["groups", "operand", "shared", "columns", "read under a condition", "rows"],
 )
-def test_what_is_stored(function: Any, stages: list[str]) -> None:
-    assert names(function) == stages
+def test_values_are_not_computed_again_along_an_axis(function: Any, most: int) -> None:
+    """The first four had 11,520, 192,000, 385,600 and 2,400 operations."""
+    assert operations(with_repeated_values(function)) <= most
     arrays = [np.abs(array) for array in random_arguments(function)]
     found, wanted = run_plain(with_repeated_values(function), arrays), run_plain(function, arrays)
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
@@ -83,7 +87,7 @@ def test_what_is_stored(function: Any, stages: list[str]) -> None:
 def test_a_name_that_is_taken() -> None:
     x, d = te.placeholder((40, 30), name="x"), te.placeholder((30,), name="d")
     taken = te.compute((40, 30), lambda i, j: x[i, j] * te.sqrt(d[j]), "d_value")
-    assert names(prim_func([x, d], taken)) == ["d_value1", "d_value"]
+    assert len(names(prim_func([x, d], taken))) == len({*names(prim_func([x, d], taken)), "d_value"}) == 2
 
 
 @pytest.mark.long
@@ -93,7 +97,8 @@ def test_all_schedules_mean_the_same(target: Any) -> None:
         assert check(with_repeated_values(function), target, 1) > 0
 
 
-def test_a_group_norm_has_vectors_across_groups() -> None:
+@pytest.mark.long
+def test_a_group_norm_has_vectors_across_groups(tmp_path: Path) -> None:
     """The mean of a group is stored for each of its channels, so that rows of all groups are subtracted from."""
 
     def compute(x: te.Tensor) -> te.Tensor:
@@ -109,8 +114,7 @@ def test_a_group_norm_has_vectors_across_groups() -> None:
     wide = array.astype(np.float64)
     expected = (wide - wide.mean((0, 2), keepdims=True)) / np.sqrt(wide.var((0, 2), keepdims=True) + 1e-5)
     np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-5)
-    shapes = [tuple(map(int, one.ty.shape)) for one in program.kernels[0].function.body.block.alloc_buffers]
-    assert shapes.count((8, 12)) == 2
+    assert executed(program, tmp_path) < 130_000  # 200,541 without stored means
 
 
 def shifted(*, selected: bool) -> Any:

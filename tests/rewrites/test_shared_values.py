@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from tvm import te, tirx
 
-from edgetune.affine.expressions import expressions
+from edgetune.codegen.operations import operations
 from edgetune.rewrites.shared_values import with_shared_values
 from edgetune.schedule.sketches.block_analysis import block_of
-from edgetune.schedule.sketches.inlining import is_costly
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func, random_arguments, run_plain
 
@@ -79,34 +78,29 @@ def large() -> Any:
     return prim_func([x, y], te.compute((2,), lambda i: mixed[i] / total[i], "mean"))
 
 
-def calls(function: Any) -> int:
-    """Calls of costly functions in all stages."""
-    body = function.body.block.body
-    return sum(is_costly(node) for one in body.seq for node in expressions(block_of(one).body.value))
-
-
 @pytest.mark.parametrize(
-    ("function", "names"),
+    ("function", "most"),
     [
-        (weighted_mean(), ["mixed_terms", "mixed", "total", "mean"]),
-        (softmax(), ["total_terms", "total", "share"]),
-        (softmax(axis=0), ["total_terms", "total", "share"]),
-        (twice_in_a_stage(), ["total_terms", "total", "share"]),
-        (softmax(other=True), ["total", "share"]),
-        (guarded(), ["total", "share"]),
-        (large(), stages(large())),
+        (weighted_mean(), 100_000),  # 184,000 where each stage has its own
+        (softmax(), 8_000),  # 15,120
+        (softmax(axis=0), 8_000),  # 15,120
+        (twice_in_a_stage(), 8_700),  # 23,040
+        (softmax(other=True), 15_480),
+        (guarded(), 15_120),
+        (large(), 5_636_098),
     ],
     ids=["windows", "rows", "columns", "twice in a stage", "other values", "under a condition", "beyond L2"],
 )
-def test_what_is_stored(function: Any, names: list[str]) -> None:
+def test_values_of_a_function_are_computed_once(function: Any, most: int) -> None:
     changed = with_shared_values(function)
-    assert stages(changed) == names
-    if len(names) == len(stages(function)):
-        assert changed.same_as(function)
-        return
-    assert calls(changed) == 1
+    assert operations(changed) <= most
     arrays = random_arguments(function)
     np.testing.assert_allclose(run_plain(changed, arrays), run_plain(function, arrays), rtol=1e-5, atol=1e-5)
+
+
+def test_values_beyond_a_cache_stay() -> None:
+    function = large()
+    assert with_shared_values(function).same_as(function)
 
 
 def test_rows_of_a_stored_value_are_contiguous() -> None:
@@ -121,7 +115,7 @@ def test_a_name_that_is_taken() -> None:
     taken = te.compute((12,), lambda i: te.sum(te.exp(x[i, k]), axis=k), "share_terms")
     share = te.compute((12, 30), lambda i, j: te.exp(x[i, j]) / taken[i], "share")
     names = stages(with_shared_values(prim_func([x], share)))
-    assert names == ["share_terms_terms", "share_terms", "share"]
+    assert len(names) == len({*names, "share", "share_terms"}) == 3
 
 
 @pytest.mark.long
