@@ -42,7 +42,7 @@ def test_integers(value: Expr, wanted: object) -> None:
         tirx.sqrt(tirx.Cast("float32", LANE)),
         tirx.Cast("float32", LANE),  # no integers
     ],
-    ids=str,
+    ids=("variable", "quotient by 0", "remainder by 0", "cut quotient", "function", "float"),
 )
 def test_what_is_not_known(value: Expr) -> None:
     assert integers_at(value, PLACES) is None
