@@ -53,7 +53,8 @@ def search_divisions(
     if len(programs) == 1 or (options.trials is not None and options.trials < kernels):
         return subject, search(subject.program, options, events)
     quiet = _without_summary(events)
-    used, measured, seconds, counted = [0] * len(programs), 0, 0.0, False
+    measured, seconds, counted = 0, 0.0, False
+    records: dict[str, int] = {}  # by workload: divisions may share kernels
     for number, program in enumerate(programs):
         events(Event("phase", {"name": f"timing {_named(program)}"}))
         try:
@@ -63,14 +64,16 @@ def search_divisions(
                 raise
             events(Event("warning", {"message": f"{_named(program)} cannot be compared: {error.message}"}))
             continue
-        used[number], measured, seconds = outcome.records, measured + outcome.measured, seconds + outcome.elapsed
+        records |= {task.workload: task.records for task in outcome.tasks}
+        measured, seconds = measured + outcome.measured, seconds + outcome.elapsed
         counted = counted or any(task.counted for task in outcome.tasks)
         if outcome.interrupted or outcome.ended:
             return fastest_division(subject, settings, store), replace(outcome, measured=measured)
     chosen = fastest_division(subject, settings, store)
     times = [_time(program, settings, store) for program in programs]
     _tell(programs, chosen.program, times, "instructions" if counted else "us", events)
-    spent = sum(used) - used[[program is chosen.program for program in programs].index(True)]
+    own = {kernel.workload for kernel in chosen.program.kernels}
+    spent = sum(count for workload, count in records.items() if workload not in own)
     rest = replace(
         options,
         trials=None if options.trials is None else max(options.trials - spent, 0),

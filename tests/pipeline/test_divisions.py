@@ -19,7 +19,7 @@ from edgetune.pipeline.divisions import fastest_division, search_divisions
 from edgetune.pipeline.model_formats import read_model
 from edgetune.records import RecordStore
 from edgetune.search.options import TuneOptions
-from edgetune.search.outcome import TuneOutcome
+from edgetune.search.outcome import TaskOutcome, TuneOutcome
 from edgetune.target.target import with_cpu
 from tests.flags_sample import write_model
 from tests.pipeline.test_select import record
@@ -76,8 +76,13 @@ def test_without_records_the_first_division_is_built(subject: CompileInput, sett
         assert fastest_division(subject, settings, store).program is subject.program
 
 
-def outcome(records: int, *, interrupted: bool = False) -> TuneOutcome:
-    return TuneOutcome((), records, records, {}, 0, 1.0, {}, interrupted=interrupted)
+def outcome(program: Program, records: int, *, interrupted: bool = False) -> TuneOutcome:
+    """The outcome of a search that has so many records of all kernels together."""
+    share = records // len(program.kernels)
+    tasks = tuple(
+        TaskOutcome(one.workload, one.name, one.weight, None, None, share, 1, "budget") for one in program.kernels
+    )
+    return TuneOutcome(tasks, records, records, {}, 0, 1.0, {}, interrupted=interrupted)
 
 
 Run = tuple[CompileInput, TuneOutcome, list[tuple[int, int | None]], list[Event]]
@@ -102,7 +107,7 @@ def run(subject: CompileInput, settings: Settings) -> Callable[..., Run]:
                 if not again:
                     timed(program, settings, store, ns)
                 told(Event("summary", {}))
-                return outcome(options.trials or 0, interrupted=interrupted)
+                return outcome(program, options.trials or 0, interrupted=interrupted)
 
             options = TuneOptions(trials=trials)
             chosen, last = search_divisions(subject, settings, store, search, options, events.append)
@@ -120,6 +125,26 @@ def test_the_faster_division_gets_the_trials_that_are_left(run: Callable[..., Ru
     assert [event.kind for event in events].count("summary") == 1
     names = [str(event.data["name"]) for event in events if event.kind == "phase"]
     assert names[-1] == "best times: 2 kernels 200.00 us, one kernel 100.00 us; the search goes on with one kernel"
+
+
+@pytest.mark.long
+def test_kernels_that_divisions_share_are_counted_once(subject: CompileInput, settings: Settings) -> None:
+    """A model of which a pass changes one kernel of many has the trials of the others left."""
+    first, shared = subject.program.kernels
+    (whole,) = subject.program.divisions
+    changed = replace(subject.program, kernels=(whole.kernels[0], shared), divisions=())
+    both = replace(subject, program=replace(subject.program, divisions=(changed,)))
+    asked: list[int | None] = []
+    with RecordStore.open(settings.db) as store:
+
+        def search(program: Program, options: TuneOptions, _: Events) -> TuneOutcome:
+            asked.append(options.trials)
+            timed(program, settings, store, 2e5 if program is changed else 1e5)
+            return outcome(program, options.trials or 0)
+
+        search_divisions(both, settings, store, search, TuneOptions(trials=64), lambda _: None)
+    assert first.workload != whole.kernels[0].workload
+    assert asked == [8, 8, 60]
 
 
 def test_too_few_trials_compare_nothing(run: Callable[..., Run]) -> None:
@@ -146,9 +171,9 @@ def test_a_search_without_divisions_is_one_search(subject: CompileInput, setting
     (whole,) = subject.program.divisions
     asked: list[int | None] = []
 
-    def search(_: Program, options: TuneOptions, __: Events) -> TuneOutcome:
+    def search(program: Program, options: TuneOptions, _: Events) -> TuneOutcome:
         asked.append(options.trials)
-        return outcome(64)
+        return outcome(program, 64)
 
     with RecordStore.open(settings.db) as store:
         alone = replace(subject, program=whole)
