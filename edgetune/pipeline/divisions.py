@@ -56,13 +56,13 @@ def search_divisions(
     measured, seconds, counted = 0, 0.0, False
     records: dict[str, int] = {}  # by workload: divisions may share kernels
     for number, program in enumerate(programs):
-        events(Event("phase", {"name": f"timing {_named(program)}"}))
+        events(Event("phase", {"name": f"timing {_named(program, programs)}"}))
         try:
             outcome = search(program, _first(options, program), quiet)
         except KernelFailed as error:
             if number == 0:
                 raise
-            events(Event("warning", {"message": f"{_named(program)} cannot be compared: {error.message}"}))
+            events(Event("warning", {"message": f"{_named(program, programs)} cannot be compared: {error.message}"}))
             continue
         records |= {task.workload: task.records for task in outcome.tasks}
         measured, seconds = measured + outcome.measured, seconds + outcome.elapsed
@@ -115,15 +115,25 @@ def _tell(
     programs: Sequence[Program], chosen: Program, times: Sequence[float | None], unit: str, events: Events
 ) -> None:
     said = [
-        f"{_named(program)} {'have no time' if time is None else f'{time:.2f} {unit}'}"
+        f"{_named(program, programs)} {'have no time' if time is None else f'{time:.2f} {unit}'}"
         for program, time in zip(programs, times, strict=True)
     ]
-    events(Event("phase", {"name": f"best times: {', '.join(said)}; the search goes on with {_named(chosen)}"}))
+    events(
+        Event("phase", {"name": f"best times: {', '.join(said)}; the search goes on with {_named(chosen, programs)}"})
+    )
 
 
-def _named(program: Program) -> str:
+def _named(program: Program, programs: Sequence[Program]) -> str:
+    """A division in words: by the number of its kernels, or else by the kernels that the first one has otherwise."""
     count = len(program.kernels)
-    return "one kernel" if count == 1 else f"{count} kernels"
+    words = "one kernel" if count == 1 else f"{count} kernels"
+    if [len(one.kernels) for one in programs].count(count) == 1:
+        return words
+    first = {kernel.workload for kernel in programs[0].kernels}
+    if program is programs[0]:
+        return f"{words} after all passes"
+    other = [kernel.name for kernel in program.kernels if kernel.workload not in first]
+    return f"{words} with {', '.join(other)} before the passes"
 
 
 def _without_summary(events: Events) -> Events:

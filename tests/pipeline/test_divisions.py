@@ -135,6 +135,7 @@ def test_kernels_that_divisions_share_are_counted_once(subject: CompileInput, se
     changed = replace(subject.program, kernels=(whole.kernels[0], shared), divisions=())
     both = replace(subject, program=replace(subject.program, divisions=(changed,)))
     asked: list[int | None] = []
+    events: list[Event] = []
     with RecordStore.open(settings.db) as store:
 
         def search(program: Program, options: TuneOptions, _: Events) -> TuneOutcome:
@@ -142,9 +143,13 @@ def test_kernels_that_divisions_share_are_counted_once(subject: CompileInput, se
             timed(program, settings, store, 2e5 if program is changed else 1e5)
             return outcome(program, options.trials or 0)
 
-        search_divisions(both, settings, store, search, TuneOptions(trials=64), lambda _: None)
+        search_divisions(both, settings, store, search, TuneOptions(trials=64), events.append)
     assert first.workload != whole.kernels[0].workload
     assert asked == [8, 8, 60]
+    before = f"2 kernels with {whole.kernels[0].name} before the passes"
+    *timing, last = [str(event.data["name"]) for event in events]
+    assert timing == ["timing 2 kernels after all passes", f"timing {before}"]
+    assert last.startswith(f"best times: 2 kernels after all passes 200.00 us, {before} 300.00 us; ")
 
 
 def test_too_few_trials_compare_nothing(run: Callable[..., Run]) -> None:
