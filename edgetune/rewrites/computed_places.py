@@ -1,4 +1,4 @@
-"""Computed places: the numbers of the elements that a gather reads, where they are computed from other elements.
+"""Stored indices: computed indices of a gather are stored once.
 
 In `table[int(floor(abs(id[b, k]) * 256)) % n, d]`, a loop over d would compute the row for each element again, one by
 one, for no vector reads at several places. The row becomes a stage of integers over the axes that it depends on,

@@ -1,9 +1,13 @@
 """Copied operands: a sum along whose lanes an operand has gaps or repeats, or ends inside a vector, reads a copy.
 
-Either the copy has no gaps and no ends (`operand_copies.py`) and no repeats, or lanes run along another axis of the
-results, which no window and no condition mentions: then operands and results are transposed. A formula chooses. A sum
-that has no lanes at all reads a transposed copy, along whose rows it has terms. Each copy is a kernel of its own, and
-so is padding along rows that several results of a sum read.
+The copy has no gaps, as between every fourth element: the phases of the operand lie one after another. Where a lane
+reads past the operand's end and its only condition is a bounds check, the copy has zeros around it (`operand_copies.py`
+makes both). Where lanes read an element several times in turn, the copy repeats it. Or lanes run along another axis of
+the results, which no window and no condition mentions: then operands and results are transposed, if that takes fewer
+cycles. A sum that has lanes neither along its results nor along its terms, as the trace of a product, reads a
+transposed copy, along whose rows it has terms. Each copy is a kernel of its own, and so is padding along rows that at
+least 8 results of a sum read (4 where it steps over elements). The cycles of a sum and of its copies must be at most
+`Margins.gain` of those of the sum as it is.
 
 A depthwise convolution with two results for each channel reads `x[i + a, j + b, o // 2]`, and a grouped one
 `x[i + a, j + b, o // 8 * 4 + c]`: lanes along o would be as few as the results of a channel or a group. In the copy,

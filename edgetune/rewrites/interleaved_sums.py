@@ -2,8 +2,9 @@
 
 Vectors along such a row have two or four lanes, and where its place decides, as between the parts of a complex product,
 they compute both sides to keep one lane of each. So results get another order: the short axis outside, the one before
-it last. Lanes run along that, and a tile of results holds all places of the short axis, each with its own case. A
-kernel of its own interleaves the results; others copy operands in which neighbours have gaps.
+it last. Lanes run along that, and a tile of results holds all places of the short axis, each with its own case, without
+a test. A kernel of its own interleaves the results; others copy operands in which neighbours have gaps. The cycles of
+all kernels must be at most `Margins.gain_of_rewrite` of those of the sum as it is (`_cycles_now`).
 
 Where its terms are the longer axis, as in a few products of complex vectors, lanes may run along them: then operands
 alone are copied, in which the parts of neighbours lie between.

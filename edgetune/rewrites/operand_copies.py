@@ -3,8 +3,8 @@
 Of `sum(x[4 * t + k] * w[k])`, neighbours along t read every fourth element. A copy holds the four phases of x one after
 another, `x[4 * q + p]` at [p, q]: then neighbours read neighbours (the polyphase form of a decimating filter, P. P.
 Vaidyanathan, Multirate Systems and Filter Banks, 1993, section 4.3). Of `sum(k <= t ? x[t - k] * w[k] : 0)`, the
-condition says no more than that t - k lies inside x: a copy with zeros around needs no condition. Of `sum(a[i, k] *
-b[k, i])`, which has no lanes, one operand is transposed.
+condition is a bounds check of x alone: a copy with zeros around needs none. Of `sum(a[i, k] * b[k, i])`, which has no
+lanes, one operand is transposed.
 """
 
 from __future__ import annotations

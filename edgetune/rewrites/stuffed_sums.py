@@ -1,13 +1,16 @@
-"""Sums over zero-stuffed tensors, as a transposed convolution: one dense sum for all phases of the results.
+"""Transposed convolutions, and other sums over tensors with zeros between their elements: a dense sum for all phases.
 
 In `out[t] = sum(wide[t + k] * w[k])`, where `wide` has f - 1 zeros after each element of x, results f q + p meet the
 elements of x at every f-th tap alone. Each phase p is a dense sum over `x[q + m]`, with taps of its own, and the phases
 are channels of one sum, whose results are interleaved (W. Shi et al., Real-Time Single Image and Video Super-Resolution
-Using an Efficient Sub-Pixel Convolutional Neural Network, CVPR 2016). Taps that a phase does not have are zero. In an
-image both axes have phases.
+Using an Efficient Sub-Pixel Convolutional Neural Network, CVPR 2016). f is at most 8. In an image both axes have
+phases. Lanes run along phases and channels where the last axis of the results is a channel, or where they fill half a
+vector and a result has 32 terms, else along the results. The cycles of the dense sum and its copies must be less than
+`Margins.gain` of those of the sum as it is, which skips steps that meet zeros but tests each one. Taps that a phase
+lacks are zero, so that an infinite element also makes those results NaN whose window ends beside it.
 
 Four kernels: x with zeros around it, where windows reach over its ends; the taps of all phases; the dense sum; and the
-interleaved results, with what follows. Lanes run along the phases and channels if these fill a vector, else along q.
+interleaved results, with what follows.
 """
 
 from __future__ import annotations

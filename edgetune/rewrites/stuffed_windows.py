@@ -1,7 +1,8 @@
-"""Windows over zero-stuffed tensors: an axis of results and one of taps, which meet an element at every f-th place.
+"""Finds the stride f of a transposed convolution, and the range of elements that its taps may read.
 
-Of `(t + k) % 3 == 0 and t + k < 90 ? x[(t + k) / 3] : 0`, t is an axis of results and k one of taps. Which elements of
-x the phases of t meet, and where x ends, is found by evaluating the conditions at all places.
+Of `(t + k) % 3 == 0 and t + k < 90 ? x[(t + k) / 3] : 0`, t is an axis of results and k one of taps: they meet an
+element at every f-th place. Which elements of x the phases of t meet, and where x ends, is found by evaluating the
+conditions at all places.
 """
 
 from __future__ import annotations

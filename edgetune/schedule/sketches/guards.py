@@ -1,4 +1,4 @@
-"""Rewriting after a schedule: guarded padding, divided rows, remainders, padded vectors and idle steps.
+"""Rewrites of a function after its schedule: tails, divided rows, idle steps and guarded padding.
 
 Inlined padding leaves `acc = acc + (inside ? x : 0) * w`. Elements outside add nothing, so the store itself moves under
 the condition. Later passes lift the condition out of loops, and remove it from the interior of the image.
@@ -22,7 +22,14 @@ from edgetune.tvm_types import BufferStore, Expr, For, IRModule, PrimFunc, SBloc
 
 
 def guard_accumulations(mod: IRModule) -> IRModule:
-    """`mod` (scheduled functions) after all rewritings of this module; what none of them fits is unchanged."""
+    """`mod` (scheduled functions) after the rewrites of each loop, from the outermost one; the first that fits counts.
+
+    They are, in this order: bounds from a condition on the lane axis (`clipped_rows.py`), a row in parts without a
+    condition (`divided_rows.py`), the phases of a row (`row_phases.py`), a tail by halves or an overlapping one
+    (`remainders.py`), a last block that overlaps (`remainders.py`), padding in whole vectors or by element
+    (`padded_vectors.py`), and the bounds of steps that add something (`idle_steps.py`). Padding that is inlined into a
+    sum becomes a condition around its store.
+    """
     functions = {}
     for name, function in mod.functions.items():
         body = _rebuilt(function.body, _operands(function)) if isinstance(function, tirx.PrimFunc) else None
