@@ -21,13 +21,13 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import expressions, is_among, is_branch, mentions
 from edgetune.rewrites.channels_last import with_channels_last
-from edgetune.rewrites.copied_operands import with_copied_operands
+from edgetune.rewrites.copies_for_lanes import with_copies_for_lanes
 from edgetune.rewrites.interleaved_sums import with_interleaved_sums
 from edgetune.rewrites.member_lanes import with_members_as_lanes
 from edgetune.rewrites.product_lanes import with_product_lanes
 from edgetune.rewrites.reordered import elements_of
 from edgetune.rewrites.short_rows import with_rows_as_lanes, with_turned_rows
-from edgetune.rewrites.stuffed_sums import with_phases
+from edgetune.rewrites.transposed_convolution import with_phases
 from edgetune.rewrites.whole_rows import with_whole_rows
 from edgetune.schedule.rules.tiling import axes_of, loads_of
 from edgetune.schedule.sketches.block_analysis import (
@@ -194,7 +194,7 @@ DIVISIONS_BY_LANES = (
     ),
     Division("rows as lanes", "A row shorter than a vector has lanes across rows.", with_rows_as_lanes),
     Division(
-        "copied operands", "Lanes that read with gaps are loaded one by one.", _of_constants(with_copied_operands)
+        "copies for lanes", "Lanes that read with gaps are loaded one by one.", _of_constants(with_copies_for_lanes)
     ),
     Division("whole rows", "An extreme is the same with its last term repeated.", _of_needed(with_whole_rows)),
     Division("turned rows", "Short rows across the lanes are read as columns.", with_turned_rows),

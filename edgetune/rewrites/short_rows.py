@@ -9,7 +9,7 @@ In the gravity of bodies, `x[j, c]` are three places for each of many bodies, an
 Lanes run along the bodies, also in the sums, and would gather every third element. A kernel of its own copies x to
 [c, j], a structure of arrays, where rows have up to 7 elements. So do the corners of boxes, all pairs of which are
 compared: where a stage computes them from centres and sizes, a kernel does so once, and writes the columns.
-Expressions with one sum have rules that know more (`product_lanes.py`, `copied_operands.py`).
+Expressions with one sum have rules that know more (`product_lanes.py`, `copies_for_lanes.py`).
 """
 
 from __future__ import annotations

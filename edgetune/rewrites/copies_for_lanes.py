@@ -1,7 +1,7 @@
-"""Copied operands: a sum along whose lanes an operand has gaps or repeats, or ends inside a vector, reads a copy.
+"""Copies for lanes: whether a sum along whose lanes an operand has gaps, repeats or ends reads a copy.
 
 The copy has no gaps, as between every fourth element: the phases of the operand lie one after another. Where a lane
-reads past the operand's end and its only condition is a bounds check, the copy has zeros around it (`operand_copies.py`
+reads past the operand's end and its only condition is a bounds check, the copy has zeros around it (`copy_layouts.py`
 makes both). Where lanes read an element several times in turn, the copy repeats it. Or lanes run along another axis of
 the results, which no window and no condition mentions: then operands and results are transposed, if that takes fewer
 cycles. A sum that has lanes neither along its results nor along its terms, as the trace of a product, reads a
@@ -27,7 +27,7 @@ from edgetune.affine.domain import simplified
 from edgetune.affine.expressions import is_among, mentions, with_places
 from edgetune.affine.steps import step_along
 from edgetune.affine.values import integers_at
-from edgetune.rewrites.operand_copies import (
+from edgetune.rewrites.copy_layouts import (
     OperandCopy,
     all_loads,
     copying,
@@ -51,7 +51,7 @@ _SHARING_GAPS = 4
 """The same number where the sums step over elements: in one kernel they would have no vectors."""
 
 
-def with_copied_operands(
+def with_copies_for_lanes(
     stages: Sequence[BlockStage], constants: Sequence[TvmBuffer], core: Core = WIDEST
 ) -> list[list[Stmt | BlockStage]]:
     """The kernels that compute `stages`, each as its new statements and the stages that stay as they are.

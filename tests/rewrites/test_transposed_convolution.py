@@ -15,14 +15,14 @@ from edgetune.codegen import emit_kernel
 from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.program import Program
-from edgetune.rewrites import stuffed_sums
+from edgetune.rewrites import transposed_convolution
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.examples import costly
 from tests.executed_instructions import executed
-from tests.rewrites.test_copied_operands import Expression, made
+from tests.rewrites.test_copies_for_lanes import Expression, made
 from tests.sketch_samples import random_arguments, run_plain
 
 ZERO = tirx.const(0.0, "float32")
@@ -110,8 +110,8 @@ def names(program: Program) -> list[str]:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every sum that has phases is made of them, also where that takes longer."""
-    monkeypatch.setattr(stuffed_sums, "_LEAST_WORK", 0)
-    monkeypatch.setattr(stuffed_sums, "_GAIN", 1e9)
+    monkeypatch.setattr(transposed_convolution, "_LEAST_WORK", 0)
+    monkeypatch.setattr(transposed_convolution, "_GAIN", 1e9)
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ from edgetune.schedule.sketches.row_phases import phases_of_row
 from edgetune.tvm_types import BufferStore, Expr, For, IRModule, PrimFunc, SBlock, Stmt, TvmBuffer
 
 
-def guard_accumulations(mod: IRModule) -> IRModule:
+def rewrite_scheduled(mod: IRModule) -> IRModule:
     """`mod` (scheduled functions) after the rewrites of each loop, from the outermost one; the first that fits counts.
 
     They are, in this order: bounds from a condition on the lane axis (`clipped_rows.py`), a row in parts without a

@@ -1,4 +1,4 @@
-"""Copies of operands: the elements that neighbours along the lanes of a sum read are neighbours in the copy.
+"""Layouts of copies: how the elements that neighbours along the lanes of a sum read become neighbours in a copy.
 
 Of `sum(x[4 * t + k] * w[k])`, neighbours along t read every fourth element. A copy holds the four phases of x one after
 another, `x[4 * q + p]` at [p, q]: then neighbours read neighbours (the polyphase form of a decimating filter, P. P.

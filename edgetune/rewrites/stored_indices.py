@@ -37,7 +37,7 @@ _MOST_ELEMENTS = 1 << 20
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Min, tirx.Max, ir.Call)
 
 
-def with_computed_places(function: PrimFunc) -> PrimFunc:
+def with_stored_indices(function: PrimFunc) -> PrimFunc:
     """`function`, unscheduled, with one more stage for each number that is computed in floating point."""
     before = statements_in(function)
     statements: list[Stmt] = []

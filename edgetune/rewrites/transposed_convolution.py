@@ -29,7 +29,7 @@ from edgetune.affine.expressions import conjuncts, expressions, is_among, is_cho
 from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, factors_of, variable
 from edgetune.rewrites.reordered import written_by
 from edgetune.rewrites.short_sums import term_of_sum
-from edgetune.rewrites.stuffed_windows import StuffedWindow, is_of_one, window_of, with_ends
+from edgetune.rewrites.transposed_windows import TransposedWindow, is_of_one, window_of, with_ends
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
 from edgetune.target.core import WIDEST, Core
 from edgetune.target.costs import MARGINS
@@ -53,7 +53,7 @@ class _Phases:
     total: BlockStage
     load: BufferLoad
     others: tuple[Expr, ...]
-    windows: tuple[StuffedWindow, ...]
+    windows: tuple[TransposedWindow, ...]
     weights: bool
     """Whether the other factors are constants, so that their taps are copied when the package is built."""
 
@@ -124,7 +124,7 @@ class _Phases:
         *rows, last = self._interleaved(dense)
         return [*ahead, made, *([one.statement()] for one in rows), [last.statement(), *after]]
 
-    def _window(self, axis: IterVar) -> StuffedWindow | None:
+    def _window(self, axis: IterVar) -> TransposedWindow | None:
         """The window of an axis, of results or of taps."""
         return next((one for one in self.windows if axis.same_as(one.at) or axis.same_as(one.tap)), None)
 

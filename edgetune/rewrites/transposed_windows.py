@@ -24,7 +24,7 @@ _MOST_PLACES = 1 << 22
 
 
 @dataclass(frozen=True)
-class StuffedWindow:
+class TransposedWindow:
     """An axis of results, `at`, and one of taps, `tap`: they read place (at + tap + `offset`) / `factor` of x.
 
     With results numbered from `shift` on, result factor * q + p and tap factor * m + factor - 1 - p meet at q + m.
@@ -67,7 +67,9 @@ class StuffedWindow:
         return self.results + self.taps - 1
 
 
-def window_of(at: IterVar, tap: IterVar, place: int, index: Expr, conditions: Sequence[Expr]) -> StuffedWindow | None:
+def window_of(
+    at: IterVar, tap: IterVar, place: int, index: Expr, conditions: Sequence[Expr]
+) -> TransposedWindow | None:
     """The window of an index of x. Its factor is f of the condition `.. % f == 0` on both axes, or 1 without one.
 
     None if there are two such conditions, or the index is no sum of both axes.
@@ -85,11 +87,11 @@ def window_of(at: IterVar, tap: IterVar, place: int, index: Expr, conditions: Se
         first = simplified(offset)
         if isinstance(first, tirx.IntImm):
             last = 0 if step > 0 else extent_of(tap) - 1
-            return StuffedWindow(at, tap, factor, int(first.value) - last, place, step < 0)
+            return TransposedWindow(at, tap, factor, int(first.value) - last, place, step < 0)
     return None
 
 
-def with_ends(window: StuffedWindow, load: BufferLoad, conditions: Sequence[Expr]) -> StuffedWindow | None:
+def with_ends(window: TransposedWindow, load: BufferLoad, conditions: Sequence[Expr]) -> TransposedWindow | None:
     """The window with the part of what it reads that is inside of x; None where that is no single part."""
     index = load.indices[window.place]
     own = [one for one in conditions if mentions(one, window.at.var) or mentions(one, window.tap.var)]
@@ -119,7 +121,7 @@ def with_ends(window: StuffedWindow, load: BufferLoad, conditions: Sequence[Expr
     return replace(window, start=start, first=first, end=end)
 
 
-def is_of_one(condition: Expr, windows: Sequence[StuffedWindow], axes: Sequence[IterVar]) -> bool:
+def is_of_one(condition: Expr, windows: Sequence[TransposedWindow], axes: Sequence[IterVar]) -> bool:
     """Whether a condition depends on the axes of one window alone."""
     used = [axis for axis in axes if mentions(condition, axis.var)]
     return any(all(one.same_as(window.at) or one.same_as(window.tap) for one in used) for window in windows)

@@ -11,7 +11,7 @@ from tvm import te, tirx
 
 from edgetune.codegen import emit_kernel
 from edgetune.frontend.tensor_expression.kernel import kernel_from_te
-from edgetune.rewrites.computed_places import with_computed_places
+from edgetune.rewrites.stored_indices import with_stored_indices
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
 from tests.codegen_run import run_kernel, wide_target
@@ -56,9 +56,9 @@ def counted(terms: int = 90, bins: int = 7) -> list[Any]:
 
 def test_rows_and_weights_are_stages() -> None:
     """`column + 1` shares the number of its neighbour, and `1 - right` the weight."""
-    assert stages(with_computed_places(prim_func(*_split(bags())))) == ["total_place*", "total", "bags"]
-    assert stages(with_computed_places(prim_func(*_split(warped())))) == ["warped_place*", "warped_weight*", "warped"]
-    assert stages(with_computed_places(prim_func(*_split(counted())))) == ["counted_place*", "counted"]
+    assert stages(with_stored_indices(prim_func(*_split(bags())))) == ["total_place*", "total", "bags"]
+    assert stages(with_stored_indices(prim_func(*_split(warped())))) == ["warped_place*", "warped_weight*", "warped"]
+    assert stages(with_stored_indices(prim_func(*_split(counted())))) == ["counted_place*", "counted"]
 
 
 def test_places_of_axes_alone_stay() -> None:
@@ -66,8 +66,8 @@ def test_places_of_axes_alone_stay() -> None:
     x, at = te.placeholder((30,), name="x"), te.placeholder((9,), "int32", name="at")
     resized = te.compute((4, 9), lambda i, j: x[te.floor(j.astype("float32") * 2.5).astype("int32")] + i, "resized")
     taken = te.compute((4, 9), lambda i, j: x[at[j] % 30] + i.astype("float32"), "taken")
-    assert stages(with_computed_places(prim_func([x], resized))) == ["resized"]
-    assert stages(with_computed_places(prim_func([x, at], taken))) == ["taken"]
+    assert stages(with_stored_indices(prim_func([x], resized))) == ["resized"]
+    assert stages(with_stored_indices(prim_func([x, at], taken))) == ["taken"]
 
 
 def test_nothing_is_read_outside_of_its_condition() -> None:
@@ -77,7 +77,7 @@ def test_nothing_is_read_outside_of_its_condition() -> None:
         row = te.floor(te.abs(at[j - 1])).astype("int32") % 30
         return tirx.if_then_else(j > 0, x[row] + i.astype("float32"), 0.0)
 
-    assert stages(with_computed_places(prim_func([x, at], te.compute((4, 9), value, "y")))) == ["y"]
+    assert stages(with_stored_indices(prim_func([x, at], te.compute((4, 9), value, "y")))) == ["y"]
 
 
 @pytest.mark.parametrize("bits", [0, 128, 256, 512])
