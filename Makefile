@@ -117,6 +117,7 @@ lint: $(VENV)/.stamp-test
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python .ci/rooms.py --check
 	$(BIN)/python .ci/picture.py --check
+	$(BIN)/python .ci/passes.py --check
 
 # What mypy found in a file stands for all clones that have the same file.
 types: $(VENV)/.stamp-test

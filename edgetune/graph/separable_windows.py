@@ -3,7 +3,9 @@
 The largest of 5 by 5 elements takes 25 comparisons; the largest of 5 rows for each column, then of 5 columns, takes 10:
 neighbouring windows share the results of their columns. It holds for every reduction of terms that are made of the
 elements at one place alone, as in pooling, box filters, and norms or products of blocks (A. Rosenfeld and A. C. Kak,
-Digital Picture Processing, 2nd edition, Academic Press 1982, volume 1, section 6.4.1).
+Digital Picture Processing, 2nd edition, Academic Press 1982, volume 1, section 6.4.1). Both stages must take at most
+`Margins.gain_of_stages` of the steps, as from windows of 4 by 4 elements with stride 1 on. A step that loads every
+second element counts as three: with channels first and stride 2, from windows of 3 by 3 on.
 """
 
 from __future__ import annotations

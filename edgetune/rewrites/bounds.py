@@ -1,8 +1,8 @@
 """Bounds: a stage of an expression that reads an element outside of a tensor is refused.
 
-An index is evaluated at all places of the axes that it depends on, under the conditions of the branches around it. What
-depends on values of tensors is not checked. A selection computes both sides: it becomes a branch where one of them may
-read outside.
+A selection computes both sides: it becomes a branch where one of them may read outside. An index is evaluated at all
+places of the axes that it depends on, under the conditions of the branches around it. What depends on values of tensors
+is not checked.
 """
 
 from __future__ import annotations

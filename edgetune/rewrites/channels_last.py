@@ -2,7 +2,8 @@
 
 The results' channels o are an axis of the weights alone, so that lanes along o share each element of the image.
 Padding and strides of w then lie outside of the lanes. Weights that are known are packed when the package is built;
-others are transposed at run time, as are the image and the results.
+others are transposed at run time, as are the image and the results. A sum keeps its order where its terms
+take fewer cycles than turning one element (`Costs.move_turned`). What follows the sum is divided on its own.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Two rewrites of sums, with the same results for finite elements:
   a block, `k / 32 == i / 32`, the axis has no others: k is `i - 8 + n`. What is left of the condition says that k lies
   inside its range.
 - A condition along the lanes around a product belongs to the factors that would be read outside of their tensors:
-  `k <= t ? x[t - k] * w[k] : 0` is `(k <= t ? x[t - k] : 0) * w[k]`, of which x may be padded (`operand_copies.py`).
+  `k <= t ? x[t - k] * w[k] : 0` is `(k <= t ? x[t - k] : 0) * w[k]`, of which x may be padded (`copy_layouts.py`).
   What it says besides belongs to another factor. A factor that is infinite where another is 0 makes NaN then.
 """
 

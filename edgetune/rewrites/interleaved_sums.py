@@ -2,8 +2,9 @@
 
 Vectors along such a row have two or four lanes, and where its place decides, as between the parts of a complex product,
 they compute both sides to keep one lane of each. So results get another order: the short axis outside, the one before
-it last. Lanes run along that, and a tile of results holds all places of the short axis, each with its own case. A
-kernel of its own interleaves the results; others copy operands in which neighbours have gaps.
+it last. Lanes run along that, and a tile of results holds all places of the short axis, each with its own case, without
+a test. A kernel of its own interleaves the results; others copy operands in which neighbours have gaps. The cycles of
+all kernels must be at most `Margins.gain_of_rewrite` of those of the sum as it is (`_cycles_now`).
 
 Where its terms are the longer axis, as in a few products of complex vectors, lanes may run along them: then operands
 alone are copied, in which the parts of neighbours lie between.
@@ -24,7 +25,7 @@ from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import expressions, mentions, with_places
 from edgetune.affine.steps import step_along
 from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, variable
-from edgetune.rewrites.copied_operands import with_copied_operands
+from edgetune.rewrites.copies_for_lanes import with_copies_for_lanes
 from edgetune.rewrites.reordered import OrderConflict, Orders, elements_of, made_stage, written_by
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
@@ -77,7 +78,7 @@ def _apart(total: BlockStage, constants: Sequence[TvmBuffer], core: Core) -> _Wa
     cycles = rows.work / core.lanes * core.costs.unaligned_operation
     cycles += core.move("interleaved") * sum(map(elements_of, [*copied, result]))
     made = orders.stage(rows, rows.name, rows.reduction)
-    kernels = with_copied_operands([made_stage(made)], constants, core) or [[made]]
+    kernels = with_copies_for_lanes([made_stage(made)], constants, core) or [[made]]
     last = _interleaved(total, orders.moved(result))
     return _Way(cycles, extent_of(rows.spatial[-1]), [*([orders.copy(one)] for one in copied), *kernels, [last]])
 

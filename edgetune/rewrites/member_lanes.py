@@ -2,8 +2,9 @@
 
 A running sum of 31 elements, or the product of a 6x6 matrix and a vector, fills few lanes inside one member, and adds
 across lanes for each result. With the axis of the batch last, each step is that of as many members as a vector has
-lanes. A formula sets the cycles of a member against those of its share of the vectors, the loads from L2 and the
-copies. Rows with a function or a division have a rule of their own (`short_rows.py`).
+lanes, where there are at least 64. The cycles across members (`_cycles_across`) and those of the copies must be at most
+`Margins.gain_of_rewrite` of the cycles inside a member (`_cycles_inside`). Stages in which members share a matrix keep
+their tiles. Rows with a function or a division have a rule of their own (`short_rows.py`).
 """
 
 from __future__ import annotations

@@ -1,28 +1,19 @@
 """Parts: a tensor expression as several kernels of one package, where a single one would be slower.
 
-Ten reasons divide an expression:
+A product beside other reductions, or beside arithmetic on an operand, whose operands are used often
+(`Margins.uses_of_product`) gets a kernel of its own, and with it a register tile (`divide`). What it needs comes
+before, and so does what only later stages need; what follows its elements stays with it, all else comes after. Both
+operands may be one tensor, as in A^T A. It stays in one kernel if the product takes fewer cycles than passing the
+tensors between from kernel to kernel (`Costs.between_kernels`), or half of them if all reductions are such products
+(`Margins.of_products`): in one kernel, only one of several has a register tile.
 
-- A product whose operands are used many times, beside other reductions: alone, it has a register tile. What comes
-  before it and what follows are kernels of their own (`divide`), unless too few products share the tensors between.
-  Arithmetic on an operand, as a ReLU, is a kernel of its own, too: a tile would repeat it for each product.
-- A product without an axis that is contiguous in its operands and results, or with short rows: operands or results
-  are copied into another order by kernels of their own (`product_lanes.py`).
-- Images with channels first, `x[n, c, h + i, w + j]`: windows and padding lie across the lanes of w. The sum is made
-  with channels last, between transpositions (`channels_last.py`).
-- Lanes that read an operand with gaps, `x[4 * t + k]`, past its end, or an element several times in turn,
-  `x[o // 2]`: they read a copy (`copied_operands.py`).
-- Zeros between the elements that a sum reads, as in a transposed convolution: the phases of its results are dense sums
-  (`stuffed_sums.py`).
-- Sums of interleaved results, as the colours of pixels: lanes run along the axis before (`interleaved_sums.py`).
-- Rows shorter than a vector, as in a softmax over 7 elements: lanes run across rows (`short_rows.py`).
-- Small members of a batch, as running sums of 31 elements: lanes run across members (`member_lanes.py`).
-- Rows that vectors do not divide, and of which only extremes are wanted: elements are repeated (`whole_rows.py`).
-- Short rows that the lanes of several reductions cross: they are turned into columns (`short_rows.py`).
+Each group of stages that is left may be divided once more: `DIVISIONS` lists the ways, and the first that is a gain
+counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import tvm_ffi
@@ -30,13 +21,13 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import expressions, is_among, is_branch, mentions
 from edgetune.rewrites.channels_last import with_channels_last
-from edgetune.rewrites.copied_operands import with_copied_operands
+from edgetune.rewrites.copies_for_lanes import with_copies_for_lanes
 from edgetune.rewrites.interleaved_sums import with_interleaved_sums
 from edgetune.rewrites.member_lanes import with_members_as_lanes
 from edgetune.rewrites.product_lanes import with_product_lanes
 from edgetune.rewrites.reordered import elements_of
 from edgetune.rewrites.short_rows import with_rows_as_lanes, with_turned_rows
-from edgetune.rewrites.stuffed_sums import with_phases
+from edgetune.rewrites.transposed_convolution import with_phases
 from edgetune.rewrites.whole_rows import with_whole_rows
 from edgetune.schedule.rules.tiling import axes_of, loads_of
 from edgetune.schedule.sketches.block_analysis import (
@@ -96,10 +87,8 @@ def _groups(
     for stages in divide(analysis.stages, core, share):
         others = [stage for stage in analysis.stages if stage not in stages]
         needed = [*outputs, *(region.source for stage in others for region in stage.reads())]
-        phases = with_phases(stages, constants, needed, core)
-        made, rest = ([], stages) if phases else with_channels_last(stages, constants, needed, core) or ([], stages)
-        kernels = phases or (_reordered(rest, constants, needed, core) if rest else [])
-        groups += [*made, *([_statement(analysis, one) for one in kernel] for kernel in kernels)]
+        kernels = _divided(stages, constants, needed, core, DIVISIONS)
+        groups += [[_statement(analysis, one) for one in kernel] for kernel in kernels]
     return _without_equal_kernels(groups, outputs)
 
 
@@ -151,20 +140,90 @@ def _with_buffers(statement: Stmt, stands_for: Mapping[TvmBuffer, TvmBuffer]) ->
     return tvm_ffi.structural_map(statement, (ir.Var, changed)) if stands_for else statement
 
 
-def _reordered(
-    stages: list[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer], core: Core
-) -> Sequence[Sequence[Stmt | BlockStage]]:
-    """The kernels of a group of stages in the order of their lanes, or the group as it is."""
-    return (
-        with_product_lanes(stages, constants, core)
-        or with_interleaved_sums(stages, constants, core)
-        or with_rows_as_lanes(stages, constants, needed, core)
-        or with_copied_operands(stages, constants, core)
-        or with_whole_rows(stages, needed, core)
-        or with_turned_rows(stages, constants, needed, core)
-        or with_members_as_lanes(stages, constants, needed, core)
-        or [stages]
-    )
+Kernels = Sequence[Sequence[Stmt | BlockStage]]
+"""Of each kernel, its new statements and the stages that stay as they are."""
+
+Divide = Callable[[list[BlockStage], Sequence[TvmBuffer], Sequence[TvmBuffer], Core], Kernels]
+"""The kernels that compute some stages; empty where that is no gain.
+
+The other arguments are the buffers that are constants, those that are read elsewhere or are results, and the core.
+"""
+
+
+@dataclass(frozen=True)
+class Division:
+    """A way to compute a group of stages by several kernels: what `apply` does, and why."""
+
+    name: str
+    reason: str
+    apply: Divide
+
+
+def _of_constants(apply: Callable[[list[BlockStage], Sequence[TvmBuffer], Core], Kernels]) -> Divide:
+    """A way that keeps each tensor that is read elsewhere."""
+    return lambda stages, constants, _, core: apply(stages, constants, core)
+
+
+def _of_needed(apply: Callable[[list[BlockStage], Sequence[TvmBuffer], Core], Kernels]) -> Divide:
+    """A way that treats constants like other tensors."""
+    return lambda stages, _, needed, core: apply(stages, needed, core)
+
+
+def _and_the_rest(
+    apply: Callable[
+        [list[BlockStage], Sequence[TvmBuffer], Sequence[TvmBuffer], Core],
+        tuple[list[list[Stmt]], list[BlockStage]] | None,
+    ],
+    ways: Sequence[Division],
+) -> Divide:
+    """A way that leaves stages for later: these are divided by one of `ways`."""
+
+    def divided(
+        stages: list[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer], core: Core
+    ) -> Kernels:
+        made, rest = apply(stages, constants, needed, core) or ([], [])
+        return [*made, *(_divided(rest, constants, needed, core, ways) if rest else [])]
+
+    return divided
+
+
+DIVISIONS_BY_LANES = (
+    Division("product lanes", "A product needs an axis on which vectors run.", _of_constants(with_product_lanes)),
+    Division(
+        "interleaved sums", "Results of two to seven in a row fill no vector.", _of_constants(with_interleaved_sums)
+    ),
+    Division("rows as lanes", "A row shorter than a vector has lanes across rows.", with_rows_as_lanes),
+    Division(
+        "copies for lanes", "Lanes that read with gaps are loaded one by one.", _of_constants(with_copies_for_lanes)
+    ),
+    Division("whole rows", "An extreme is the same with its last term repeated.", _of_needed(with_whole_rows)),
+    Division("turned rows", "Short rows across the lanes are read as columns.", with_turned_rows),
+    Division("members as lanes", "A small member of a batch fills no vector.", with_members_as_lanes),
+)
+"""The ways that change which axis lanes run along."""
+
+DIVISIONS = (
+    Division("transposed convolution", "Zeros between the terms of a sum take no time.", with_phases),
+    Division(
+        "channels last",
+        "Windows and padding lie outside of the lanes.",
+        _and_the_rest(with_channels_last, DIVISIONS_BY_LANES),
+    ),
+    *DIVISIONS_BY_LANES,
+)
+"""The ways to divide a group of stages: the first that is a gain counts."""
+
+
+def _divided(
+    stages: list[BlockStage],
+    constants: Sequence[TvmBuffer],
+    needed: Sequence[TvmBuffer],
+    core: Core,
+    ways: Sequence[Division],
+) -> Kernels:
+    """The kernels of a group of stages by the first of `ways` that is a gain, or the group as it is."""
+    kernels = (way.apply(stages, constants, needed, core) for way in ways)
+    return next(filter(None, kernels), [stages])
 
 
 def divide(stages: Sequence[BlockStage], core: Core = WIDEST, share: float = 1.0) -> list[list[BlockStage]]:

@@ -12,7 +12,6 @@ from edgetune.graph.separable_windows import separate_windows
 from edgetune.graph.whole_factors import with_whole_factors
 from edgetune.rewrites.bordered_operands import with_bordered_operands
 from edgetune.rewrites.bounds import with_branches
-from edgetune.rewrites.computed_places import with_computed_places
 from edgetune.rewrites.conditional_terms import with_bounded_terms
 from edgetune.rewrites.divided_axes import with_divided_axes
 from edgetune.rewrites.normal_form import normal_form
@@ -21,6 +20,7 @@ from edgetune.rewrites.repeated_values import with_repeated_values
 from edgetune.rewrites.row_divisors import with_row_divisors
 from edgetune.rewrites.shared_values import with_shared_values
 from edgetune.rewrites.short_sums import with_sums_for_short_rows, with_sums_of_columns
+from edgetune.rewrites.stored_indices import with_stored_indices
 from edgetune.rewrites.turned_operands import with_turned_operands
 from edgetune.rewrites.window_values import with_window_values
 from edgetune.tvm_types import PrimFunc
@@ -50,7 +50,7 @@ PASSES = (
     Rewrite("divided axes", "A quotient and a remainder of an axis are two axes.", with_divided_axes),
     Rewrite("normal form", "Later passes and sketches know one form of each sum.", normal_form),
     Rewrite("collapsed axes", "Axes that all stages walk as one are one loop.", collapse_axes),
-    Rewrite("stored indices", "A stored index is loaded in vectors.", _of_function(with_computed_places)),
+    Rewrite("stored indices", "A stored index is loaded in vectors.", _of_function(with_stored_indices)),
     Rewrite("short rows", "A sum for each of a few results has no lanes.", _of_function(with_sums_for_short_rows)),
     Rewrite("columns", "Terms some elements apart are columns of vectors.", _of_function(with_sums_of_columns)),
     Rewrite("shared values", "A function of the same value is called once.", _of_function(with_shared_values)),

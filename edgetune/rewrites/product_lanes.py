@@ -3,8 +3,10 @@
 In `sum(a[i, k] * b[j, k])` no axis of the results is contiguous in both operands. One kernel copies b with j last, and
 the product reads the copy, as packing does in a matrix multiplication (Goto and van de Geijn, Anatomy of
 High-Performance Matrix Multiplication, TOMS 34(3), 2008). Vectors may also run along i, between copies of a and of the
-result. An axis of 3, 5 to 7 or 9 to 15 elements is padded to a whole vector. Rows of a copied operand are whole lines
-of a cache. A formula chooses: cycles of the product, and those of the copies.
+result. In `bhqd,bkd->bhqk` the copied operand is the one that heads share. An axis of 3, 5 to 7 or 9 to 15 elements is
+padded to a whole vector. Rows of a copied operand are whole lines of a cache. The cycles of the product and of the
+copies (`_plans`) must be at most `Margins.gain` of those of the product in place (`_cycles_in_place`). A transposition
+that stands before a product stays a kernel of its own.
 """
 
 from __future__ import annotations

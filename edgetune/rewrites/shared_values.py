@@ -2,7 +2,8 @@
 
 A mean of pixels weighted by `exp(-(x[r + i, c + j] - x[r, c])^2)` needs the weights in two sums: that of weighted
 pixels, and that of weights. A softmax may be written with the exponential both in its sum and in its elements. The
-value becomes a stage of its own, whose rows lie along an axis on which vectors read neighbours.
+value becomes a stage of its own, where its rows stay in a cache until they are read again. They lie along an axis on
+which vectors read neighbours.
 """
 
 from __future__ import annotations

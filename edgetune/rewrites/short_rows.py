@@ -2,12 +2,14 @@
 
 In a softmax over 7 elements, `exp` would fill 7 lanes of a vector at most, and sums of a row have no vectors. With the
 rows' axis last, each of 7 steps computes as many rows as a vector has lanes. The tensors that have both axes are
-transposed by kernels of their own.
+transposed by kernels of their own. This serves at least 64 rows that a function or a division is applied to: rows of 3,
+5 to 7 or 9 to 15 elements, and rows of 17 to 31 that are no multiple of 8, up to 2^17 elements in all.
 
 In the gravity of bodies, `x[j, c]` are three places for each of many bodies, and every pair of bodies needs them.
 Lanes run along the bodies, also in the sums, and would gather every third element. A kernel of its own copies x to
-[c, j], a structure of arrays. So do the corners of boxes, all pairs of which are compared, if a stage computes them.
-Expressions with one sum have rules that know more (`product_lanes.py`, `copied_operands.py`).
+[c, j], a structure of arrays, where rows have up to 7 elements. So do the corners of boxes, all pairs of which are
+compared: where a stage computes them from centres and sizes, a kernel does so once, and writes the columns.
+Expressions with one sum have rules that know more (`product_lanes.py`, `copies_for_lanes.py`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Short sums: a reduction of few terms that fills no vector is written out, as an expression without a reduction.
 
-For rows of few results, as that of an interleaved picture in another space of colours,
-`x[p, 0] * w[c, 0] + x[p, 1] * w[c, 1] + x[p, 2] * w[c, 2]` with three c fills no vector along c or k. It is computed
-inside its reader, in registers, with vectors across the rows.
+For rows of two or three results, as that of an interleaved picture in another space of colours,
+`x[p, 0] * w[c, 0] + x[p, 1] * w[c, 1] + x[p, 2] * w[c, 2]` with three c fills no vector along c or k. With up to four
+terms it is computed inside its reader, in registers, with vectors across the rows.
 
-Along short rows, as in the squares of the elements of 3x3 matrices, the printer turns the columns of eight rows in
-registers (see `edgetune.codegen.column_loads`).
+Along short rows of up to 15 terms, as in the squares of the elements of 3x3 matrices, the printer turns the columns of
+eight rows in registers (see `edgetune.codegen.column_loads`), where each element is read at most
+`Margins.uses_of_columns` times. A sum stays if another stage reads its tensor: a softmax computes its rows in one
+place.
 """
 
 from __future__ import annotations

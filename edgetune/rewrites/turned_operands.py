@@ -2,7 +2,7 @@
 
 In `x[i, j] + y[j, i]`, neighbours along j lie apart in y. With a stage for the copy `y[j, i]`, a schedule turns blocks
 of it in registers (`schedule/sketches/turned_operands.py`), or has the reader load single elements as before. Products
-and other reductions have copies by other rules (`product_lanes.py`, `copied_operands.py`).
+and other reductions have copies by other rules (`product_lanes.py`, `copies_for_lanes.py`).
 """
 
 from __future__ import annotations

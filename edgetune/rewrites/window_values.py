@@ -2,10 +2,10 @@
 
 A sum over 3x3 windows of `across[r + i, c + j] * down[r + i, c + j]` multiplies each element nine times, and computes
 `across` as often where that is a stage of its own that its readers repeat. Where a value depends on r + i and c + j
-alone, and repeating it takes clearly more than a store and loads, it becomes a stage over these places. Where a sum
-has nothing but such values, its rows and columns may then be summed apart (`graph/separable_windows.py`).
-
-The same holds for a stage that another one without a reduction reads at several places.
+alone, it becomes a stage over these places, if storing and loading it takes at most `Margins.gain_of_rewrite` of the
+instructions that repeating it does. Where a sum has nothing but such values, its rows and columns may then be summed
+apart (`graph/separable_windows.py`). The same holds for a stage that another one without a reduction reads at several
+places.
 """
 
 from __future__ import annotations

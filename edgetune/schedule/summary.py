@@ -16,7 +16,7 @@ from edgetune.codegen.prefetch.weights_l2 import ANNOTATION as WEIGHTS_L2
 from edgetune.codegen.reduction_blocks import ANNOTATION as PARTS
 from edgetune.schedule.algorithms.catalogue import algorithm_named
 from edgetune.schedule.algorithms.schedule_text import DIRECT, algorithm_and_trace
-from edgetune.schedule.sketches.index_sets import LANES
+from edgetune.schedule.sketches.index_sets import DIVIDED_ROW
 from edgetune.schedule.sketches.row_phases import PHASES
 from edgetune.tvm_types import PrimFunc
 
@@ -124,7 +124,7 @@ class _Steps:
             self.others.append(_PREFETCHES[attributes[0]])
         elif kind == "Annotate" and attributes[0] == STAGES and self.drawn[inputs[1]] > 1:
             self.others.append(f"copy {_steps(self.drawn[inputs[1]] - 1)} ahead")
-        elif kind == "Annotate" and attributes[0] == LANES:
+        elif kind == "Annotate" and attributes[0] == DIVIDED_ROW:
             self.others.append(f"divide {self.loops.get(inputs[0], '')} by its conditions")
         elif kind == "Annotate" and attributes[0] == PHASES:
             self.others.append(f"store {inputs[1]} phases of {self.loops.get(inputs[0], '')} in turns")

@@ -31,7 +31,7 @@ REDUCTIONS = frozenset({"sum", "min", "max", "prod", "abs", "float", "int", "rou
 _REWRITES = "rewrites"
 ALLOWED: Mapping[tuple[str, str, str], str] = {
     (f"{_REWRITES}/member_lanes.py", "_share_of_terms", "0.5"): "a triangle has half of the terms of its square",
-    (f"{_REWRITES}/operand_copies.py", "_fetched", "MAX_TILE"): "results of a register tile along an axis, at most",
+    (f"{_REWRITES}/copy_layouts.py", "_fetched", "MAX_TILE"): "results of a register tile along an axis, at most",
     (
         "graph/resampling.py",
         "_keys",

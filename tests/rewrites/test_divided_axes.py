@@ -15,7 +15,7 @@ from edgetune.rewrites.divided_axes import with_divided_axes
 from edgetune.rewrites.stored_values import statements_in
 from edgetune.schedule.sketches.block_analysis import stage_of
 from tests.examples import costly
-from tests.rewrites.test_copied_operands import made
+from tests.rewrites.test_copies_for_lanes import made
 from tests.sketch_samples import prim_func, random_arguments, run_plain
 
 Element = Callable[..., Any]

@@ -21,8 +21,8 @@ from edgetune.schedule.default_algorithms import default_schedule
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.examples import costly
 from tests.executed_instructions import executed
-from tests.rewrites.test_copied_operands import Expression, made
-from tests.rewrites.test_stuffed_sums import names
+from tests.rewrites.test_copies_for_lanes import Expression, made
+from tests.rewrites.test_transposed_convolution import names
 from tests.sketch_samples import random_arguments, run_plain
 
 FEW = 4

@@ -18,7 +18,7 @@ from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.default_schedule import default_guess, default_trace
 from edgetune.schedule.sketches import design_spaces, postprocs
-from edgetune.schedule.sketches.guards import guard_accumulations
+from edgetune.schedule.sketches.after_schedule import rewrite_scheduled
 from edgetune.schedule.sketches.limits import footprint
 from edgetune.schedule.sketches.spaces import limits
 from tests.sketch_samples import board, conv2d, dense, prim_func, random_arguments, run, run_plain
@@ -39,7 +39,7 @@ def test_every_kernel_of_a_model_has_a_fixed_schedule_and_round_trips(model: str
             design.enter_postproc()
             if all(post.apply(design) for post in postprocs(target)):
                 replayed = replay(kernel.function, trace_text(design.trace))
-                assert structural_equal(replayed, guard_accumulations(design.mod)), kernel.name
+                assert structural_equal(replayed, rewrite_scheduled(design.mod)), kernel.name
 
 
 @pytest.mark.parametrize("bits", [0, 128, 256, 512])

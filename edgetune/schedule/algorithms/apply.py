@@ -18,7 +18,7 @@ from edgetune.errors import KernelFailed
 from edgetune.schedule.algorithms.algorithm import Chain, ConstantTransform
 from edgetune.schedule.algorithms.catalogue import algorithm_named
 from edgetune.schedule.algorithms.schedule_text import algorithm_and_trace
-from edgetune.schedule.sketches.guards import guard_accumulations
+from edgetune.schedule.sketches.after_schedule import rewrite_scheduled
 from edgetune.schedule.sketches.reducers import with_infinite_starts
 from edgetune.schedule.sketches.spaces import module_of
 from edgetune.tvm_types import IRModule, PrimFunc
@@ -29,7 +29,7 @@ _TENSORIZE = "Tensorize"
 
 def replay(function: PrimFunc, trace_json: str) -> IRModule:
     """`replay_plainly`, with accumulations that padding leaves out guarded by a condition."""
-    return guard_accumulations(replay_plainly(function, trace_json))
+    return rewrite_scheduled(replay_plainly(function, trace_json))
 
 
 def replay_plainly(function: PrimFunc, trace_json: str) -> IRModule:

@@ -1,4 +1,4 @@
-"""Clipped rows: rows of terms that a condition leaves out at their ends are added from where it begins to hold.
+"""Clipped rows: a condition on the lane axis of a sum becomes the bounds of its loop.
 
 Of `y[t] = sum(0 <= t - 64 * f < 256 ? x[f, t - 64 * f] : 0)`, f adds a row of 256 elements to y. Its loop has the
 bounds of the condition, as in clipping a polygon (I. E. Sutherland and G. W. Hodgman, Reentrant Polygon Clipping, CACM

@@ -12,7 +12,7 @@ from tvm import s_tir, tirx
 from edgetune.affine.expressions import with_places
 from edgetune.schedule.sketches.idle_steps import with_own_variables
 from edgetune.schedule.sketches.index_sets import (
-    LANES,
+    DIVIDED_ROW,
     MOST_CONDITIONS,
     RowPart,
     cases_of,
@@ -28,10 +28,10 @@ def parts_of_row(loop: For, parameters: Sequence[TvmBuffer] | None) -> Stmt:
 
     For `parameters` see `peel_remainder`.
     """
-    if LANES not in loop.annotations:
+    if DIVIDED_ROW not in loop.annotations:
         return loop
-    most = int(loop.annotations[LANES])
-    annotations = {key: value for key, value in loop.annotations.items() if key != LANES}
+    most = int(loop.annotations[DIVIDED_ROW])
+    annotations = {key: value for key, value in loop.annotations.items() if key != DIVIDED_ROW}
     plain = tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, loop.body, annotations=annotations)
     realize = loop.body
     if not isinstance(realize, s_tir.SBlockRealize) or not is_whole(loop, realize):

@@ -1,4 +1,4 @@
-"""Sketch for kernels without a reduction: inlines all stages into the last one and vectorises its contiguous axis."""
+"""Puts lanes on a stage without a reduction, which is a whole kernel or one stage of a derived schedule."""
 
 from __future__ import annotations
 

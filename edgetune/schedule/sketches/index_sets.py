@@ -23,7 +23,7 @@ from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, kno
 from edgetune.schedule.sketches.places import divides_by_integer
 from edgetune.tvm_types import BufferStore, Expr, For, IterVar, LoopRV, Stmt, Var
 
-LANES = "edgetune_divided_row"
+DIVIDED_ROW = "edgetune_divided_row"
 """Annotation of the loop over a row: the most lanes of a vector."""
 
 MOST_PARTS = 8
@@ -59,7 +59,7 @@ def divide_row(sch: Schedule, stage: BlockStage, row: LoopRV, native_lanes: int)
         return False
     if known_extent(sch, row) != extent_of(axis) or not _is_divided(stage):
         return False
-    sch.annotate(row, LANES, native_lanes)
+    sch.annotate(row, DIVIDED_ROW, native_lanes)
     return True
 
 

@@ -13,7 +13,7 @@ from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, sto
 from edgetune.tvm_types import BufferLoad, IterVar, SBlock
 
 SHUFFLED_STEPS = frozenset({0, 1, 2, -1})
-"""Elements of float32 by which a load may move from lane to lane: it is one or two vectors, at most with a shuffle."""
+"""Strides along the lane axis for which float32 has vector loads: one or two of them, at most with a shuffle."""
 
 _FEWEST_SHUFFLED = 4
 _SECOND = 2

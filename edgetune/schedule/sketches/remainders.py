@@ -1,4 +1,4 @@
-"""Remainders: vectors of a row that they do not divide lose the condition that an element is in the row.
+"""Tails of rows: the last vector is divided, or overlaps the one before, so that no loop needs a bounds check.
 
 A schedule splits 100 elements into 7 vectors of 16 lanes, with the condition that an element is one of the 100. Here
 they become 6 vectors of 16 lanes and one of 4, without a condition. A function of the elements takes as long for four

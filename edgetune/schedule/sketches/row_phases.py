@@ -28,7 +28,7 @@ from edgetune.tvm_types import BufferLoad, Expr, For, LoopRV, Node, SBlock, Stmt
 PHASES = "edgetune_row_phases"
 """Annotation of the loop over a row: the number of its phases."""
 
-LANES = "edgetune_phase_lanes"
+PHASE_LANES = "edgetune_phase_lanes"
 """Annotation of the same loop: the most lanes of a vector."""
 
 
@@ -61,7 +61,7 @@ def divide_phases(sch: Schedule, stage: BlockStage, row: LoopRV, phases: int, na
     if found is None or len(found.parts) == 1 or found.in_vectors() < LEAST_SHARE * count:
         return False
     sch.annotate(row, PHASES, phases)
-    sch.annotate(row, LANES, native_lanes)
+    sch.annotate(row, PHASE_LANES, native_lanes)
     return True
 
 
@@ -69,8 +69,8 @@ def phases_of_row(loop: For) -> Stmt:
     """The phases of a row that a schedule has asked for; `loop` itself where it has not."""
     if PHASES not in loop.annotations:
         return loop
-    phases, most = (int(loop.annotations[key]) for key in (PHASES, LANES))
-    annotations = {key: value for key, value in loop.annotations.items() if key not in (PHASES, LANES)}
+    phases, most = (int(loop.annotations[key]) for key in (PHASES, PHASE_LANES))
+    annotations = {key: value for key, value in loop.annotations.items() if key not in (PHASES, PHASE_LANES)}
     plain = tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, loop.body, annotations=annotations)
     realize = loop.body
     if not isinstance(realize, s_tir.SBlockRealize) or not is_whole(loop, realize):
