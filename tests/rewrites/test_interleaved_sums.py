@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from edgetune.rewrites import interleaved_sums
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
+from edgetune.target.core import Core
+from edgetune.target.costs import MARGINS
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.examples import costly
 from tests.executed_instructions import executed
@@ -85,8 +88,8 @@ def complex_products(a: te.Tensor, x: te.Tensor) -> te.Tensor:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every sum of interleaved results gets another order, also where that takes longer."""
-    monkeypatch.setattr(interleaved_sums, "_LEAST_WORK", 0)
-    monkeypatch.setattr(interleaved_sums, "_GAIN", 1e9)
+    monkeypatch.setattr(Core, "least_terms", 0)
+    monkeypatch.setattr(interleaved_sums, "MARGINS", replace(MARGINS, gain_of_rewrite=1e9))
 
 
 @pytest.mark.long

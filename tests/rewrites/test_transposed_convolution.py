@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,8 @@ from edgetune.rewrites import transposed_convolution
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
+from edgetune.target.core import Core
+from edgetune.target.costs import MARGINS
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.examples import costly
 from tests.executed_instructions import executed
@@ -110,8 +113,8 @@ def names(program: Program) -> list[str]:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every sum that has phases is made of them, also where that takes longer."""
-    monkeypatch.setattr(transposed_convolution, "_LEAST_WORK", 0)
-    monkeypatch.setattr(transposed_convolution, "_GAIN", 1e9)
+    monkeypatch.setattr(Core, "least_terms", 0)
+    monkeypatch.setattr(transposed_convolution, "MARGINS", replace(MARGINS, gain=1e9))
 
 
 @pytest.mark.long
