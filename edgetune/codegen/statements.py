@@ -350,7 +350,7 @@ class StatementPrinter(VectorPrinter):
             self.lane = first + lane
             target = self.element_text(s.buffer, s.indices)
             self.lane = None
-            text = Text(kept if width == 1 else Lvalue.element(kept, lane))
+            text = Text(kept, zero=value.zero) if width == 1 else Text(Lvalue.element(kept, lane))
             self.context.emit(assignment(target, self.stored(text, place)))
 
     def _touches_registers(self, s: Stmt) -> bool:

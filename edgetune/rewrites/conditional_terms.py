@@ -125,7 +125,7 @@ def _shortened(
     lane = stage.spatial[-1][0]
     step = low.step
     first = -low.rest if step == 1 else tirx.floordiv(high.rest, step) - (places - 1)
-    if places > MARGINS.gain_of_rewrite * extent or (step > 1 and mentions(first, lane)):
+    if places > MARGINS.places_left * extent or (step > 1 and mentions(first, lane)):
         return None
     own = variable(str(axis.name), stage.index_type)
     place = first + own if places > 1 else first
@@ -146,7 +146,7 @@ def _shortened(
     made = replace(made, term=result)
     vectors = all(Access.of(load).step(lane) in (0, 1) for load in made.loads())
     along = places > 1 and all(Access.of(load).step(own) in (0, 1) for load in made.loads())
-    if not vectors and not along and places * WIDEST.lanes > MARGINS.gain_of_rewrite * extent:
+    if not vectors and not along and places * WIDEST.lanes > MARGINS.places_left * extent:
         return None  # each element is read by itself
     if not left:
         return made

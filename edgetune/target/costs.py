@@ -190,6 +190,9 @@ class Margins:
     gain_of_rewrite: float = 0.7
     """The same where results move too, lanes run across a batch, values are stored or an axis becomes shorter."""
 
+    places_left: float = 0.5
+    """Most share of the places of an axis that a condition must leave, so that a sum begins and ends by it."""
+
     gain_of_stages: float = 0.6
     """Most share of the steps of a window that two stages, for its lines and its columns, must leave.
 
