@@ -37,7 +37,7 @@ class Access:
         return [number for number, index in enumerate(self.indices) if mentions(index, axis)]
 
     def step(self, axis: Var) -> int | None:
-        """By how many elements in memory it moves from one place of `axis` to the next; None where that changes.
+        """By how many elements of a tensor without gaps it moves with `axis`, place by place; None where that changes.
 
         The axis may count through several axes of the tensor, which shows where the domain has it.
         """

@@ -70,7 +70,8 @@ class Domain:
     def is_inside(self, index: Expr, extent: int, conditions: Sequence[Expr] = ()) -> bool:
         """Whether an index lies in an axis of `extent` at all places at which the conditions hold.
 
-        False where that is not known. A condition that is not known at places is taken for one that holds.
+        False where that is not known. A condition on an axis that the index does not mention is taken for one that
+        holds.
         """
         least, most = self.bounds(index)
         if least >= 0 and most < extent:
@@ -89,7 +90,8 @@ def starts_at_zero(axis: IterVar) -> bool:
 def is_inside_at(index: Expr, extent: int, places: Mapping[Var, Values], conditions: Sequence[Expr] = ()) -> bool:
     """Whether an index lies in an axis of `extent` at those of `places` at which the conditions hold.
 
-    `places` has those of each axis, in one row. Conditions that depend on anything else are taken for ones that hold.
+    `places` has those of each axis, in one row. Conditions on axes that the index does not mention are taken for
+    ones that hold.
     """
     own = [axis for axis in places if mentions(index, axis)]
     if prod(places[axis].size for axis in own) > MOST_PLACES:

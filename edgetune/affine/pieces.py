@@ -1,4 +1,4 @@
-"""Pieces: the parts of an axis on each of which a condition, quotient, minimum or maximum is one formula."""
+"""Pieces: the parts of an axis on each of which a condition, a floored quotient or an extreme is one formula."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def formula_at(node: Expr, axis: Var, places: Values) -> Values | None:
 
 
 def ends_of(values: Iterable[Expr], axis: Var, extent: int, most: int) -> list[int] | None:
-    """Where the pieces of an axis end: the places before which something that depends on the axis alone changes.
+    """Where the pieces of an axis end: the places before which such a formula of the axis alone changes.
 
     None where there are more than `most` pieces, or too many places to look at.
     """

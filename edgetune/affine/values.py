@@ -1,8 +1,12 @@
-"""Values of an index at places: each expression is evaluated in the arithmetic of its type, for many places at once."""
+"""Values of an index at places: each expression is evaluated for many places at once.
+
+Floats have the arithmetic of their type. Integers of 32 bits have 64: an index that overflows is no index.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from tvm import ir, tirx
@@ -29,7 +33,8 @@ class _UnknownError(Exception):
 def values_at(node: Expr, places: Mapping[Var, Values]) -> Values | None:
     """What `node` is at `places` of its variables: one value for each combination of places, or a single one.
 
-    None where it depends on anything else, divides by 0, or cuts a quotient of integers below 0, as C does.
+    None where it depends on anything else, divides by 0, cuts a quotient of integers below 0, as C does, or makes an
+    integer of a float that has none. Lanes of a vector are known where it depends on no place.
     """
     try:
         return _value(node, places)
@@ -54,12 +59,14 @@ def _value(node: Expr, places: Mapping[Var, Values]) -> Values:
     if isinstance(node, tirx.IntImm | tirx.FloatImm):
         return np.asarray(node.value, dtype=_type_of(node))
     if isinstance(node, tirx.Cast):
-        return _value(node.value, places).astype(_type_of(node))
+        return _cast(_value(node.value, places), np.dtype(_type_of(node)))
     if isinstance(node, tirx.Not):
         return np.asarray(np.logical_not(_value(node.a, places)))
     if isinstance(node, tirx.Select):
         parts = (node.condition, node.true_value, node.false_value)
         return np.asarray(np.where(*(_value(part, places) for part in parts)))
+    if isinstance(node, tirx.Ramp | tirx.Broadcast) and places:
+        raise _UnknownError  # lanes are no dimension of places
     if isinstance(node, tirx.Ramp):
         return _value(node.base, places) + _value(node.stride, places) * np.arange(int(node.lanes))
     if isinstance(node, tirx.Broadcast):
@@ -73,6 +80,15 @@ def _value(node: Expr, places: Mapping[Var, Values]) -> Values:
     if operator is None:
         raise _UnknownError
     return np.asarray(operator(_value(node.a, places), _value(node.b, places)))
+
+
+def _cast(values: Values, to: np.dtype[Any]) -> Values:
+    """Values of another type. Raises _UnknownError for floats that are no integers of it."""
+    if values.dtype.kind == "f" and to.kind in "iu":
+        limits = np.iinfo(to)
+        if not np.all(np.isfinite(values)) or np.any(values < limits.min) or np.any(values >= float(limits.max)):
+            raise _UnknownError
+    return values.astype(to)
 
 
 _TYPES = {"bool": "bool", "int32": "int64", "float16": "float16", "float32": "float32", "float64": "float64"}

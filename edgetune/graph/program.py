@@ -294,9 +294,9 @@ class Call:
 class Program:
     """A whole model. Every model output has its own buffer, written by one call, or by several calls in parts.
 
-    `loops` are in the order of their first calls, outer ones before those in them. `divisions` are
-    other programs of the same name, inputs and outputs, with the work divided into other kernels. `states` are kept
-    from run to run (see `states.py`); neither `inputs` nor `outputs` have them. `rings` are the ring buffers among the
+    `loops` are in the order of their first calls, outer ones before those in them. `divisions` are other programs of
+    the same name, inputs and outputs, with other kernels (see `pipeline/divisions.py`). `states` are kept from run to
+    run (see `states.py`); neither `inputs` nor `outputs` have them. `rings` are the ring buffers among the
     inputs that are to become states, by name, with the shapes that the model gives these inputs.
     """
 

@@ -1,7 +1,9 @@
-"""Divisions of a program: the same work in one kernel or in several, compared by the measured sums of their kernels.
+"""Divisions of a program: the same work in other kernels, compared by the measured sums of their times.
 
-A formula decides which division comes first (`Program.divisions` has the others). A search times a few candidates of
-each, and spends the rest of its trials on the faster one. A build compares the best records of all.
+The first one is built without records; `Program.divisions` has the others. Of an expression, a formula decides which
+comes first, the whole or its parts. Of a model, the first has the kernels of the partition, and the other has them
+after all passes. A search times a few candidates of each, and spends the rest of its trials on the faster one. A build
+compares the best records of all.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ def search_divisions(
     of another division than the first is a warning.
     """
     programs = _all(subject.program)
-    kernels = sum(len(program.kernels) for program in programs)
+    kernels = len({kernel.workload for program in programs for kernel in program.kernels})
     if len(programs) == 1 or (options.trials is not None and options.trials < kernels):
         return subject, search(subject.program, options, events)
     quiet = _without_summary(events)
@@ -124,16 +126,16 @@ def _tell(
 
 
 def _named(program: Program, programs: Sequence[Program]) -> str:
-    """A division in words: by the number of its kernels, or else by the kernels that the first one has otherwise."""
+    """A division in words: by the number of its kernels, or else by those that the first one has in another form."""
     count = len(program.kernels)
     words = "one kernel" if count == 1 else f"{count} kernels"
     if [len(one.kernels) for one in programs].count(count) == 1:
         return words
     first = {kernel.workload for kernel in programs[0].kernels}
     if program is programs[0]:
-        return f"{words} after all passes"
+        return f"{words} as they are"
     other = [kernel.name for kernel in program.kernels if kernel.workload not in first]
-    return f"{words} with {', '.join(other)} before the passes"
+    return f"{words} with {', '.join(other)} after the passes"
 
 
 def _without_summary(events: Events) -> Events:

@@ -116,12 +116,12 @@ def is_plain(load: BufferLoad, block: SBlock) -> bool:
 
 
 def is_one_of(axis: IterVar, axes: Sequence[IterVar]) -> bool:
-    """Whether `axis` is is_among `axes`."""
+    """Whether `axis` is among `axes`."""
     return any(axis.same_as(one) for one in axes)
 
 
 def unused_name(wanted: str, names: Collection[str]) -> str:
-    """`wanted`, with a number if it is is_among `names`."""
+    """`wanted`, with a number if it is among `names`."""
     numbered = (f"{wanted}{number or ''}" for number in count())
     return next(one for one in numbered if one not in names)
 

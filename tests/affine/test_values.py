@@ -41,8 +41,10 @@ def test_integers(value: Expr, wanted: object) -> None:
         tirx.Div(LANE - 3, tirx.IntImm("int32", 2)),  # C cuts below 0
         tirx.sqrt(tirx.Cast("float32", LANE)),
         tirx.Cast("float32", LANE),  # no integers
+        tirx.Cast("int32", tirx.Cast("float32", LANE) / 0.5 * 1e30),  # no integer of 32 bits
+        tirx.Ramp(LANE, tirx.IntImm("int32", 1), 4),  # lanes are no places
     ],
-    ids=("variable", "quotient by 0", "remainder by 0", "cut quotient", "function", "float"),
+    ids=("variable", "quotient by 0", "remainder by 0", "cut quotient", "function", "float", "far float", "lanes"),
 )
 def test_what_is_not_known(value: Expr) -> None:
     assert integers_at(value, PLACES) is None

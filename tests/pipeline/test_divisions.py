@@ -146,10 +146,10 @@ def test_kernels_that_divisions_share_are_counted_once(subject: CompileInput, se
         search_divisions(both, settings, store, search, TuneOptions(trials=64), events.append)
     assert first.workload != whole.kernels[0].workload
     assert asked == [8, 8, 60]
-    before = f"2 kernels with {whole.kernels[0].name} before the passes"
+    other = f"2 kernels with {whole.kernels[0].name} after the passes"
     *timing, last = [str(event.data["name"]) for event in events]
-    assert timing == ["timing 2 kernels after all passes", f"timing {before}"]
-    assert last.startswith(f"best times: 2 kernels after all passes 200.00 us, {before} 300.00 us; ")
+    assert timing == ["timing 2 kernels as they are", f"timing {other}"]
+    assert last.startswith(f"best times: 2 kernels as they are 200.00 us, {other} 300.00 us; ")
 
 
 def test_too_few_trials_compare_nothing(run: Callable[..., Run]) -> None:

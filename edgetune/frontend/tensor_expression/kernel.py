@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from math import prod
 from numbers import Integral
 from typing import Any
 
@@ -16,7 +15,6 @@ from tvm import s_tir, te
 from tvm.error import InternalError
 from tvm.tirx import IntImm
 
-from edgetune.affine.expressions import mentions
 from edgetune.errors import UnsupportedOperator, UsageError
 from edgetune.graph.evaluate import evaluate
 from edgetune.graph.kernels import with_free_layouts
@@ -24,6 +22,7 @@ from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, Rows, TensorSpec, byte_size
 from edgetune.graph.workload import workload_hash
 from edgetune.rewrites.bounds import check_reads
+from edgetune.rewrites.packing import may_be_packed
 from edgetune.rewrites.parts import PartOfExpression, divisions_of
 from edgetune.rewrites.passes import PASSES_OF_PARTS, rewritten
 from edgetune.rewrites.stored_values import statements_in
@@ -235,7 +234,7 @@ def _has_fixed_extents(function: PrimFunc) -> bool:
 def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: str) -> Kernel:
     weights = [index for index, param in enumerate(params) if param.role == "constant"]
     function = rewritten(function, weights, PASSES_OF_PARTS)
-    packed = [index for index in weights if len(params[index].shape) > 1 and _may_be_packed(function, index)]
+    packed = [index for index in weights if len(params[index].shape) > 1 and may_be_packed(function, index)]
     function = with_free_layouts(function, packed)
     return Kernel(
         name=name,
@@ -247,23 +246,6 @@ def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: st
         weight=1,
         scratch=_scratch(function, params),
     )
-
-
-def _may_be_packed(function: PrimFunc, parameter: int) -> bool:
-    """Whether no stage reads a parameter at several places, or a part of it: TVM packs a whole tensor for one."""
-    places: list[int] = []
-    whole: list[bool] = []
-    buffer = function.params[parameter]
-
-    def look(block: SBlock) -> None:
-        reads = [region for region in block.reads if region.source.same_as(buffer)]
-        places.append(len(reads))
-        for region in reads:
-            used = (axis for axis in block.iter_vars if any(mentions(item.min, axis.var) for item in region.region))
-            whole.append(prod(map(extent_of, used)) == prod(int(extent) for extent in buffer.ty.shape))
-
-    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, look))
-    return max(places, default=0) <= 1 and all(whole)
 
 
 def _input(key: str, given: object, kernel: str) -> te.Tensor:
