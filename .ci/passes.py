@@ -7,7 +7,6 @@ that it follows. With --check nothing is written, and the exit status is 1 where
 
 from __future__ import annotations
 
-import argparse
 import ast
 import re
 import sys
@@ -16,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
+
+from generated import write_or_check
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "passes.md"
@@ -164,16 +165,7 @@ _WHOLE = {"break_long_words": False, "break_on_hyphens": False}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, or compare it."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    options = parser.parse_args(arguments)
-    text = page()
-    if not options.check:
-        PAGE.write_text(text, encoding="utf-8")
-    elif not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text:
-        print("docs/passes.md is not what the code says: python .ci/passes.py", file=sys.stderr)
-        return 1
-    return 0
+    return write_or_check(PAGE, page, "passes.py", (__doc__ or "").splitlines()[0], arguments)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,14 @@ docs/rooms.svg; with --check nothing is written, and the exit status is 1 where 
 
 from __future__ import annotations
 
-import argparse
 import ast
 import sys
 import tomllib
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+
+from generated import write_or_check
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "rooms.svg"
@@ -65,16 +66,7 @@ def _shortened(text: str, most: int) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the picture, or compare it."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    options = parser.parse_args(arguments)
-    text = drawn(ROOT)
-    if not options.check:
-        PICTURE.write_text(text, encoding="utf-8")
-    elif not PICTURE.is_file() or PICTURE.read_text(encoding="utf-8") != text:
-        print("docs/rooms.svg is not what the code says: python .ci/picture.py", file=sys.stderr)
-        return 1
-    return 0
+    return write_or_check(PICTURE, lambda: drawn(ROOT), "picture.py", (__doc__ or "").splitlines()[0], arguments)
 
 
 if __name__ == "__main__":

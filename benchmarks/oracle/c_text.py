@@ -23,7 +23,7 @@ def normal_form(text: str) -> str:
     """`text` with numbers for the names of its functions, parameters and variables, in the order of their appearance.
 
     Keywords, types, macros, literals and the functions that it calls stay: two texts that call other functions are not
-    equal but for names. The prefix of a package before a called function (`PREFIX__name`) is left out.
+    equal apart from names. The prefix of a package before a called function (`PREFIX__name`) is left out.
     """
     tokens = list(_tokens(text))
     defined = set(_defined(tokens))

@@ -1,6 +1,6 @@
 """The three doors of an expression: as it is, as operators of ONNX, and as a registered operator.
 
-What counts is whether they make the same kernels: as many, and of each the same C but for names.
+What counts is whether they make the same kernels: as many, each with the same C apart from names.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class DoorKernel:
 
     @property
     def text(self) -> str:
-        """Its C but for names."""
+        """Its C without names, in the normal form."""
         return normal_form(self.facts.text)
 
 
@@ -103,7 +103,7 @@ def _stages(function: PrimFunc) -> int:
 
 
 def difference(first: Door, other: Door, name: str) -> str:
-    """Why the door `name` makes other kernels than the first one; "" where they are equal but for names."""
+    """Why the door `name` makes other kernels than the first one; "" where only names differ."""
     if first.failure or other.failure:
         return f"the {name} fails: {other.failure}" if other.failure else f"the expression fails: {first.failure}"
     counts = [len(door.kernels) for door in (first, other)]

@@ -18,6 +18,7 @@ from edgetune.graph.kernels import kernel_of, named, plain_function
 from edgetune.graph.layer_names import joined_label
 from edgetune.graph.memory.in_place import is_read_elementwise
 from edgetune.graph.program import Call, Kernel, Program
+from edgetune.graph.reduction_stage import with_fields
 from edgetune.graph.workload import workload_hash
 from edgetune.tvm_types import PrimFunc, SBlock
 
@@ -121,17 +122,7 @@ def _in_sequence(params: Sequence[ir.Var], roots: Iterable[SBlock], like: PrimFu
         taken.add(name)
         if name == block.name_hint:
             return block
-        return s_tir.SBlock(
-            block.iter_vars,
-            block.reads,
-            block.writes,
-            name,
-            block.body,
-            block.init,
-            block.alloc_buffers,
-            block.match_buffers,
-            block.annotations,
-        )
+        return with_fields(block, name_hint=name)
 
     statements, allocated = [], []
     for root in roots:

@@ -12,6 +12,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.values import integers_at
+from edgetune.graph.reduction_stage import with_fields
 from edgetune.tvm_types import BufferLoad, Expr, Node, PrimFunc, SBlock, Var
 
 _MOST_DIVISOR = 8
@@ -50,17 +51,7 @@ def _with_short_indices(block: SBlock) -> SBlock:
         return tirx.BufferRegion(item.source, ranges)
 
     reads = [region(item) for item in block.reads]
-    return s_tir.SBlock(
-        block.iter_vars,
-        reads,
-        block.writes,
-        block.name_hint,
-        body,
-        None,
-        block.alloc_buffers,
-        block.match_buffers,
-        block.annotations,
-    )
+    return with_fields(block, reads=reads, body=body)
 
 
 def _short(index: Expr, block: SBlock) -> Expr:

@@ -14,7 +14,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import with_places
-from edgetune.graph.reduction_stage import ReductionStage, reduction_of, variable
+from edgetune.graph.reduction_stage import ReductionStage, reduction_of, variable, with_fields
 from edgetune.rewrites.stored_values import kept
 from edgetune.schedule.sketches.block_analysis import block_of
 from edgetune.target.costs import MARGINS
@@ -153,15 +153,7 @@ def _multiplied(statement: Stmt, pairs: Sequence[tuple[TvmBuffer, TvmBuffer]]) -
             for total, reciprocal in pairs
             if region.source.same_as(total)
         ]
-        return s_tir.SBlock(
-            block.iter_vars,
-            [*kept, *added],
-            block.writes,
-            block.name_hint,
-            body,
-            block.init,
-            annotations=block.annotations,
-        )
+        return with_fields(block, reads=[*kept, *added], body=body)
 
     return tvm_ffi.structural_map(statement, (s_tir.SBlock, rewrite))
 

@@ -12,7 +12,7 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.affine.access import Access
 from edgetune.affine.expressions import expressions, is_among, mentions, with_places
-from edgetune.graph.reduction_stage import Axis, ReductionStage, variable
+from edgetune.graph.reduction_stage import Axis, ReductionStage, variable, with_fields
 from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, extent_of
 from edgetune.target.core import WIDEST
 from edgetune.target.costs import MARGINS
@@ -141,15 +141,7 @@ def loading(statement: Stmt, changes: Sequence[tuple[Expr, Expr]]) -> Stmt:
         loads = [one for _, new in changes for one in expressions(new) if isinstance(one, ir.TensorLoad)]
         known = [region.source for region in regions]
         added = [_region(load) for load in different_loads(loads) if not is_among(load.source, known)]
-        return s_tir.SBlock(
-            block.iter_vars,
-            [*regions, *added],
-            block.writes,
-            block.name_hint,
-            body,
-            block.init,
-            annotations=block.annotations,
-        )
+        return with_fields(block, reads=[*regions, *added], body=body)
 
     return tvm_ffi.structural_map(statement, (s_tir.SBlock, rewrite))
 
@@ -180,14 +172,6 @@ def kept(statement: Stmt) -> Stmt:
     """A statement whose block no reader repeats."""
 
     def annotated(block: SBlock) -> SBlock:
-        return s_tir.SBlock(
-            block.iter_vars,
-            block.reads,
-            block.writes,
-            block.name_hint,
-            block.body,
-            block.init,
-            annotations={COMPUTED_ONCE: True},
-        )
+        return with_fields(block, annotations={COMPUTED_ONCE: True})
 
     return tvm_ffi.structural_map(statement, (s_tir.SBlock, annotated))

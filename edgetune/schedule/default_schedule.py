@@ -223,7 +223,7 @@ def _derived(function: PrimFunc, target: Target) -> Iterator[tuple[Schedule, str
 
 def _share(function: PrimFunc, work: int, predicted: float, target: Target) -> float | None:
     """The share of the ideal cycles in the `predicted` ones, of a reduction with `work` terms."""
-    if not MARGINS.told <= predicted < inf:
+    if not MARGINS.least_cycles_of_share <= predicted < inf:
         return None
     return min(1.0, ideal_cycles(work / native_lanes(function, target), tensor_bytes(function), target) / predicted)
 

@@ -217,8 +217,8 @@ class Margins:
     saved_by_members: float = 1 << 12
     """Fewest cycles that lanes across the members of a batch must save in all."""
 
-    told: float = 3000
-    """Fewest cycles of a kernel whose share of the ideal is told: a shorter one takes little more than its call."""
+    least_cycles_of_share: float = 3000
+    """A reduction of fewer predicted cycles has no share of the ideal in its note: its call takes most of its time."""
 
     terms_of_stages: int = 1 << 12
     """Fewest terms of all windows that two stages sum up instead of one."""

@@ -1,4 +1,4 @@
-"""Names decide nothing: with other names of stages and tensors, a kernel's C is the same but for names."""
+"""Names decide nothing: renamed stages and tensors change the names in a kernel's C, and nothing else."""
 
 from __future__ import annotations
 
