@@ -104,7 +104,8 @@ class Context:
         """Lines emitted inside go to the yielded list instead."""
         outer, self.lines = self.lines, []
         known, self.shared = self.shared, dict(self.shared)
-        results, self.results = self.results, self.results and list(self.results)
+        results = self.results
+        self.results = None if results is None else list(results)
         try:
             yield self.lines
         finally:

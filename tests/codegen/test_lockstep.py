@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tvm import te, topi
+from tvm.s_tir import Schedule
 
 from edgetune.codegen import emit_kernel, lockstep, render_preamble
 from edgetune.codegen.lines import (
@@ -249,3 +250,37 @@ def test_a_function_of_one_value_is_called_once(tmp_path: Path) -> None:
     z = 1 / (1 + np.exp(-first))
     wanted = (1 - z) * second + z * first + np.tanh(z) * (1 - z) + np.exp(second) + z * (np.arange(64) >= 32)
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (
+            lambda i, x, y: te.if_then_else(i < 32, te.exp(x[i]) * 2.0, te.exp(x[i]) + 1.0) + y[i],
+            lambda below, x, y: np.where(below, np.exp(x) * 2, np.exp(x) + 1) + y,
+        ),
+        (
+            lambda i, x, y: te.if_then_else(i < 32, te.exp(x[i]), y[i]) + te.exp(x[i]),
+            lambda below, x, y: np.where(below, np.exp(x), y) + np.exp(x),
+        ),
+        (
+            lambda i, x, y: te.exp(x[i]) + te.if_then_else(i < 32, te.exp(x[i]), y[i]),
+            lambda below, x, y: np.where(below, np.exp(x), y) + np.exp(x),
+        ),
+    ],
+    ids=["in both branches", "after a branch", "before a branch"],
+)
+def test_a_result_of_a_branch_ends_with_it(value: Any, wanted: Any, tmp_path: Path) -> None:
+    """A variable that is declared in a branch is not there outside of it, nor in the other one."""
+    target = TARGETS["avx2"]()
+    x, y = (te.placeholder((64,), name=name) for name in "xy")
+    function = prim_func([x, y], te.compute((64,), lambda i: value(i, x, y), name="chosen"))
+    sch = Schedule(function)
+    (loop,) = sch.get_loops("chosen")
+    sch.vectorize(sch.split(loop, [None, 8])[1])
+    source = emit_kernel(sch.mod, target, "chosen")
+    compile_strictly(source, target, tmp_path, target.compiler.cc)
+    arrays = random_arguments(function)
+    found = run_kernel(source, target, arrays, tmp_path)[-1]
+    exact = wanted(np.arange(64) < 32, *(array.astype(np.float64) for array in arrays[:2]))
+    np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-5)
