@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 import tvm_ffi
 from tvm import sym
 
+from edgetune.codegen.branch_shares import Iterations
 from edgetune.codegen.dtypes import Element
 from edgetune.codegen.lines import Line, constant, in_place
 from edgetune.codegen.names import Names
 from edgetune.codegen.text import Code, Text
+from edgetune.codegen.work import SnippetName
 from edgetune.tvm_types import Expr, TvmBuffer, Var
 
 
@@ -62,6 +64,7 @@ class Context:
     shared: dict[str, Code] = field(default_factory=dict)  # names of constants in scope, by their C text
     results: list[CallResult] | None = None  # of calls in the value that is being stored
     analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
+    iterations: Iterations = field(default_factory=Iterations)
 
     def emit(self, line: Line) -> None:
         """Append a line of C at the current indentation."""
@@ -118,10 +121,10 @@ class Context:
         """
         self.preamble.add(snippet)
         kind, _, rest = snippet.partition(":")
-        return rest if kind == "type" else f"@{kind}_{rest}"
+        return rest if kind == "type" else SnippetName.of(f"@{kind}_{rest}", snippet)
 
     def need_macro(self, snippet: str) -> str:
         """Like `need`, for a snippet that defines a macro: ET_MAC_i32x16 of "mac:i32x16"."""
         self.preamble.add(snippet)
         kind, _, rest = snippet.partition(":")
-        return f"ET_{kind.upper()}_{rest}"
+        return SnippetName.of(f"ET_{kind.upper()}_{rest}", snippet)

@@ -17,6 +17,7 @@ from tvm import tirx
 from edgetune.codegen.collapse_loops import Shared
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
+from edgetune.codegen.instruction_estimate import estimated_instructions
 from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.codegen.line_breaks import break_line
 from edgetune.codegen.lines import Line
@@ -68,6 +69,7 @@ class PrintedFunction:
     """The body of one C function: its parameters, its lines, and the scratch, stack and snippets that it needs.
 
     `mentioned` are the names of parameters and variables in the lines; `floats` tells whether it computes floats.
+    `instructions` are estimated.
     """
 
     params: tuple[CParam, ...]
@@ -77,6 +79,7 @@ class PrintedFunction:
     scratch_bytes: int
     local_bytes: int
     floats: bool
+    instructions: float
 
     @property
     def unused(self) -> tuple[CParam, ...]:
@@ -113,6 +116,7 @@ def serial_kernel(function: tirx.PrimFunc, target: Target, symbol: str, shared: 
         scratch_bytes=printed.scratch_bytes,
         local_bytes=printed.local_bytes,
         floats=printed.floats,
+        instructions=printed.instructions,
     )
 
 
@@ -133,7 +137,10 @@ def print_function(
     lines = [part for line in chain_zeroes(together) for part in break_line(str(line), _COLUMNS)]
     mentioned = frozenset().union(*(line.mentions for line in together))
     snippets = frozenset(context.preamble)
-    return PrintedFunction(params, tuple(lines), mentioned, snippets, scratch_bytes, local_bytes, found.floats)
+    instructions = estimated_instructions(together, target)
+    return PrintedFunction(
+        params, tuple(lines), mentioned, snippets, scratch_bytes, local_bytes, found.floats, instructions
+    )
 
 
 def declaration(param: CParam) -> str:

@@ -26,7 +26,7 @@ from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.horizontal_snippets import FOUR, scalar_extreme
 from edgetune.codegen.lines import assignment, call, declaration
 from edgetune.codegen.memory import pieces
-from edgetune.codegen.text import ADD, Code, Lvalue, Text, called, code, vector_literal
+from edgetune.codegen.text import ADD, Code, Lvalue, Text, called, code, operation, vector_literal
 from edgetune.codegen.traverse import flattened, map_loops
 from edgetune.codegen.unrolling import extent_of, with_kind
 from edgetune.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer, Var
@@ -219,7 +219,7 @@ def _joined_together(printer: StatementPrinter, stores: Sequence[Stmt]) -> list[
     function = need(f"lanes_{word}_each:{of.value_short}x{lanes}x{len(names)}")
     printer.context.emit(declaration(printer.type(of, len(names)), result))
     printer.context.emit(call(function, *(Lvalue.of(name).address for name in (result, *names))))
-    return [_Result(Text(Lvalue.element(result, lane)), result) for lane in range(len(stores))]
+    return [_Result(Text(Lvalue.element(result, lane).value), result) for lane in range(len(stores))]
 
 
 def _emit_to_memory(printer: StatementPrinter, stores: Sequence[Stmt], values: Sequence[_Result]) -> None:
@@ -272,7 +272,7 @@ def _emit_result(printer: StatementPrinter, store: Stmt, *values: _Result) -> No
     result, *rest = texts if _is_start(store) else [printer.scalar(store.value.args[1]), *texts]
     for text in rest:
         if word == "sum":
-            result = Text(code("{} + {}", result, text), ADD)
+            result = Text(operation("{} + {}", result, text), ADD)
         else:
             result = called(printer.context.need(f"{scalar_extreme(word)}:f32"), result, text)
     printer.context.emit(assignment(printer.element_text(store.buffer, store.indices), result))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.literals import digits
 from edgetune.codegen.powers import exponent_of, product, root
-from edgetune.codegen.text import ADD, LOOSE, UNARY, Code, Text, called, cast, code, joined
+from edgetune.codegen.text import ADD, LOOSE, UNARY, Code, Text, called, cast, code, joined, operation
 from edgetune.errors import KernelFailed
 from edgetune.tvm_types import Expr
 
@@ -91,9 +91,9 @@ def _bit_operation(printer: ScalarPrinter, name: str, of: Element, to: Element, 
     if name in _SHIFTS:
         return called(need(f"{_SHIFTS[name]}:{of.value_short}"), a, values[1])
     if name in _BITS:
-        return cast(to.value, Text(code("{} {} {}", a.at(ADD), _BITS[name], values[1].at(ADD)), LOOSE))
+        return cast(to.value, Text(operation("{} {} {}", a.at(ADD), _BITS[name], values[1].at(ADD)), LOOSE))
     if name == "bitwise_not":
-        return cast(to.value, Text(code("~{}", a.at(UNARY)), UNARY))
+        return cast(to.value, Text(operation("~{}", a.at(UNARY)), UNARY))
     return None
 
 
@@ -112,7 +112,7 @@ def _float_operation(printer: ScalarPrinter, name: str, of: Element, values: lis
     need, double = printer.context.need, of.value_bits == 64
     suffix = "" if double else "f"
     if name in ("isnan", "isinf", "isfinite"):
-        return Text(code("__builtin_{}({}) != 0", name, values[0]), LOOSE)
+        return Text(operation("__builtin_{}({}) != 0", name, values[0]), LOOSE)
     if name in _EXTREMES:
         return called(need(f"{name}:{of.value_short}"), *values)
     if name in POLYNOMIALS and not double:

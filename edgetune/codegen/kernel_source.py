@@ -65,6 +65,7 @@ class KernelSource:
     of `scratch_bytes`; after all other parameters comes the thread pool (see `edgetune.codegen.parallel_kernel`).
     `launches` are those of a GPU, in order: `definition` then holds their kernels, and `prototype` is that of the host
     function which launches them. The scratch lies between them. `floats` tells whether it computes floats.
+    `instructions` are estimated for a run by one thread; 0 where nothing is.
     """
 
     symbol: str
@@ -77,3 +78,4 @@ class KernelSource:
     workers: int = 1
     launches: tuple[Launch, ...] = ()
     floats: bool = False
+    instructions: float = 0.0

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from edgetune.codegen.text import INDENT, Address, Code, Lvalue, Text, code, listed
+from edgetune.codegen.text import INDENT, Address, Code, Lvalue, Text, added, code, listed
+from edgetune.codegen.work import STORE, VECTOR_STORE, kind_of
 
 
 class LineKind(Enum):
     """What a line is."""
 
     STATEMENT = auto()  # without control flow, of at most one variable that is declared
-    OPENS = auto()  # a loop or a condition, or its other branch
+    OPENS = auto()  # a loop or a condition
+    OTHERWISE = auto()  # the other branch of a condition
     CLOSES = auto()  # a brace
     UNROLLS = auto()  # the loop in the next line
     ALIASES = auto()  # declares a second name of a place in memory
@@ -47,8 +49,9 @@ class Line:
     """A line at a depth of indentation. `writes` are variables that it may write, or what these point to.
 
     `in_memory`: it may write there, or to one lane of a variable. A `constant` is a name that it declares for good.
-    `target` is the place that it assigns `value` to, where it only does that. A loop from 0 `counts` to a number. A
-    `single` call in place is not joined with others.
+    `target` is the place that it assigns `value` to, where it only does that. A loop from 0 `counts` to a number. Any
+    loop runs about so many `trips`, and a condition holds in a `share` of cases. A `single` call in place is not joined
+    with others.
     """
 
     code: Code
@@ -61,6 +64,8 @@ class Line:
     target: Lvalue | None = None
     value: Text | None = None
     counts: int | None = None
+    trips: float | None = None
+    share: float = 0.5
     call: CallInPlace | None = None
     single: bool = False
 
@@ -99,21 +104,23 @@ def assignment(target: Lvalue, value: Text) -> Line:
     """`target = value;`."""
     writes = frozenset((target.variable,))
     text = code("{} = {};", target, value)
+    text = text if target.whole else text.computed(STORE if target.single else VECTOR_STORE, target)
     return Line(text, writes=writes, in_memory=not target.whole, target=target, value=value)
 
 
 def addition(target: Lvalue, value: object) -> Line:
     """`target += value;`."""
     writes = frozenset((target.variable,))
-    return Line(code("{} += {};", target, value), writes=writes, in_memory=not target.whole)
+    return Line(added(target, value), writes=writes, in_memory=not target.whole)
 
 
-def call(function: str, *operands: object) -> Line:
-    """`function(operands);`, which may write to all addresses among them."""
+def call(function: str, *operands: object, elements: int = 1) -> Line:
+    """`function(operands);`, which may write to all addresses among them, and handles so many elements."""
     places = [one.place for one in operands if isinstance(one, Address)]
     writes = frozenset(place.variable for place in places)
     in_memory = any(not place.whole for place in places)
-    return Line(code("{}({});", function, listed(operands)), writes=writes, in_memory=in_memory)
+    text = code("{}({});", function, listed(operands)).computed(kind_of(function), elements=elements)
+    return Line(text, writes=writes, in_memory=in_memory)
 
 
 def in_place(name: str, function: str, kind: str, of: Code) -> Line:
@@ -122,13 +129,18 @@ def in_place(name: str, function: str, kind: str, of: Code) -> Line:
     return Line(line.code, writes=line.writes, call=CallInPlace(function, kind, of))
 
 
-def opening(text: Code, counts: int | None = None) -> Line:
-    """What opens a brace."""
-    return Line(text, LineKind.OPENS, counts=counts)
+def branch(text: Code, share: float = 0.5) -> Line:
+    """What opens a condition, which holds in a share of cases."""
+    return Line(text, LineKind.OPENS, share=share)
+
+
+def loop(text: Code, variable: Code, trips: float, counts: int | None = None) -> Line:
+    """What opens a loop."""
+    return Line(text, LineKind.OPENS, writes=frozenset((variable,)), counts=counts, trips=trips)
 
 
 CLOSING = Line(Code("}"), LineKind.CLOSES)
-ELSE = Line(Code("} else {"), LineKind.OPENS)
+ELSE = Line(Code("} else {"), LineKind.OTHERWISE)
 
 
 def other(text: Code) -> Line:

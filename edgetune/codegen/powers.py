@@ -9,11 +9,20 @@ from tvm import tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.text import Code
+from edgetune.codegen.work import DIVIDE, MULTIPLY
 from edgetune.tvm_types import Expr
 
 _PRODUCTS = {1.0: "{x}", 2.0: "{x} * {x}", 3.0: "{x} * {x} * {x}", 4.0: "({x} * {x}) * ({x} * {x})"}
 _QUOTIENTS = {-1.0: "1.0{f} / {x}", -2.0: "1.0{f} / ({x} * {x})"}
 _FORMS = {**_PRODUCTS, **_QUOTIENTS}
+_OPERATIONS = {
+    1.0: (),
+    2.0: (MULTIPLY,),
+    3.0: (MULTIPLY, MULTIPLY),
+    4.0: (MULTIPLY, MULTIPLY),
+    -1.0: (DIVIDE,),
+    -2.0: (MULTIPLY, DIVIDE),
+}
 _ROOTS = {0.5: tirx.sqrt, -0.5: tirx.rsqrt}
 
 
@@ -38,4 +47,7 @@ def root(e: Expr, exponent: float) -> Expr | None:
 
 def product(name: Code, exponent: float, bits: int) -> Code:
     """A power of the variable `name`, a float of `bits` bits or a vector of these, in C; not for a root."""
-    return Code(_FORMS[exponent].format(x=name, f="" if bits == 64 else "f"), name.variables)
+    made = Code(_FORMS[exponent].format(x=name, f="" if bits == 64 else "f"), name.variables)
+    for kind in _OPERATIONS[exponent]:
+        made = made.computed(kind)
+    return made

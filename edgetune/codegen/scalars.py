@@ -19,7 +19,7 @@ from edgetune.codegen import intrinsics
 from edgetune.codegen.constant_lanes import constant_lanes
 from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import Element, element_and_lanes
-from edgetune.codegen.lines import CLOSING, ELSE, Line, assignment, declaration, opening
+from edgetune.codegen.lines import CLOSING, ELSE, Line, assignment, branch, declaration
 from edgetune.codegen.literals import float_literal, int_literal, plus
 from edgetune.codegen.subexpression_names import is_step
 from edgetune.codegen.text import (
@@ -36,7 +36,9 @@ from edgetune.codegen.text import (
     code,
     compared,
     joined,
+    operation,
 )
+from edgetune.codegen.work import DIVIDE, INDEX_DIVISION, SELECT
 from edgetune.errors import KernelFailed
 from edgetune.tvm_types import Expr, TvmBuffer, Var
 
@@ -97,10 +99,10 @@ class ElementPrinter:
         place = self.place(e.source)
         text = self.element_text(e.source, e.indices)
         if place.registers is not None:
-            return Text(text, index=e.source in self.context.counters)
+            return Text(text.value, index=e.source in self.context.counters)
         if place.of.half:
-            return called(self.context.need(f"from_{place.of.short}:f32"), text)
-        return Text(code("{} != 0", text), LOOSE) if place.of.kind == "bool" else Text(text)
+            return called(self.context.need(f"from_{place.of.short}:f32"), text.value)
+        return Text(operation("{} != 0", text.value), LOOSE) if place.of.kind == "bool" else Text(text.value)
 
     def stored(self, value: Text, place: BufferStorage) -> Text:
         """The C expression that is assigned to an element of `place` to store `value`."""
@@ -127,7 +129,7 @@ class ScalarPrinter(ElementPrinter):
             tirx.FloatImm: lambda e: float_literal(float(e.value), element_and_lanes(e.ty)[0]),
             ir.TensorLoad: self._load,
             tirx.Cast: self._cast,
-            tirx.Not: lambda e: Text(code("!{}", self.scalar(e.a).at(UNARY)), UNARY),
+            tirx.Not: lambda e: Text(operation("!{}", self.scalar(e.a).at(UNARY)), UNARY),
             tirx.And: lambda e: compared(self.scalar(e.a), "&&", self.scalar(e.b)),
             tirx.Or: lambda e: compared(self.scalar(e.a), "||", self.scalar(e.b)),
             tirx.Select: lambda e: self.choose(e.condition, e.true_value, e.false_value),
@@ -184,7 +186,7 @@ class ScalarPrinter(ElementPrinter):
                 raise KernelFailed("a vector variable is used at a lane that is not constant")
             for first, width, name in known:
                 if first <= self.lane < first + width:
-                    return Text(name if width == 1 else Lvalue.element(name, self.lane - first))
+                    return Text(name if width == 1 else Lvalue.element(name, self.lane - first).value)
         return self.scalar(known)  # a TIR expression that replaces it
 
     def _ramp(self, e: Expr) -> Text:
@@ -228,6 +230,7 @@ class ScalarPrinter(ElementPrinter):
             self.context.variables[var] = Text(name, index=text.index)
         if text.index and of.kind in ("int", "uint") and not loads_in([value]):  # what is loaded may change
             self.context.analyzer.bind(var, value)
+            self.context.iterations.bind(var, value)
 
     def _comparison(self, e: Expr) -> Text:
         return compared(self.scalar(e.a), _COMPARISONS[type(e)], self.scalar(e.b))
@@ -265,8 +268,8 @@ class ScalarPrinter(ElementPrinter):
         of = element_and_lanes(e.ty)[0]
         a = self.scalar(e.a)
         if of.kind == "bool":
-            return Text(code("!{}", a.at(UNARY)), UNARY)
-        return cast(of.value, Text(code("~{}", a.at(UNARY)), UNARY))
+            return Text(operation("!{}", a.at(UNARY)), UNARY)
+        return cast(of.value, Text(operation("~{}", a.at(UNARY)), UNARY))
 
     def _extreme(self, e: Expr, word: str) -> Text:
         of = element_and_lanes(e.ty)[0]
@@ -295,7 +298,9 @@ class ScalarPrinter(ElementPrinter):
         constant = isinstance(e.b, tirx.IntImm) and int(e.b.value) > 0 and of.bits >= 32
         if constant and (of.kind == "uint" or word in ("div", "mod") or self._not_negative(e.a)):
             sign = "/" if "div" in word else "%"
-            return Text(code("{} {} {}", a.at(UNARY), sign, b.at(UNARY)), MUL, a.index, divides=True)
+            text = code("{} {} {}", a.at(UNARY), sign, b.at(UNARY))
+            kind = INDEX_DIVISION if a.index else DIVIDE
+            return Text(text.computed(kind), MUL, a.index, divides=True)
         return called(self.context.need(f"{word}:{of.value_short}"), a, b, index=a.index and b.index)
 
     def _not_negative(self, e: Expr) -> bool:
@@ -312,7 +317,7 @@ class ScalarPrinter(ElementPrinter):
         to, source = element_and_lanes(e.ty)[0], element_and_lanes(e.value.ty)[0]
         a = self.scalar(e.value)
         if to.kind == "bool":
-            return a if source.kind == "bool" else Text(code("{} != 0", a.at(ADD)), LOOSE)
+            return a if source.kind == "bool" else Text(operation("{} != 0", a.at(ADD)), LOOSE)
         if to.half:
             a = a if source.value == "float" else cast("float", a)
             return a if source.short == to.short else self._rounded(a, to)
@@ -335,7 +340,7 @@ class ScalarPrinter(ElementPrinter):
         if not before_yes and not before_no:
             # The condition is in parentheses, because compilers warn about a comparison before "?".
             divides = chosen.divides or a.divides or b.divides
-            text = code("{} ? {} : {}", chosen.at(UNARY), a.at(LOOSE), b.at(LOOSE))
+            text = operation("{} ? {} : {}", chosen.at(UNARY), a.at(LOOSE), b.at(LOOSE), kind=SELECT)
             return Text(text, TERNARY, a.index and b.index, divides=divides)
         return self.branches(element_and_lanes(yes.ty)[0].value, chosen, (before_yes, a), (before_no, b))
 
@@ -346,7 +351,7 @@ class ScalarPrinter(ElementPrinter):
         """
         name = self.context.local("chosen")
         self.context.emit(declaration(c_type, name))
-        self.context.emit(opening(code("if ({}) {{", condition)))
+        self.context.emit(branch(code("if ({}) {{", condition)))
         for number, (lines, value) in enumerate((yes, no)):
             if number:
                 self.context.emit(ELSE)

@@ -26,8 +26,9 @@ from edgetune.codegen.lines import (
     addition,
     array,
     assignment,
+    branch,
     call,
-    opening,
+    loop,
     other,
     variable,
 )
@@ -48,6 +49,7 @@ _SILENT = frozenset(("assume", "likely", "undef", "type_annotation", "ignore_loo
 
 ACCUMULATOR = "acc"
 _IN_A_LINE = 4  # declarations of registers, or whole rows of a tile
+_LIKELY = 16  # iterations of a loop that ends by a condition
 
 
 @dataclass
@@ -134,20 +136,21 @@ class StatementPrinter(VectorPrinter):
         step = code("{}++", name) if s.step is None else code("{} += {}", name, self.scalar(s.step))
         counts = high.constant if low.zero and s.step is None else None
         head = code("for ({0} {1} = {2}; {1} < {3}; {4}) {{", of.value, name, low, high, step)
-        self.context.emit(opening(head, counts))
+        self.context.emit(loop(head, name, self.context.iterations.enter(s, self.context.analyzer), counts))
         self.block(s.body)
         self.context.emit(CLOSING)
         self.context.names.release(name)
 
     def _while(self, s: Stmt) -> None:
-        self.context.emit(opening(Code("for (;;) {")))
+        self.context.emit(loop(Code("for (;;) {"), Code(""), _LIKELY))
         with self.context.indented():
             self.context.emit(other(code("if (!({})) break;", self.scalar(s.condition))))
             self.statement(s.body)
         self.context.emit(CLOSING)
 
     def _if(self, s: Stmt) -> None:
-        self.context.emit(opening(code("if ({}) {{", self.scalar(s.condition))))
+        share = self.context.iterations.share(s.condition)
+        self.context.emit(branch(code("if ({}) {{", self.scalar(s.condition)), share))
         self.block(s.then_case)
         if s.else_case is not None:
             self.context.emit(ELSE)
@@ -269,7 +272,7 @@ class StatementPrinter(VectorPrinter):
 
     def _lane_loop(self, s: Stmt, lanes: int) -> None:
         name = self.context.names.unique("lane")
-        self.context.emit(opening(code("for (int32_t {0} = 0; {0} < {1}; ++{0}) {{", name, lanes)))
+        self.context.emit(loop(code("for (int32_t {0} = 0; {0} < {1}; ++{0}) {{", name, lanes), name, lanes))
         with self.context.indented():
             outer, self.lane = self.lane, name
             target = self.element_text(s.buffer, s.indices)
@@ -350,7 +353,7 @@ class StatementPrinter(VectorPrinter):
             self.lane = first + lane
             target = self.element_text(s.buffer, s.indices)
             self.lane = None
-            text = Text(kept, zero=value.zero) if width == 1 else Text(Lvalue.element(kept, lane))
+            text = Text(kept, zero=value.zero) if width == 1 else Text(Lvalue.element(kept, lane).value)
             self.context.emit(assignment(target, self.stored(text, place)))
 
     def _touches_registers(self, s: Stmt) -> bool:

@@ -1,7 +1,7 @@
 """C expression text with operator precedence: adds parentheses only where C needs them or a compiler warns.
 
-Text knows the variables in it, so that nobody has to read C again: what is made of several texts is made by `code`, and
-has the variables of them all.
+Text knows the variables in it and what a core does for it, so that nobody has to read C again: what is made of several
+texts is made by `code`, and has the variables and the operations of them all.
 """
 
 from __future__ import annotations
@@ -10,6 +10,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Self
 
+from edgetune.codegen.work import (
+    ARITHMETIC,
+    DIVIDE,
+    INDEX_DIVISION,
+    INSERT,
+    LOAD,
+    MULTIPLY,
+    MULTIPLY_ADD,
+    Operation,
+    kind_of,
+)
+
 INDENT = " " * 4
 ATOM, UNARY, MUL, ADD, LOOSE, TERNARY = 6, 5, 4, 3, 2, 1
 
@@ -17,26 +29,35 @@ Zero = Literal["", "integer", "float", "vector"]
 
 
 class Code(str):
-    """C text, and the names of the variables that it mentions."""
+    """C text, the names of the variables that it mentions, and the operations of a core that compute it, in order."""
 
-    __slots__ = ("variables",)
+    __slots__ = ("operations", "variables")
 
     variables: frozenset[str]
+    operations: tuple[Operation, ...]
 
-    def __new__(cls, text: str, variables: Iterable[str] = ()) -> Self:
+    def __new__(cls, text: str, variables: Iterable[str] = (), operations: tuple[Operation, ...] = ()) -> Self:
         """`text`, which mentions these variables."""
         made = super().__new__(cls, text)
         made.variables = frozenset(variables)
+        made.operations = operations
         return made
+
+    def computed(self, kind: str, of: Code | None = None, elements: int = 1) -> Code:
+        """The same text as the result of one more operation; `of` is what is computed, if that has another text."""
+        result = self if of is None else of
+        one = Operation(kind, str(result), result.variables, elements)
+        return Code(self, self.variables, (*self.operations, one))
 
 
 class Lvalue(Code):
-    """What can be assigned: `variable`, which is the `whole` of it, or one of its elements."""
+    """What can be assigned: `variable`, which is the `whole` of it, or some of its elements, or a `single` one."""
 
-    __slots__ = ("variable", "whole")
+    __slots__ = ("single", "variable", "whole")
 
     variable: str
     whole: bool
+    single: bool
 
     @classmethod
     def of(cls, variable: str) -> Lvalue:
@@ -46,22 +67,27 @@ class Lvalue(Code):
     @classmethod
     def in_variable(cls, variable: str, text: Code) -> Lvalue:
         """Elements of a variable, or of what it points to, as C has them."""
-        return cls._made(text, variable, whole=False)
+        return cls._made(text, variable)
 
     @classmethod
     def element(cls, variable: Code, index: object) -> Lvalue:
         """One element."""
-        return cls.in_variable(variable, code("{}[{}]", variable, index))
+        return cls._made(code("{}[{}]", variable, index), variable, single=True)
 
     @property
     def address(self) -> Address:
         """Its address."""
         return Address.of(self)
 
+    @property
+    def value(self) -> Code:
+        """What is there, which takes a load or the like unless it is a whole variable."""
+        return self if self.whole else self.computed(LOAD)
+
     @classmethod
-    def _made(cls, text: Code, variable: str, *, whole: bool) -> Lvalue:
-        made = cls(text, text.variables)
-        made.variable, made.whole = variable, whole
+    def _made(cls, text: Code, variable: str, *, whole: bool = False, single: bool = False) -> Lvalue:
+        made = cls(text, text.variables, text.operations)
+        made.variable, made.whole, made.single = variable, whole, single
         return made
 
 
@@ -75,14 +101,14 @@ class Address(Code):
     @classmethod
     def of(cls, place: Lvalue) -> Address:
         """`&place`."""
-        made = cls(f"&{place}", place.variables)
+        made = cls(f"&{place}", place.variables, place.operations)
         made.place = place
         return made
 
     @classmethod
     def first(cls, variable: Code) -> Address:
         """An array, or a pointer, as the address of its first element."""
-        made = cls(variable, variable.variables)
+        made = cls(variable, variable.variables, variable.operations)
         made.place = Lvalue.element(variable, "0")
         return made
 
@@ -123,18 +149,25 @@ class Text:
 
 def code(template: str, *parts: object) -> Code:
     """`template`, as of `str.format`, with the parts in it; it mentions the variables of those that are texts."""
-    return Code(template.format(*parts), _variables(parts))
+    return _made_of(template.format(*parts), parts)
 
 
 def listed(parts: Iterable[object], between: str = ", ") -> Code:
     """The parts, one after the other."""
     every = [*parts]
-    return Code(between.join(map(str, every)), _variables(every))
+    return _made_of(between.join(map(str, every)), every)
 
 
-def _variables(parts: Iterable[object]) -> frozenset[str]:
-    codes = (part.code if isinstance(part, Text) else part for part in parts)
-    return frozenset().union(*(part.variables for part in codes if isinstance(part, Code)))
+def operation(template: str, *parts: object, kind: str = ARITHMETIC) -> Code:
+    """As `code`, and a core takes one more operation for it."""
+    return code(template, *parts).computed(kind)
+
+
+def _made_of(text: str, parts: Iterable[object]) -> Code:
+    codes = [part.code if isinstance(part, Text) else part for part in parts]
+    texts = [part for part in codes if isinstance(part, Code)]
+    variables = frozenset().union(*(part.variables for part in texts))
+    return Code(text, variables, sum((part.operations for part in texts), ()))
 
 
 def joined(a: Text, sign: str, b: Text) -> Text:
@@ -147,7 +180,32 @@ def joined(a: Text, sign: str, b: Text) -> Text:
     typed = a.typed and a.level >= level
     divides = a.divides or b.divides or sign in "/%"
     text = code("{} {} {}", a.at(level), sign, b.at(after))
+    if not index:
+        text = _computed(text, sign, a, b)
+    elif sign in "/%":
+        text = text.computed(INDEX_DIVISION)
     return Text(text, level, index, summand=summand, typed=typed, divides=divides)
+
+
+def _computed(text: Code, sign: str, a: Text, b: Text) -> Code:
+    """`a sign b` as an operation: a product that is added to something is one with the sum."""
+    if sign not in "+-":
+        return text.computed(_KINDS.get(sign, ARITHMETIC))
+    product = next((last for side in (b, a) for last in side.code.operations[-1:] if last.text == side.code), None)
+    if product is None or product.kind != MULTIPLY:
+        return text.computed(ARITHMETIC)
+    left = list(text.operations)
+    left.remove(product)
+    return Code(text, text.variables, tuple(left)).computed(MULTIPLY_ADD)
+
+
+_KINDS = {"*": MULTIPLY, "/": DIVIDE, "%": DIVIDE}
+
+
+def added(target: Code, value: object) -> Code:
+    """`target += value;`."""
+    plain = value if isinstance(value, Text) else Text(value if isinstance(value, Code) else Code(str(value)))
+    return _computed(code("{} += {};", target, value), "+", Text(target), plain)
 
 
 def _summand(a: Text, sign: str, b: Text) -> tuple[Text, int] | None:
@@ -163,8 +221,9 @@ def _summand(a: Text, sign: str, b: Text) -> tuple[Text, int] | None:
 
 def compared(a: Text, sign: str, b: Text) -> Text:
     """`a sign b` for comparisons, bit and logic operators: operands are arithmetic or in parentheses."""
-    divides = a.divides or b.divides
-    return Text(code("{} {} {}", a.at(ADD), sign, b.at(ADD)), LOOSE, a.index and b.index, divides=divides)
+    divides, index = a.divides or b.divides, a.index and b.index
+    text = code("{} {} {}", a.at(ADD), sign, b.at(ADD))
+    return Text(text if index else text.computed(ARITHMETIC), LOOSE, index, divides=divides)
 
 
 def cast(c_type: str, a: Text) -> Text:
@@ -176,7 +235,8 @@ def cast(c_type: str, a: Text) -> Text:
 def called(function: str, *operands: object, index: bool = False) -> Text:
     """`function(operands)`."""
     divides = any(isinstance(one, Text) and one.divides for one in operands)
-    return Text(code("{}({})", function, listed(operands)), ATOM, index, divides=divides)
+    text = code("{}({})", function, listed(operands))
+    return Text(text if index else text.computed(kind_of(function)), ATOM, index, divides=divides)
 
 
 def zero_vector(c_type: str) -> Text:
@@ -186,4 +246,7 @@ def zero_vector(c_type: str) -> Text:
 
 def vector_literal(c_type: str, lanes: Iterable[object]) -> Text:
     """A vector of other lanes."""
-    return Text(code("({}){{{}}}", c_type, listed(lanes)), typed=True)
+    every = [*lanes]
+    text = code("({}){{{}}}", c_type, listed(every))
+    made = (*text.operations, *(Operation(INSERT, f"{text} {place}", text.variables) for place in range(len(every))))
+    return Text(Code(text, text.variables, made), typed=True)

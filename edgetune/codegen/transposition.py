@@ -89,7 +89,9 @@ def printed_transposition(printer: StatementPrinter, loop: For) -> bool:
         if found.to_row % _SAME_SET == 0 and found.from_row <= _SHORT_ROW:
             lanes = min(lanes, MOST_LANES)
     name = printer.context.need(f"{kind}:f32x{lanes}")
-    printer.context.emit(call(name, to.address, found.to_row, origin.address, found.from_row, *extents))
+    elements = (extent_of(found.rows) or 0) * (extent_of(found.columns) or 0)
+    operands = to.address, found.to_row, origin.address, found.from_row, *extents
+    printer.context.emit(call(name, *operands, elements=elements))
     return True
 
 

@@ -18,9 +18,10 @@ from edgetune.codegen.intrinsics import FIXED_POINT, POLYNOMIALS, operator
 from edgetune.codegen.lines import call, declaration, variable
 from edgetune.codegen.powers import exponent_of, product, root
 from edgetune.codegen.strided_loads import strided
-from edgetune.codegen.text import UNARY, Code, Lvalue, Text, called, code, joined, vector_literal
+from edgetune.codegen.text import UNARY, Code, Lvalue, Text, called, code, joined, operation, vector_literal
 from edgetune.codegen.vector_division import DIVISIONS, divides_by_constant
 from edgetune.codegen.vector_snippets import ROUNDINGS
+from edgetune.codegen.work import VECTOR_LOAD
 from edgetune.tvm_types import Expr
 
 if TYPE_CHECKING:
@@ -58,31 +59,31 @@ class MaskPrinter:
         kind = type(e)
         if kind in (tirx.And, tirx.Or):
             a, b = (self.mask(side, first, width, bits).at(UNARY) for side in (e.a, e.b))
-            return Text(code("({} {} {})", a, "&" if kind is tirx.And else "|", b))
+            return Text(operation("({} {} {})", a, "&" if kind is tirx.And else "|", b))
         if kind is tirx.Not:
-            return Text(code("~{}", self.mask(e.a, first, width, bits).at(UNARY)), UNARY)
+            return Text(operation("~{}", self.mask(e.a, first, width, bits).at(UNARY)), UNARY)
         if kind is tirx.Broadcast:
             truth = self.printer.without_lane(e.value)
-            return Text(code("(({}){{0}} - (int{}_t){})", self._type(bits, width), bits, truth.at(UNARY)))
+            return Text(operation("(({}){{0}} - (int{}_t){})", self._type(bits, width), bits, truth.at(UNARY)))
         if kind in _COMPARISONS:
             return self._comparison(e, first, width, bits)
         if kind is tirx.Cast and element_and_lanes(e.value.ty)[0].kind != "bool":
             of = element_and_lanes(e.value.ty)[0]
             value = self.printer.vector(e.value, first, width).at(UNARY)
-            return self._as_mask(code("{} != 0", value), of, width, bits)
+            return self._as_mask(operation("{} != 0", value), of, width, bits)
         if kind is tirx.Cast:
             return self.mask(e.value, first, width, bits)
         if kind is ir.Call and operator(e) == "isnan":
             of = element_and_lanes(e.args[0].ty)[0]
             name = self.printer.named(self.printer.vector(e.args[0], first, width), self.printer.type(of, width))
-            return self._as_mask(code("{} != {}", name, name), of, width, bits)
+            return self._as_mask(operation("{} != {}", name, name), of, width, bits)
         if kind is ir.Var and not isinstance(self.printer.context.variables.get(e), (Text, list, type(None))):
             return self.mask(self.printer.context.variables[e], first, width, bits)
         if kind is ir.TensorLoad:
             return self._load(e, first, width, bits)
         # Where int is wider, the result of the minus has to be converted back.
         template = "-(int{0}_t){1}" if bits >= 32 else "(int{0}_t)(-(int{0}_t){1})"
-        lanes = [code(template, bits, self.printer.lane_of(e, first + lane).at(UNARY)) for lane in range(width)]
+        lanes = [operation(template, bits, self.printer.lane_of(e, first + lane).at(UNARY)) for lane in range(width)]
         return vector_literal(self._type(bits, width), lanes)
 
     def _type(self, bits: int, width: int) -> str:
@@ -102,19 +103,21 @@ class MaskPrinter:
         if of.kind == "bool":
             a, b = (self.mask(side, first, width, bits).at(UNARY) for side in (e.a, e.b))
             if type(e) is tirx.NE:
-                return Text(code("({} ^ {})", a, b))
+                return Text(operation("({} ^ {})", a, b))
             if type(e) is tirx.EQ:
-                return Text(code("~({} ^ {})", a, b), UNARY)
+                return Text(operation("~({} ^ {})", a, b), UNARY)
         a, b = (self.printer.vector(side, first, width).at(UNARY) for side in (e.a, e.b))
-        return self._as_mask(code("{} {} {}", a, _COMPARISONS[type(e)], b), of, width, bits)
+        return self._as_mask(operation("{} {} {}", a, _COMPARISONS[type(e)], b), of, width, bits)
 
     def _load(self, e: Expr, first: int, width: int, bits: int) -> Text:
         start = self.printer.contiguous(e.source, e.indices)
         if start is None or self.printer.place(e.source).registers is not None:
             single = [self.printer.lane_of(e, first + lane).at(UNARY) for lane in range(width)]
-            return vector_literal(self._type(bits, width), [code("(int{}_t)-{}", bits, lane) for lane in single])
+            lanes = [operation("(int{}_t)-{}", bits, lane) for lane in single]
+            return vector_literal(self._type(bits, width), lanes)
         loose, pointer = self.printer.context.need(f"type:u8x{width}u"), self.printer.pointer(e.source, start, first)
-        text = code("({})(*(const {} *){} != 0)", self._type(8, width), loose, pointer)
+        loaded = operation("*(const {} *){}", loose, pointer, kind=VECTOR_LOAD)
+        text = operation("({})({} != 0)", self._type(8, width), loaded)
         if bits == 8:
             return Text(text, UNARY)
         return called("__builtin_convertvector", text, self._type(bits, width))
@@ -169,11 +172,11 @@ def vector_call(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text
     if name == "fabs":
         mask = printer.type(of, width, "mask")
         limit = "0x7fffffff" if of.value_bits == 32 else "INT64_C(0x7fffffffffffffff)"
-        return Text(code("({})(({}){} & {})", c_type, mask, a.at(UNARY), limit), UNARY)
+        return Text(operation("({})(({}){} & {})", c_type, mask, a.at(UNARY), limit), UNARY)
     kept = printer.named(a, c_type)
     suffix = "" if of.value_bits == 64 else "f"
     function = f"__builtin_{_LANEWISE.get(name, 'sqrt')}{suffix}"
-    literal = vector_literal(c_type, [called(function, Lvalue.element(kept, lane)) for lane in range(width)])
+    literal = vector_literal(c_type, [called(function, Lvalue.element(kept, lane).value) for lane in range(width)])
     return joined(Text(Code(f"1.0{suffix}")), "/", literal) if name == "rsqrt" else literal
 
 

@@ -11,7 +11,8 @@ from tvm import ir, tirx
 
 from edgetune.affine.expressions import operands
 from edgetune.codegen.dtypes import element_and_lanes
-from edgetune.codegen.text import UNARY, Text, code
+from edgetune.codegen.text import UNARY, Text, operation
+from edgetune.codegen.work import DIVIDE
 from edgetune.tvm_types import Expr
 
 if TYPE_CHECKING:
@@ -37,14 +38,14 @@ def quotient_or_remainder(printer: VectorPrinter, e: Expr, first: int, width: in
     floors, remainder = isinstance(e, (tirx.FloorDiv, tirx.FloorMod)), isinstance(e, (tirx.FloorMod, tirx.Mod))
     if floors and divisor & (divisor - 1) == 0:
         bits = divisor.bit_length() - 1
-        return Text(code("({} & {})", a, divisor - 1) if remainder else code("({} >> {})", a, bits))
+        return Text(operation("({} & {})", a, divisor - 1) if remainder else operation("({} >> {})", a, bits))
     if not floors:
-        return Text(code("({} {} {})", a, "%" if remainder else "/", divisor))
-    left = printer.context.temporary(c_type, code("{} % {}", a, divisor), "rest")
-    below = code("({})({} < 0)", c_type, left)
+        return Text(operation("({} {} {})", a, "%" if remainder else "/", divisor, kind=DIVIDE))
+    left = printer.context.temporary(c_type, operation("{} % {}", a, divisor, kind=DIVIDE), "rest")
+    below = operation("({})({} < 0)", c_type, left)
     if remainder:
-        return Text(code("({} + ({} & {}))", left, below, divisor))
-    return Text(code("({} / {} + {})", a, divisor, below), UNARY)
+        return Text(operation("({} + {})", left, operation("({} & {})", below, divisor)))
+    return Text(operation("({} + {})", operation("{} / {}", a, divisor, kind=DIVIDE), below), UNARY)
 
 
 def loads(e: Expr) -> bool:

@@ -35,11 +35,13 @@ from edgetune.codegen.text import (
     cast,
     code,
     joined,
+    operation,
     vector_literal,
     zero_vector,
 )
 from edgetune.codegen.vector_calls import MaskPrinter
 from edgetune.codegen.vector_division import loads, quotient_or_remainder
+from edgetune.codegen.work import BROADCAST, SELECT, VECTOR_LOAD
 from edgetune.tvm_types import Expr, TvmBuffer, Var
 
 _ARITHMETIC = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/"}
@@ -93,7 +95,7 @@ class VectorPrinter(ScalarPrinter):
         of = element_and_lanes(e.ty)[0]
         if of.kind == "bool":
             truth = self.masks.mask(e, first, width, 8)
-            return Text(code("({})({} & 1)", self.context.need(f"type:u8x{width}"), truth.at(ADD)), UNARY)
+            return Text(operation("({})({} & 1)", self.context.need(f"type:u8x{width}"), truth.at(ADD)), UNARY)
         printer = self._vector_by_type.get(type(e), self.by_lanes)
         return printer(e, first, width)
 
@@ -112,8 +114,8 @@ class VectorPrinter(ScalarPrinter):
         if a.zero:
             return zero_vector(c_type)
         if of.kind == "float":
-            return Text(code("({} - {})", a.at(MUL), zero_vector(c_type)))
-        return Text(code("({} | {})", a.at(UNARY), zero_vector(c_type)))
+            return Text(operation("({} - {})", a.at(MUL), zero_vector(c_type), kind=BROADCAST))
+        return Text(operation("({} | {})", a.at(UNARY), zero_vector(c_type), kind=BROADCAST))
 
     def operand(self, e: Expr, first: int, width: int) -> Text:
         """Like `vector`, but a broadcast stays a scalar: vector arithmetic accepts one scalar operand."""
@@ -128,8 +130,8 @@ class VectorPrinter(ScalarPrinter):
         value, bits = self.type(of, width), self.type(of, width, "mask")
         nothing = no.zero == "vector"
         yes, no = (a if value == bits else cast(bits, a) for a in (yes, no))
-        chosen = code("{} & {}", yes.at(UNARY), mask)
-        mixed = chosen if nothing else code("({}) | ({} & ~{})", chosen, no.at(UNARY), mask)
+        chosen = operation("{} & {}", yes.at(UNARY), mask)
+        mixed = chosen if nothing else operation("({}) | ({} & ~{})", chosen, no.at(UNARY), mask)
         return Text(code("({})", mixed)) if value == bits else Text(code("({})({})", value, mixed), UNARY)
 
     def _arithmetic_vector(self, e: Expr, first: int, width: int) -> Text:
@@ -143,7 +145,7 @@ class VectorPrinter(ScalarPrinter):
             return self._wrapping_arithmetic(e, sign, first, width)
         a, b = self.operand(e.a, first, width), self.operand(e.b, first, width)
         if sign in "&|^":
-            return Text(code("({} {} {})", a.at(UNARY), sign, b.at(UNARY)))
+            return Text(operation("({} {} {})", a.at(UNARY), sign, b.at(UNARY)))
         return joined(a, sign, b)
 
     def _wrapping_arithmetic(self, e: Expr, sign: str, first: int, width: int) -> Text:
@@ -177,14 +179,14 @@ class VectorPrinter(ScalarPrinter):
         a, c_type = self.vector(e.a, first, width), self.type(of, width)
         if sign == "<<" and of.kind == "int":
             wide = self.type(of, width, "unsigned")
-            return Text(code("({})(({}){} << {})", c_type, wide, a.at(UNARY), int(amount.value)), UNARY)
-        return Text(code("({} {} {})", a.at(UNARY), sign, int(amount.value)))
+            return Text(operation("({})(({}){} << {})", c_type, wide, a.at(UNARY), int(amount.value)), UNARY)
+        return Text(operation("({} {} {})", a.at(UNARY), sign, int(amount.value)))
 
     def _remainder_vector(self, e: Expr, first: int, width: int) -> Text:
         """The last bits are the remainder by a power of two, also of negative numbers in two's complement."""
         if not vector_calls.keeps_last_bits(e):
             return quotient_or_remainder(self, e, first, width)
-        return Text(code("({} & {})", self.vector(e.a, first, width).at(UNARY), int(e.b.value.value) - 1))
+        return Text(operation("({} & {})", self.vector(e.a, first, width).at(UNARY), int(e.b.value.value) - 1))
 
     def _extreme_vector(self, e: Expr, word: str, first: int, width: int) -> Text:
         bounded = isinstance(e.b, tirx.Broadcast)
@@ -239,7 +241,7 @@ class VectorPrinter(ScalarPrinter):
             # Loads have the unaligned type, but GCC requires both arms to have the same type.
             c_type = self.type(of, width)
             a, b = (text if text.typed else cast(c_type, text) for text in (a, b))
-            return Text(code("{} ? {} : {}", chosen.at(UNARY), a, b), TERNARY)
+            return Text(operation("{} ? {} : {}", chosen.at(UNARY), a, b, kind=SELECT), TERNARY)
         return self.branches(self.type(of, width), chosen, (before_yes, a), (before_no, b))
 
     def _let_vector(self, e: Expr, first: int, width: int) -> Text:
@@ -327,7 +329,7 @@ class VectorPrinter(ScalarPrinter):
             name = self.register(place, start, first, width)
             return Text(name) if name is not None else self.by_lanes(e, first, width)
         loose = self.context.need(f"type:{place.of.value_short}x{width}u")
-        return Text(code("*(const {} *){}", loose, self.pointer(e.source, start, first)), UNARY)
+        return Text(operation("*(const {} *){}", loose, self.pointer(e.source, start, first), kind=VECTOR_LOAD), UNARY)
 
     def _cast_vector(self, e: Expr, first: int, width: int) -> Text:
         to, of = element_and_lanes(e.ty)[0], element_and_lanes(e.value.ty)[0]
@@ -337,8 +339,8 @@ class VectorPrinter(ScalarPrinter):
         if of.kind == "bool":
             truth = self.masks.mask(e.value, first, width, to.value_bits)
             if to.kind != "float":
-                return Text(code("({})({} & 1)", c_type, truth.at(UNARY)), UNARY)
-            return _converted(code("{} & 1", truth.at(UNARY)), c_type)
+                return Text(operation("({})({} & 1)", c_type, truth.at(UNARY)), UNARY)
+            return _converted(operation("{} & 1", truth.at(UNARY)), c_type)
         if of.kind == "float" and to.kind != "float":
             return vector_calls.float_to_int(self, e, of, to, first, width)
         if of.kind in ("int", "uint") and of.bits == 8 and to.value_bits == 32:

@@ -18,10 +18,10 @@ from edgetune.codegen.lines import (
     LineKind,
     addition,
     assignment,
+    branch,
     call,
     constant,
     in_place,
-    opening,
     variable,
 )
 from edgetune.codegen.lockstep import in_lockstep
@@ -141,7 +141,7 @@ def joined(*parts: list[Line]) -> list[str]:
             exponential("f32x8", element("s", 1), assigned("t", F), of="f"),
         ),
         (
-            exponential("f32x8", X, opening(Code("for (;;) {"))),
+            exponential("f32x8", X, branch(Code("for (;;) {"))),
             exponential("f32x8", Y, assigned("t", F), of="f"),
         ),
         (

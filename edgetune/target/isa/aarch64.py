@@ -47,6 +47,7 @@ def describe_host(cpuinfo: str, cc: str, _native: Callable[[str], str | None]) -
 
 AARCH64 = InstructionSet(
     name="aarch64",
+    interleaves=True,
     machines=("aarch64", "arm64"),
     bits=64,
     features={

@@ -51,6 +51,7 @@ def describe_host(cpuinfo: str, cc: str, _native: Callable[[str], str | None]) -
 
 ARMV7 = InstructionSet(
     name="armv7",
+    interleaves=True,
     machines=("armv7l", "armv7", "armv8l"),
     bits=32,
     wider_machines=("aarch64", "arm64"),

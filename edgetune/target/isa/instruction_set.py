@@ -72,6 +72,12 @@ class InstructionSet:
     library_vector_bytes: int = 0
     """Bytes of a vector in the C library's memcpy, where they may exceed the vectors of a target."""
 
+    folds_loads: bool = False
+    """Whether the operand of an operation may lie in memory."""
+
+    interleaves: bool = False
+    """Whether one instruction loads or stores vectors of every second, third or fourth element."""
+
     tile_rows: float = inf
     """Most rows in a register tile whose rows have several pixels."""
 

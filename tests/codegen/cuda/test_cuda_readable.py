@@ -12,7 +12,7 @@ import pytest
 
 from edgetune.codegen.cuda.emit import with_first_values
 from edgetune.codegen.dtypes import element
-from edgetune.codegen.lines import CLOSING, Line, array, assignment, declaration, opening
+from edgetune.codegen.lines import CLOSING, Line, array, assignment, branch, declaration, loop
 from edgetune.codegen.literals import float_literal
 from edgetune.codegen.text import Code, Lvalue, Text, code
 from edgetune.pipeline.model_formats import read_model
@@ -100,7 +100,7 @@ def test_a_part_of_a_tensor_that_is_not_aligned_is_read_element_by_element() -> 
 
 def test_a_value_is_not_moved_into_braces_that_a_later_use_is_outside_of() -> None:
     acc, zero = Code("acc", ("acc",)), float_literal(0.0, element("float32"))
-    inside = [opening(Code("if (thread_x == 0) {")), replace(assignment(Lvalue.of(acc), zero), depth=1), CLOSING]
+    inside = [branch(Code("if (thread_x == 0) {")), replace(assignment(Lvalue.of(acc), zero), depth=1), CLOSING]
     after = assignment(Lvalue.element(Code("output", ("output",)), 0), Text(acc))
     lines = [declaration("float", acc), *inside, after]
     assert with_first_values(lines) == lines
@@ -114,5 +114,5 @@ def test_an_array_of_which_a_loop_clears_a_part_keeps_the_loop() -> None:
 def loop_of_zeroes(count: int) -> list[Line]:
     acc, i = (Code(name, (name,)) for name in ("acc", "i"))
     cleared = assignment(Lvalue.element(acc, i), float_literal(0.0, element("float32")))
-    head = opening(code("for (int32_t {0} = 0; {0} < {1}; {0}++) {{", i, count), count)
+    head = loop(code("for (int32_t {0} = 0; {0} < {1}; {0}++) {{", i, count), Code(i), count, count)
     return [array("float", acc, 4), head, replace(cleared, depth=1), CLOSING]

@@ -1,0 +1,77 @@
+"""Instructions of operations: how many a core takes for one, by its kind, on an instruction set.
+
+Most take one. A call takes those of the function, which are counted in its text or known from its algorithm.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from math import log2
+
+from edgetune.codegen.operations import polynomial_operations
+from edgetune.codegen.polynomials import BODIES
+from edgetune.codegen.work import DIVIDE, INDEX_DIVISION, Operation
+from edgetune.target.target import Target
+
+_LANES = re.compile(r"x(\d+)")
+_OF_POLYNOMIAL = 1.4
+"""Instructions of an operation of a polynomial: some are one with others, and selections and barriers come to it."""
+
+_OF_INDEX_DIVISION = 3.0
+_OTHER_CALL = 4.0
+_LIBRARY_CALL = 40.0
+
+
+def instructions_of(one: Operation, target: Target) -> float:
+    """Instructions of one operation; a division counts as the instructions that begin while it runs."""
+    if one.kind == DIVIDE:
+        return target.costs.divided(max(1, target.vector_bits // 32)) / target.costs.operation
+    if one.kind == INDEX_DIVISION:
+        return _OF_INDEX_DIVISION
+    if ":" in one.kind:
+        name, _, rest = one.kind.partition(":")
+        lanes = [int(found) for found in _LANES.findall(rest)] or [1]
+        return _of_snippet(name, lanes, one.elements, target)
+    return _LIBRARY_CALL if one.kind.startswith("__builtin_") and one.kind not in _INLINE else 1.0
+
+
+_INLINE = frozenset(f"__builtin_{name}" for name in ("convertvector", "sqrtf", "sqrt", "fabsf", "fabs", "fma", "fmaf"))
+
+
+def _of_snippet(name: str, lanes: list[int], elements: int, target: Target) -> float:
+    """Those of a function for vectors of `lanes`; for several vectors, their number comes after the lanes."""
+    function = name.removesuffix("_each")
+    if function in BODIES:
+        vectors = lanes[1] if len(lanes) > 1 else 1
+        return polynomial_operations(function) * _OF_POLYNOMIAL * vectors
+    if name.startswith("lanes_"):
+        return 2.5 * lanes[1] if len(lanes) > 1 else 2 * log2(lanes[0])
+    if name in ("vmax", "vmin"):
+        return 1.0 if lanes[0] in target.instruction_set.vectors.min_max else 2.0
+    if function.startswith(_TRANSPOSITIONS):
+        return elements * (log2(lanes[0]) + 2) / lanes[0] * 2.0
+    return _SNIPPETS.get(name, _OTHER_CALL)
+
+
+_TRANSPOSITIONS = ("transpose", "split_", "join_")
+_SNIPPETS: Mapping[str, float] = {
+    "max": 2,
+    "min": 2,
+    "every_second": 3,
+    "pairs": 4,
+    "backwards": 2,
+    "every_third": 6,
+    "every_fourth": 8,
+    "columns": 16,
+    "take_turns": 9,
+    "sqrt": 4,
+    "widen": 1,
+    "narrow": 3,
+    "mac": 1,
+    "prefetch": 1,
+    "fixed_point_scale": 8,
+    "vfixed_point_scale": 16,
+    "fixed_point_scale_once": 6,
+    "vfixed_point_scale_once": 12,
+}
