@@ -233,7 +233,7 @@ def verify(
         return _verify(package, resolved, events, GoldenCases(judged.cases, reference, judged.tolerances))
 
     run = partial(_layers, package, resolved, events)
-    return by_layer(judged, read, manifest, fresh, run, per_layer)
+    return by_layer(judged, read, manifest, fresh, run, per_layer, resolved.target if resolved else None)
 
 
 def _golden_only(package: Path, resolved: ResolvedBoard | None, events: Events, why: str) -> VerifyReport:

@@ -23,6 +23,7 @@ from benchmarks.search.cases import expression_named, names_of
 from benchmarks.search.expression import Expression
 from edgetune.errors import EdgetuneError
 from edgetune.frontend.tensor_expression.kernel import program_from_te
+from edgetune.rewrites.program import decided
 from edgetune.measure.compiler import CompilerCommand, toolchain_of
 from edgetune.pipeline.boards import load_board
 from edgetune.schedule.algorithms.schedule_text import FORMS, algorithm_of
@@ -58,7 +59,7 @@ def compiled(case: Expression, samples: int, target: Target, toolchain: Compiler
     Raises KernelFailed.
     """
     inputs = {name: (shape, "float32") for name, shape in case.inputs.items()}
-    (kernel,) = program_from_te(case.compute, inputs, case.values(case.constants), case.name).kernels
+    (kernel,) = decided(program_from_te(case.compute, inputs, case.values(case.constants), case.name)).kernels
     task = TuneTask(kernel, forms=frozenset(FORMS))
     spaces = [space_of(task, target), *other_spaces(task, target)]
     search = AlgorithmsSearch(task.workload, spaces, CostModel(0), 0)

@@ -70,6 +70,12 @@ class Backend(CandidateBuilder, Protocol):
         The fastest comes first; none is graded below `min_trust`. Only asked where nothing `searches`.
         """
 
+    def in_forms(self, program: Program, target: BoardKind) -> Program:
+        """Return `program` with each kernel in the form that a package has where nothing is measured.
+
+        Forms are other kernels, or several, that compute the same; those worth a measurement are its divisions.
+        """
+
     def in_place_at_best(self, program: Program, target: BoardKind) -> dict[int, int]:
         """Return the tensors that can be written in place (see `in_place_outputs`) under the best of schedules."""
 

@@ -56,6 +56,12 @@ class CBackend:
         del kernel, target, store, min_trust
         return iter(())
 
+    def in_forms(self, program: Program, target: BoardKind) -> Program:
+        """Return the program in the forms of fewest instructions, by an estimate."""
+        from edgetune.rewrites.program import for_target
+
+        return for_target(program, with_cpu(target))
+
     def in_place_at_best(self, program: Program, target: BoardKind) -> dict[int, int]:
         """Return the tensors that can be written in place under default schedules."""
         from edgetune.backends.c_kernels import written_over_at_best

@@ -113,6 +113,13 @@ class Cuda:
             if fits:
                 yield record
 
+    def in_forms(self, program: Program, target: BoardKind) -> Program:
+        """Return the program in the forms that formulas decide; nothing here estimates kernels of a GPU."""
+        from edgetune.rewrites.program import decided
+
+        del target
+        return replace(decided(program), divisions=())
+
     def in_place_at_best(self, program: Program, target: BoardKind) -> dict[int, int]:
         """Return nothing: kernels of a GPU write elsewhere."""
         del program, target

@@ -15,6 +15,7 @@ from edgetune.codegen.lines import Line, constant, in_place
 from edgetune.codegen.names import Names
 from edgetune.codegen.text import Code, Text
 from edgetune.codegen.work import SnippetName
+from edgetune.target.isa.vector_instructions import VectorInstructions
 from edgetune.tvm_types import Expr, TvmBuffer, Var
 
 
@@ -54,6 +55,8 @@ class Context:
     names: Names
     places: dict[TvmBuffer, BufferStorage] = field(default_factory=dict)
     counters: set[TvmBuffer] = field(default_factory=set)  # in registers, that hold indices (see `Survey.counters`)
+    numbers: set[TvmBuffer] = field(default_factory=set)  # in registers, that never hold NaN (see `Survey.numbers`)
+    vectors: VectorInstructions = field(default_factory=VectorInstructions)  # those of the target
     variables: dict[Var, Text | list[tuple[int, int, Code]] | Expr] = field(default_factory=dict)
     stems: dict[Var, str] = field(default_factory=dict)  # clearer names for some TIR variables
     preamble: set[str] = field(default_factory=set)

@@ -127,7 +127,8 @@ def print_function(
     found = survey(function.body)
     limit = target.vector_bits // (found.widest or 32) if target.vector_bits else 1
     context = Context(target.has_float16, max(limit, 1), Names(taken), stems=stems(function.body))
-    context.counters = found.counters()
+    context.counters, context.numbers = found.counters(), found.numbers()
+    context.vectors = target.instruction_set.vectors
     params = tuple(_parameter(context, found, buffer) for buffer in function.params)
     layout, scratch_bytes, local_bytes = _lay_out(found, max(limit, 1), shapes_in(function))
     printer = StatementPrinter(context, found, layout, shared)

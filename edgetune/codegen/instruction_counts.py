@@ -47,8 +47,10 @@ def _of_snippet(name: str, lanes: list[int], elements: int, target: Target) -> f
         return polynomial_operations(function) * _OF_POLYNOMIAL * vectors
     if name.startswith("lanes_"):
         return 2.5 * lanes[1] if len(lanes) > 1 else 2 * log2(lanes[0])
-    if name in ("vmax", "vmin"):
-        return 1.0 if lanes[0] in target.instruction_set.vectors.min_max else 2.0
+    if name.startswith(("vmax", "vmin")):
+        known = target.instruction_set.vectors
+        rows = {"": known.min_max, "bound": known.bounded, "running": known.running}
+        return 1.0 if lanes[0] in rows.get(name.partition("_")[2], {}) else 2.0
     if function.startswith(_TRANSPOSITIONS):
         return elements * (log2(lanes[0]) + 2) / lanes[0] * 2.0
     return _SNIPPETS.get(name, _OTHER_CALL)

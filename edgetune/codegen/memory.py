@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import isnan
 
 from tvm import ir, tirx
 
@@ -44,7 +45,8 @@ class Survey:
 
     `accesses` has, for each allocated buffer, pairs (first element, lanes), with None for an element that is not
     constant; `reads` has only the loads. `counted` has what is stored in each buffer of int32, and `bound` what each
-    variable stands for. `updated` are buffers whose new value is made of their old one. `alias` maps buffers to the
+    variable stands for. `updated` are buffers whose new value is made of their old one, `stored` whether what a buffer
+    gets is a number, as far as that is known of each store. `alias` maps buffers to the
     buffer whose memory they view. `widest` is the bits of the widest value in vector expressions; `floats` tells
     whether any value is a float.
     """
@@ -55,6 +57,7 @@ class Survey:
     alias: dict[TvmBuffer, TvmBuffer] = field(default_factory=dict)
     written: set[TvmBuffer] = field(default_factory=set)
     updated: set[TvmBuffer] = field(default_factory=set)
+    stored: dict[TvmBuffer, set[bool]] = field(default_factory=dict)
     accesses: dict[TvmBuffer, set[tuple[int | None, int]]] = field(default_factory=dict)
     reads: dict[TvmBuffer, set[tuple[int | None, int]]] = field(default_factory=dict)
     widest: int = 0
@@ -81,6 +84,10 @@ class Survey:
             return value not in self.bound or self._is_place(self.bound[value], counters)
         return isinstance(value, _OF_PLACES) and all(self._is_place(part, counters) for part in operands(value))
 
+    def numbers(self) -> set[TvmBuffer]:
+        """Buffers that never hold NaN: they begin with a number, and become an extreme of themselves and others."""
+        return {buffer for buffer in self.allocated if self.stored.get(buffer) == {True}}
+
     def base(self, buffer: TvmBuffer) -> TvmBuffer:
         """The buffer whose memory `buffer` views."""
         while buffer in self.alias:
@@ -105,6 +112,7 @@ def _statement(node: Stmt, found: Survey) -> None:
             _record(found, source, None, 1)
     elif isinstance(node, tirx.BufferStore):
         found.written.add(found.base(node.buffer))
+        found.stored.setdefault(found.base(node.buffer), set()).add(_stays_number(node, found))
         if str(node.buffer.ty.dtype) == "int32":
             found.counted.setdefault(node.buffer, []).append(node.value)
         if any(found.base(load.source) == found.base(node.buffer) for load in loads_in([node.value])):
@@ -118,6 +126,24 @@ def _statement(node: Stmt, found: Survey) -> None:
         _expression(expression, found)
     for child in children(node):
         _statement(child, found)
+
+
+def _stays_number(store: tirx.BufferStore, found: Survey) -> bool:
+    """Whether a store keeps numbers where the buffer had some: it stores one, or an extreme that begins with its own.
+
+    Such an extreme keeps its first operand where the second is NaN (see `edgetune.codegen.vector_snippets`).
+    """
+    value = store.value
+    if isinstance(value, (tirx.Max, tirx.Min)):
+        own = value.a
+        return isinstance(own, ir.TensorLoad) and found.base(own.source) == found.base(store.buffer)
+    return is_number(value)
+
+
+def is_number(value: Expr) -> bool:
+    """Whether a value is a constant, and not NaN."""
+    constant = value.value if isinstance(value, tirx.Broadcast) else value
+    return isinstance(constant, tirx.FloatImm) and not isnan(float(constant.value))
 
 
 def aliased_buffer(node: Stmt) -> TvmBuffer:

@@ -45,6 +45,10 @@ def _extreme_types(rest: str) -> list[str]:
     return [f"type:{rest}", f"type:i{by_short(element).bits}x{lanes}"]
 
 
+def _plain_extreme(word: str, rest: str) -> list[str]:
+    return [f"v{word}:{rest}"]
+
+
 def _kept_type(rest: str) -> list[str]:
     return ["order:all"] if rest == "f32" else [f"type:{rest}", "order:all"]
 
@@ -110,6 +114,11 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "turn_quads": (transposition_snippets.types_needed, transposition_snippets.turn_quads),
     "vmax": (_extreme_types, partial(vector_snippets.min_max, "max")),
     "vmin": (_extreme_types, partial(vector_snippets.min_max, "min")),
+    **{
+        f"v{word}_{kind}": (partial(_plain_extreme, word), partial(function, word))
+        for word in ("max", "min")
+        for kind, function in (("bound", vector_snippets.bounded), ("running", vector_snippets.running))
+    },
     **{
         f"v{name}": (
             lambda rest: [f"type:{rest}", *(f"type:{of}{rest.removeprefix('i32')}" for of in ("u32", "i64"))],

@@ -52,6 +52,25 @@ def min_max(word: str, rest: str) -> str:
     return f"{comment}{_HEAD}@v{word}_{rest}({rest} *a, const {rest} *b)\n{{\n{either(choices, plain)}}}\n"
 
 
+def bounded(word: str, rest: str) -> str:
+    """`void @vmax_bound_f32x4(f32x4 *a, const f32x4 *b)`: *a = max(*a, *b) where *b is a number; or "min"."""
+    comment = f"*a = {word}(*a, *b), where *b is a number; NaN stays NaN."
+    return _special(word, "bound", comment, lambda isa: isa.bounded, rest)
+
+
+def running(word: str, rest: str) -> str:
+    """`void @vmax_running_f32x4(f32x4 *a, const f32x4 *b)`: *a = max(*a, *b) where *a is a number; or "min"."""
+    comment = f"*a = {word}(*a, *b), where *a is a number; that stays where *b is NaN."
+    return _special(word, "running", comment, lambda isa: isa.running, rest)
+
+
+def _special(word: str, name: str, comment: str, rows: Callable[[VectorInstructions], Rows], rest: str) -> str:
+    choices = [(one.condition(word=word), one.code(word=word)) for one in instructions(rows, lanes_of(rest))]
+    plain = f"    @v{word}_{rest}(a, b);\n"
+    head = f"/* {comment} */\n{_HEAD}@v{word}_{name}_{rest}({rest} *a, const {rest} *b)\n"
+    return f"{head}{{\n{either(choices, plain)}}}\n"
+
+
 _TWICE = """    const {r} high = __builtin_convertvector((product + (INT64_C(1) << 30)) >> 31, {r});
     const {r} mask = ({r})(((({u}){{0}} + 1u) << ({u})right) - 1u), half = (mask >> 1) - (high < 0);
     *x = (high >> right) - ((high & mask) > half);

@@ -19,6 +19,7 @@ from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.lines import call, constant, declaration, variable
 from edgetune.codegen.literals import plus
+from edgetune.codegen.memory import is_number
 from edgetune.codegen.multiply_add import narrow_product
 from edgetune.codegen.scalars import ScalarPrinter
 from edgetune.codegen.strided_loads import printed_strided, strided
@@ -205,9 +206,19 @@ class VectorPrinter(ScalarPrinter):
             other = code("&{}", b)
         else:
             other = Lvalue.of(self.named(b, c_type, "bound" if bounded else "other")).address
-        name = self.context.need(f"v{word}:{of.value_short}x{width}")
+        name = self.context.need(f"v{word}{self._special_case(operands, word, of, width)}:{of.value_short}x{width}")
         self.context.emit(call(name, Lvalue.of(value).address, other))
         return Text(value)
+
+    def _special_case(self, operands: tuple[Expr, Expr], word: str, of: Element, width: int) -> str:
+        """What the snippet of an extreme is called where the target has an instruction for operands like these."""
+        first, second = operands
+        if of.short != "f32" or word not in ("max", "min"):
+            return ""
+        if width in self.context.vectors.bounded and is_number(second):
+            return "_bound"
+        number = isinstance(first, ir.TensorLoad) and first.source in self.context.numbers
+        return "_running" if number and width in self.context.vectors.running else ""
 
     def _select_vector(self, e: Expr, first: int, width: int) -> Text:
         of = element_and_lanes(e.ty)[0]

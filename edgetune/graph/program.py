@@ -212,7 +212,8 @@ class Kernel:
     scratch bytes that each thread may always use, because the kernel saves the arena the memory of intermediate
     tensors. `unaligned` are parameters that some call passes as a part of a tensor at no multiple of 16 bytes.
     `slices` has the parameters that are touched slice by slice, with the elements of a slice: these may have gaps
-    between them, not in them.
+    between them, not in them. `definition` is what a tensor expression says, before any pass: other forms of the kernel
+    are made of it.
     """
 
     name: str
@@ -225,6 +226,7 @@ class Kernel:
     scratch: int = 0
     unaligned: tuple[int, ...] = ()
     slices: Mapping[int, int] = field(default_factory=dict)
+    definition: PrimFunc = None
 
 
 @dataclass(frozen=True)

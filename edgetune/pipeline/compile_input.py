@@ -79,7 +79,8 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
     exchanged = with_equal_layouts(model.channels_last(settings.layout, settings.layouts), states)
     if settings.layout == "channels_last" and not exchanged:
         events(Event("warning", {"message": _NO_IMAGE}))
-    whole = program_for(model, settings.target, exchanged, states)
+    plain = imported(model, settings.target, exchanged, states)
+    whole = _for_board(plain, settings.target)
     require_equal_ends(settings, model, whole)
     program = with_states(whole, states, first_values(settings, model))
     stream = model.stream()
@@ -89,7 +90,7 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
         [state for state in program.states if state.of_model],
         _lengths(stream, kept=bool(program.states)),
         settings.seed,
-        model.program if exchanged or whole.rings else lambda: whole,
+        model.program if exchanged or whole.rings else lambda: plain,
         events,
     )
     layouts = {tensor.name: tensor.layout for tensor in program.tensors}
@@ -126,9 +127,24 @@ def program_for(
     exchanged: frozenset[str] = frozenset(),
     states: Mapping[str, str] | None = None,
 ) -> Program:
+    """The program of `model` for boards of `target`, in the forms that a build without records has."""
+    return _for_board(imported(model, target, exchanged, states), target)
+
+
+def imported(
+    model: Model,
+    target: BoardKind,
+    exchanged: frozenset[str] = frozenset(),
+    states: Mapping[str, str] | None = None,
+) -> Program:
     """The program of `model` as the backend of `target` takes it (see `Model.program`)."""
+    return program_with(model, exchanged, states or {}, joins_attention=backend_of(target).joins_attention)
+
+
+def _for_board(program: Program, target: BoardKind) -> Program:
+    """`program` in other forms of its kernels, and without loops where packages of the backend have none."""
     backend = backend_of(target)
-    program = program_with(model, exchanged, states or {}, joins_attention=backend.joins_attention)
+    program = backend.in_forms(program, target)
     if backend.loops or not program.loops:
         return program
     calls = sum(times_called(program, number) for number in range(len(program.calls)))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from edgetune.errors import EdgetuneError, PackageInvalid, SelfTestFailed, WrongResult
+from edgetune.errors import EdgetuneError, PackageInvalid, SelfTestFailed, UnknownBoard, WrongResult
 from edgetune.frontend.model_format import ImportDeparture, Model
 from edgetune.graph.accuracy import Tolerance, compare
 from edgetune.graph.evaluate import ReferenceFunction, Values
@@ -27,8 +27,12 @@ from edgetune.graph.states import as_built, with_states
 from edgetune.measure.reference import tolerance_of
 from edgetune.package.golden import Golden
 from edgetune.package.manifest import interface_of, kernels_of_layer, read_manifest, states_of
+from edgetune.pipeline.backends import backend_of
 from edgetune.pipeline.compile_input import CompileInput, program_with
+from edgetune.rewrites.program import decided
+from edgetune.target.board_kind import BoardKind
 from edgetune.target.preferences import Precision
+from edgetune.target.target import load_board_kind
 from edgetune.verify.layers import LayerError, LayersRun
 from edgetune.verify.verify import VerifyReport
 
@@ -126,8 +130,8 @@ def _elements(written: Written, data: bytes) -> np.ndarray:
     return np.asarray(whole[written.elements - written.first])
 
 
-def program_of(model: Model, manifest: Mapping[str, Any]) -> Program:
-    """The program that the package with `manifest` was made of.
+def program_of(model: Model, manifest: Mapping[str, Any], target: BoardKind | None = None) -> Program:
+    """The program that the package with `manifest` was made of, for boards of `target`, or else of the one it names.
 
     Raises PackageInvalid where this version makes another of `model`.
     """
@@ -137,8 +141,10 @@ def program_of(model: Model, manifest: Mapping[str, Any]) -> Program:
     pairs = {state.name_in: state.name_out for state in states}
     workloads = {kernel["name"]: kernel["provenance"].get("workload") for kernel in manifest["kernels"]}
     wanted = [workloads.get(name) for layer in manifest["layers"] for name in kernels_of_layer(layer)]
+    board = target or _board_named(str(manifest["target"]["name"]))
     for joins_attention in (True, False):
         whole = program_with(model, exchanged, pairs, joins_attention=joins_attention)
+        whole = decided(whole) if board is None else backend_of(board).in_forms(whole, board)
         for precision in get_args(Precision):
             stored = with_precision(whole, precision)
             for form in _forms(stored):
@@ -149,6 +155,14 @@ def program_of(model: Model, manifest: Mapping[str, Any]) -> Program:
         f"this version of edgetune makes other kernels of {manifest['model']['file']} than the package has: build it "
         "again with `edgetune build`"
     )
+
+
+def _board_named(name: str) -> BoardKind | None:
+    """The kind of board that a package names, where this machine knows it."""
+    try:
+        return load_board_kind(name)
+    except UnknownBoard:
+        return None
 
 
 def _of_package(program: Program, manifest: Mapping[str, Any]) -> Program:
@@ -281,6 +295,7 @@ def by_layer(
     cases: Sequence[Golden],
     layers: Callable[[Golden], LayersRun],
     told: Callable[[Sequence[LayerError]], None] | None,
+    target: BoardKind | None = None,
 ) -> VerifyReport:
     """What `verified` returns, with the errors of all layers where `told` is to be called with them.
 
@@ -288,7 +303,7 @@ def by_layer(
     """
 
     def departure(asked: Sequence[Golden], blamed: Model | None) -> Departure:
-        found = find_departure(blamed, program_of(model, manifest), manifest, asked, layers)
+        found = find_departure(blamed, program_of(model, manifest, target), manifest, asked, layers)
         if told is not None:
             told(found.errors)
         return found

@@ -41,7 +41,6 @@ from edgetune.schedule.rules.tiling import loads_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of
 from edgetune.schedule.tile_costs import divisors
 from edgetune.target.core import WIDEST, Core
-from edgetune.target.costs import MARGINS
 from edgetune.tvm_types import BufferLoad, Expr, IterVar, Stmt, TvmBuffer
 
 _SHARING = 8
@@ -188,7 +187,7 @@ def _repeated(total: BlockStage, buffer: TvmBuffer, core: Core) -> OperandCopy |
     copied = [*outer, *([length] if length > 1 else []), extent_of(lane)]
     each = core.costs.unaligned_operation
     cycles = total.work / core.lanes * each + core.move("into_copy") * prod(copied)
-    if extent_of(lane) < core.lanes or cycles > MARGINS.gain * total.work / _lanes_in_turn(along, core) * each:
+    if extent_of(lane) < core.lanes or cycles > core.margins.gain * total.work / _lanes_in_turn(along, core) * each:
         return None
     written = tirx.decl_buffer(copied, str(buffer.ty.dtype), f"{buffer.name}_repeated")
     zero = tirx.IntImm(str(lane.var.ty.dtype), 0)

@@ -24,7 +24,6 @@ from edgetune.schedule.rules.tiling import MAX_TILE, axes_of, loads_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
 from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
 from edgetune.target.core import Core
-from edgetune.target.costs import MARGINS
 from edgetune.tvm_types import BufferLoad, Expr, IterVar, Node, Stmt, TvmBuffer, Var
 
 _MOST_PHASES = 8
@@ -90,7 +89,7 @@ def in_phases(total: BlockStage, buffer: TvmBuffer, core: Core) -> OperandCopy |
     with_gaps = sum(_fetched(total, load) for load in loads_of(total) if load.source.same_as(buffer))
     of_lane = core.costs.every_second / core.lanes if stride == 2 else core.costs.lane_load
     cycles = with_gaps / core.lanes * core.costs.unaligned_operation + core.move("into_copy") * prod(copied)
-    least = MARGINS.gain * min(of_lane * with_gaps, _along_terms(total, core))
+    least = core.margins.gain * min(of_lane * with_gaps, _along_terms(total, core))
     if total.spatial_extents[-1] < core.lanes or cycles > least:
         return None
     phases = tirx.decl_buffer(copied, str(buffer.ty.dtype), f"{buffer.name}_phases")
@@ -159,7 +158,7 @@ def padded(total: BlockStage, buffer: TvmBuffer, core: Core) -> OperandCopy | No
     ahead = [max(0, *(-int(one[axis].min_value) for one in bounds)) for axis in range(len(shape))]
     behind = [max(0, *(int(one[axis].max_value) + 1 - shape[axis] for one in bounds)) for axis in range(len(shape))]
     copied = [sum(parts) for parts in zip(ahead, shape, behind, strict=True)]
-    if core.move("into_copy") * prod(copied) > MARGINS.gain * core.costs.lane_load * total.work:
+    if core.move("into_copy") * prod(copied) > core.margins.gain * core.costs.lane_load * total.work:
         return None
     written = tirx.decl_buffer(copied, str(buffer.ty.dtype), f"{buffer.name}_padded")
     replaced = []
@@ -197,7 +196,7 @@ def turned(total: BlockStage, constants: Sequence[TvmBuffer], core: Core) -> lis
         return core.move("into_copy") * moved + core.costs.unaligned_operation * vectors
 
     best = min(found, key=lambda one: cycles(*one), default=None)
-    least = MARGINS.gain * core.costs.chained_term * total.work
+    least = core.margins.gain * core.costs.chained_term * total.work
     return [] if best is None or cycles(*best) > least else best[0]
 
 

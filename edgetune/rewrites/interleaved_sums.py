@@ -32,7 +32,6 @@ from edgetune.schedule.rules.factored_reduction import FactoredReduction, contig
 from edgetune.schedule.rules.tiling import loads_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
 from edgetune.target.core import WIDEST, Core
-from edgetune.target.costs import MARGINS
 from edgetune.tvm_types import BufferLoad, BufferStore, Expr, IterVar, Node, Stmt, TvmBuffer
 
 _MOST_IN_ROW = 7
@@ -60,7 +59,7 @@ def with_interleaved_sums(
     total, place = found[0], stages.index(found[0])
     ways = [way for way in (_apart(total, constants, core), _along_terms(total, core)) if way is not None]
     best = min(ways, key=lambda way: way.cycles, default=None)
-    if best is None or best.cycles > MARGINS.gain_of_rewrite * _cycles_now(total, best.in_row, core):
+    if best is None or best.cycles > core.margins.gain_of_rewrite * _cycles_now(total, best.in_row, core):
         return []
     first = [[*stages[:place]]] if place else []
     *others, last = best.kernels

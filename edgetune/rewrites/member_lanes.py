@@ -59,7 +59,7 @@ def with_members_as_lanes(
         inside = sum(_cycles_inside(stage, lanes, core.costs) for stage in stages)
         across = _cycles_across(stages, lanes, core.costs) + copies
         saved = members[0] * (inside - across)
-        if across > MARGINS.gain_of_rewrite * inside or saved < MARGINS.saved_by_members:
+        if across > core.margins.gain_of_rewrite * inside or saved < MARGINS.saved_by_members:
             return []
     return with_axis_last(stages, 0, constants)
 

@@ -59,9 +59,15 @@ class PartOfExpression:
 
 
 def divisions_of(
-    function: PrimFunc, outputs: Sequence[TvmBuffer], constants: Sequence[TvmBuffer], core: Core = WIDEST
+    function: PrimFunc,
+    outputs: Sequence[TvmBuffer],
+    constants: Sequence[TvmBuffer],
+    core: Core = WIDEST,
+    ways: Sequence[Division] | None = None,
 ) -> list[list[PartOfExpression]]:
     """The parts of an unscheduled function, in the order of their calls; `outputs` and `constants` are parameters.
+
+    `ways` are those of `DIVISIONS` that may be taken; all of them by default.
 
     The first division is what the conditions above decide. A second follows where there is one: the whole expression,
     whose parameters are in their order, or else its parts although few products share the tensors between them.
@@ -71,7 +77,9 @@ def divisions_of(
     analysis = analyse_blocks(function)
     if analysis is None:
         return [whole]
-    decided, shared = (_groups(analysis, outputs, constants, core, share) for share in (1.0, MARGINS.measured))
+    taken = DIVISIONS if ways is None else ways
+    shares = (1.0, core.margins.measured)
+    decided, shared = (_groups(analysis, outputs, constants, core, share, taken) for share in shares)
     groups = decided if len(decided) > 1 else shared
     if len(groups) == 1:
         return [whole]
@@ -80,14 +88,19 @@ def divisions_of(
 
 
 def _groups(
-    analysis: BlockAnalysis, outputs: Sequence[TvmBuffer], constants: Sequence[TvmBuffer], core: Core, share: float
+    analysis: BlockAnalysis,
+    outputs: Sequence[TvmBuffer],
+    constants: Sequence[TvmBuffer],
+    core: Core,
+    share: float,
+    ways: Sequence[Division],
 ) -> list[list[Stmt]]:
     """The statements of each kernel; `share` is that of `divide`."""
     groups: list[list[Stmt]] = []
     for stages in divide(analysis.stages, core, share):
         others = [stage for stage in analysis.stages if stage not in stages]
         needed = [*outputs, *(region.source for stage in others for region in stage.reads())]
-        kernels = _divided(stages, constants, needed, core, DIVISIONS)
+        kernels = _divided(stages, constants, needed, core, ways)
         groups += [[_statement(analysis, one) for one in kernel] for kernel in kernels]
     return _without_equal_kernels(groups, outputs)
 
@@ -249,7 +262,7 @@ def divide(stages: Sequence[BlockStage], core: Core = WIDEST, share: float = 1.0
     between = _shared_elements(before, own) + _shared_elements([*before, *own], after)
     passing = share * core.costs.between_kernels * between
     if all(_shares_operands(one) for one in reductions):
-        passing *= MARGINS.of_products
+        passing *= core.margins.of_products
     if product.work < max(core.least_terms, core.terms(passing)) or not _shares_operands(product):
         return [list(stages)]
     return [

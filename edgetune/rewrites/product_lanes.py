@@ -26,7 +26,6 @@ from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, BlockStage,
 from edgetune.schedule.sketches.tile import lanes_for
 from edgetune.schedule.tile_costs import divisors
 from edgetune.target.core import WIDEST, Core
-from edgetune.target.costs import MARGINS
 from edgetune.tvm_types import BufferLoad, IterVar, Stmt, TvmBuffer
 
 _FEWEST_ROWS, _MOST_ROWS = 4, 8
@@ -56,7 +55,7 @@ def with_product_lanes(
     product, place = found[0], stages.index(found[0])
     before, after = list(stages[:place]), list(stages[place + 1 :])
     best = min(_plans(product, constants, core), key=lambda plan: plan.cycles, default=None)
-    if best is None or best.cycles > MARGINS.gain * _cycles_in_place(product, constants, core):
+    if best is None or best.cycles > core.margins.gain * _cycles_in_place(product, constants, core):
         return _with_kernels_before(before, [product, *after])
     orders = Orders()
     try:

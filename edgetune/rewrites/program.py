@@ -1,53 +1,194 @@
-"""Programs of models: each kernel goes through the passes, and what these make of it is a candidate beside it.
+"""Programs in other forms: each kernel in the form of least estimated instructions, for the target at hand.
 
-The passes are decided for a wide core, and not by a measurement. So a model's kernels stay as the partition made them
-until a search on the board has found the others faster: a build without records is what it was, and records count.
+A form is chosen where its estimate is well below that of the first one (`Margins.gain_of_form`): an estimate is no
+measurement. The first forms, where they are others, and those that come next are divisions of the program, which a
+search measures beside it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import count
+from math import inf
+from re import sub
 
-from edgetune.graph.attention import is_attention
-from edgetune.graph.kernels import FREE_LAYOUTS, scratch_of, with_free_layouts
+from edgetune.errors import KernelFailed
+from edgetune.graph.evaluate import evaluate
 from edgetune.graph.macs import multiply_accumulates
-from edgetune.graph.program import Kernel, Program, byte_size
+from edgetune.graph.program import Buffer, Call, Kernel, Program
 from edgetune.graph.workload import workload_hash
-from edgetune.rewrites.packing import may_be_packed
-from edgetune.rewrites.passes import PASSES, PASSES_OF_PARTS, rewritten
-from edgetune.schedule.sketches.block_analysis import analyse_blocks
-from edgetune.tvm_types import PrimFunc
+from edgetune.rewrites.estimate import estimated_instructions
+from edgetune.rewrites.forms import Form, Part, forms_of
+from edgetune.rewrites.scratch import scratch_of_expression, scratch_of_model
+from edgetune.schedule.sketches.spaces import core_of
+from edgetune.target.costs import MARGINS
+from edgetune.target.target import Target
+
+_CALL = 32.0
+"""Instructions of a call of a kernel."""
+
+_MOST_FORMS = 2
+"""Forms of a kernel that are measured, and the first one."""
+
+_WORTH_MEASURING = 1.5
+"""How many times the instructions of the best form the next one may have, to be measured beside it."""
 
 
-def with_rewrites(program: Program) -> Program:
-    """`program`, with a division whose kernels went through all passes, where one of them is another kernel then."""
-    kernels = tuple(map(_rewritten, program.kernels))
-    if all(one is other for one, other in zip(kernels, program.kernels, strict=True)):
-        return program
-    return replace(program, divisions=(*program.divisions, replace(program, kernels=kernels, divisions=())))
+def decided(program: Program) -> Program:
+    """`program` with each kernel in its first form; the second ones are a division of it."""
+    return _with_divisions(program, [forms_of(kernel) for kernel in program.kernels])
 
 
-def _rewritten(kernel: Kernel) -> Kernel:
-    """A kernel after the passes; itself where none of them changes it."""
-    if is_attention(kernel.function) or analyse_blocks(kernel.function) is None:
-        return kernel  # attention has an algorithm of its own; no pass knows loops that are written out
-    weights = [number for number, param in enumerate(kernel.params) if param.role == "constant"]
-    function = rewritten(kernel.function, weights, (*PASSES, *PASSES_OF_PARTS))
-    if workload_hash(function) == kernel.workload:
-        return kernel
-    free = [int(number) for number in (function.attrs or {}).get(FREE_LAYOUTS) or ()]
-    function = with_free_layouts(function, [number for number in free if may_be_packed(function, number)])
-    scratch = max(kernel.scratch, scratch_of(function), _between(function) - _between(kernel.function))
-    return replace(
-        kernel,
-        workload=workload_hash(function),
-        function=function,
-        macs=multiply_accumulates(function),
-        scratch=scratch,
+def for_target(program: Program, target: Target) -> Program:
+    """`program` with each kernel in the form that needs fewest instructions on a target, by an estimate."""
+    return _with_divisions(program, [_ranked(kernel, target) for kernel in program.kernels])
+
+
+def _ranked(kernel: Kernel, target: Target) -> list[Form]:
+    """The forms of a kernel that are worth a measurement, the chosen one first."""
+    first, *others = forms_of(kernel, [core_of(kernel.function, target)])
+    if not others:
+        return [first]
+
+    def cost(form: Form) -> float:
+        return sum(_instructions(kernel, part, target) for part in form.parts if not part.built)
+
+    costs = {number: cost(form) for number, form in enumerate((first, *others))}
+    costs[0] *= MARGINS.gain_of_form
+    order = sorted(costs, key=lambda number: costs[number])
+    most = _WORTH_MEASURING * costs[order[0]]
+    kept = [number for number in order if costs[number] <= most][:_MOST_FORMS]
+    kept += [] if 0 in kept else [0]
+    return [(first, *others)[number] for number in kept]
+
+
+def _instructions(kernel: Kernel, part: Part, target: Target) -> float:
+    scratch = _kernel_of(kernel, part, ()).scratch
+    try:
+        return _CALL + estimated_instructions(part.function, target, scratch)
+    except KernelFailed:
+        return inf  # no default schedule can be printed
+
+
+def _with_divisions(program: Program, forms: Sequence[Sequence[Form]]) -> Program:
+    """`program` with the first of the forms of each kernel; the others, in turn, are its divisions."""
+    turns = range(max((len(ranked) for ranked in forms), default=1))
+    made = [in_forms(program, [ranked[turn if turn < len(ranked) else 0] for ranked in forms]) for turn in turns]
+    return replace(made[0], divisions=tuple(made[1:]))
+
+
+def in_forms(program: Program, forms: Sequence[Form]) -> Program:
+    """`program` with each kernel in one form."""
+    same = [_is_whole(form, kernel) for form, kernel in zip(forms, program.kernels, strict=True)]
+    return program if all(same) else _Rebuilding(program, forms).made()
+
+
+def _is_whole(form: Form, kernel: Kernel) -> bool:
+    return form.workloads == (kernel.workload,)
+
+
+class _Rebuilding:
+    """Makes a program of kernels in other forms: the calls of each follow one another where one call stood."""
+
+    def __init__(self, program: Program, forms: Sequence[Form]) -> None:
+        self.program, self.forms = program, forms
+        self.kernels: list[Kernel] = []
+        self.buffers = list(program.buffers)
+        self.constants = dict(program.constants)
+        self.calls: list[Call] = []
+        self.numbers = [[self._kernel(kernel, part) for part in form.parts] for kernel, form in self._pairs()]
+
+    def made(self) -> Program:
+        """The program."""
+        starts = []
+        for call in self.program.calls:
+            starts.append(len(self.calls))
+            self._add(call)
+        starts.append(len(self.calls))
+        loops = tuple(replace(one, start=starts[one.start], stop=starts[one.stop]) for one in self.program.loops)
+        whole = replace(
+            self.program,
+            kernels=tuple(self.kernels),
+            buffers=tuple(self.buffers),
+            calls=tuple(self.calls),
+            constants=self.constants,
+            loops=loops,
+        )
+        return _without_unused_constants(whole)
+
+    def _pairs(self) -> Iterator[tuple[Kernel, Form]]:
+        yield from zip(self.program.kernels, self.forms, strict=True)
+
+    def _kernel(self, kernel: Kernel, part: Part) -> int:
+        """The number of the kernel of a part; -1 where it is computed when the package is built."""
+        if part.built:
+            return -1
+        self.kernels.append(_kernel_of(kernel, part, [one.name for one in self.kernels]))
+        return len(self.kernels) - 1
+
+    def _add(self, call: Call) -> None:
+        """Adds the calls of the parts of a kernel that is called."""
+        kernel, form = self.program.kernels[call.kernel], self.forms[call.kernel]
+        places = list(call.arguments)
+        for tensor in form.between:
+            name = _unused(tensor.name, [buffer.name for buffer in self.buffers])
+            places.append(len(self.buffers))
+            self.buffers.append(Buffer(len(self.buffers), name, tensor.shape, tensor.dtype, "intermediate"))
+        for number, part in zip(self.numbers[call.kernel], form.parts, strict=True):
+            if part.built:
+                self._build(part, [places[place] for place in part.places])
+                continue
+            arguments = tuple(places[place] for place in part.places)
+            parts = {n: call.parts[place] for n, place in enumerate(part.places) if place in call.parts}
+            label = call.label if kernel.definition is None else self.kernels[number].name
+            self.calls.append(Call(number, arguments, label, parts))
+
+    def _build(self, part: Part, arguments: Sequence[int]) -> None:
+        """Computes what a part writes of the constants that it reads."""
+        pairs = list(zip(arguments, part.params, strict=True))
+        read = [self.constants[number] for number, param in pairs if param.role != "output"]
+        written = [(number, param) for number, param in pairs if param.role == "output"]
+        arrays = evaluate(part.function, read, [(param.shape, param.dtype) for _, param in written])
+        for (number, _), array in zip(written, arrays, strict=True):
+            self.constants[number] = array
+            self.buffers[number] = replace(self.buffers[number], kind="constant")
+
+
+def _kernel_of(kernel: Kernel, part: Part, taken: Collection[str]) -> Kernel:
+    """The kernel of a part of another one."""
+    expression = kernel.definition is not None
+    words = f"{kernel.name}_{sub('[^A-Za-z0-9_]', '_', part.name)}" if part.name else kernel.name
+    scratch = scratch_of_expression(part.function, part.params) if expression else scratch_of_model(part.function)
+    return Kernel(
+        name=_unused(words, taken),
+        workload=workload_hash(part.function),
+        function=part.function,
+        params=part.params,
+        sources=(part.name or kernel.name,) if expression else kernel.sources,
+        macs=multiply_accumulates(part.function),
+        weight=kernel.weight,
+        scratch=scratch if len(part.name) or expression else max(scratch, kernel.scratch),
+        unaligned=tuple(number for number, place in enumerate(part.places) if place in kernel.unaligned),
+        slices={number: kernel.slices[place] for number, place in enumerate(part.places) if place in kernel.slices},
     )
 
 
-def _between(function: PrimFunc) -> int:
-    """Bytes of the tensors between the stages of a function."""
-    buffers = function.body.block.alloc_buffers
-    return sum(byte_size(tuple(int(e) for e in buffer.ty.shape), str(buffer.ty.dtype)) for buffer in buffers)
+def _without_unused_constants(program: Program) -> Program:
+    """`program` without the constants that only a part reads which is computed already."""
+    used = {number for call in program.calls for number in call.buffers}
+    kept = [buffer for buffer in program.buffers if buffer.kind != "constant" or buffer.id in used]
+    numbers = {buffer.id: number for number, buffer in enumerate(kept)}
+    return replace(
+        program,
+        buffers=tuple(replace(buffer, id=numbers[buffer.id]) for buffer in kept),
+        calls=tuple(call.in_buffers(numbers) for call in program.calls),
+        constants={numbers[number]: array for number, array in program.constants.items() if number in numbers},
+        states=tuple(replace(state, buffer=numbers[state.buffer]) for state in program.states),
+    )
+
+
+def _unused(name: str, used: Collection[str]) -> str:
+    """`name`, with a number if it is among `used`."""
+    numbered = (f"{name}_{number}" for number in count(1))
+    return name if name not in used else next(one for one in numbered if one not in used)

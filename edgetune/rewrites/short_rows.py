@@ -26,7 +26,6 @@ from edgetune.schedule.rules.tiling import loads_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
 from edgetune.schedule.sketches.lane_loads import calls_function
 from edgetune.target.core import WIDEST, Core
-from edgetune.target.costs import MARGINS
 from edgetune.tvm_types import BufferLoad, IterVar, Stmt, TvmBuffer
 
 _NARROW = 8
@@ -57,7 +56,7 @@ def with_rows_as_lanes(
     """
     last = stages[-1]
     extents = last.spatial_extents
-    few = len(extents) < 2 or prod(extents) < MARGINS.elements_of_rows
+    few = len(extents) < 2 or prod(extents) < core.margins.elements_of_rows
     if few or not _is_short(extents[-1], prod(extents), core):
         return []
     if not any(stage.reduction_extents == extents[-1:] for stage in stages) or not any(map(_is_costly, stages)):
@@ -164,7 +163,7 @@ def with_turned_rows(
 
 def _least_work(elements: int, core: Core) -> float:
     """Executions of a stage from which on another kernel for so many elements that it reads pays."""
-    return max(core.least_terms, MARGINS.uses_of_stored * elements)
+    return max(core.least_terms, core.margins.uses_of_stored * elements)
 
 
 def _is_used_often(stage: BlockStage, stages: Sequence[BlockStage], needed: Sequence[TvmBuffer], core: Core) -> bool:

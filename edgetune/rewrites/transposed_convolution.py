@@ -32,7 +32,6 @@ from edgetune.rewrites.short_sums import term_of_sum
 from edgetune.rewrites.transposed_windows import TransposedWindow, is_of_one, window_of, with_ends
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
 from edgetune.target.core import WIDEST, Core
-from edgetune.target.costs import MARGINS
 from edgetune.tvm_types import BufferLoad, Expr, IterVar, Stmt, TvmBuffer, Var
 
 _MOST_PHASES = 8
@@ -107,7 +106,7 @@ class _Phases:
             return False
         each = core.costs.operation if self.in_lanes else core.costs.unaligned_operation
         copies = core.move("one_by_one" if self.in_lanes else "interleaved") * moved
-        return work / lanes * -(-lanes // core.lanes) * each + copies < MARGINS.gain * now
+        return work / lanes * -(-lanes // core.lanes) * each + copies < core.margins.gain * now
 
     def kernels(self, after: Sequence[BlockStage]) -> list[list[Stmt | BlockStage]]:
         """The statements of each kernel; the stages `after` stay as they are."""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgetune.target.costs import COSTS, Costs, Order
+from edgetune.target.costs import COSTS, MARGINS, Costs, Margins, Order
 
 
 @dataclass(frozen=True)
 class Core:
-    """What formulas know of a core: lanes of a vector, vector registers, bytes of L1, and what things cost."""
+    """What formulas know of a core: lanes of a vector, vector registers, bytes of L1, and what things cost.
+
+    `margins` say when a formula is believed; they come along, for a formula that only proposes believes itself sooner.
+    """
 
     lanes: int
     registers: int
     l1_bytes: int
     costs: Costs = COSTS
+    margins: Margins = MARGINS
 
     def terms(self, cycles: float) -> float:
         """How many multiply-adds, of one lane each, take this many cycles in whole vectors."""

@@ -255,4 +255,7 @@ class Margins:
 
 
 MARGINS = Margins()
-"""The thresholds of all formulas."""
+"""The thresholds of formulas that decide."""
+
+GENEROUS = Margins(gain=1.5, gain_of_rewrite=1.5, elements_of_rows=1 << 9, saved_by_members=0)
+"""The thresholds of formulas that propose what is compared by an estimate of its own."""

@@ -31,9 +31,9 @@ from benchmarks.search.published import by_channel, capsules, grouped, spread
 from benchmarks.search.short_rows import has_short_rows
 from benchmarks.search.table import CaseResult, markdown
 from edgetune.errors import UsageError
-from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.target.target import load_target
+from tests.te_programs import program_from_te
 
 
 def computed(case: Expression, values: Mapping[str, np.ndarray] | None = None) -> np.ndarray:

@@ -13,9 +13,9 @@ from benchmarks.search.expression import Expression
 from edgetune.codegen import emit
 from edgetune.codegen.lines import Line, addition, array, assignment, call, constant, declaration
 from edgetune.codegen.text import Address, Code, Lvalue, Text, vector_literal, zero_vector
-from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.pipeline.link import print_kernels
 from edgetune.pipeline.select import choose
+from tests.te_programs import program_from_te
 
 QUICK = ("new_softmax_of_7", "new_gamma", "new_determinants", "new_rope_of_pairs")
 MORE = (

@@ -18,6 +18,7 @@ from edgetune.pipeline.compile_input import CompileInput, Events
 from edgetune.pipeline.divisions import fastest_division, search_divisions
 from edgetune.pipeline.model_formats import read_model
 from edgetune.records import RecordStore
+from edgetune.rewrites.program import decided
 from edgetune.search.options import TuneOptions
 from edgetune.search.outcome import TaskOutcome, TuneOutcome
 from edgetune.target.target import with_cpu
@@ -35,7 +36,7 @@ def scores(x: te.Tensor, y: te.Tensor) -> te.Tensor:
 def subject() -> CompileInput:
     inputs = {"x": ((32, 64), "float32"), "y": ((64, 48), "float32")}
     model = read_model(TensorExpression(scores, inputs, {}, "scores"))
-    return CompileInput(model.program(), (), "", {}, "scores.te", model)
+    return CompileInput(decided(model.program()), (), "", {}, "scores.te", model)
 
 
 @pytest.fixture

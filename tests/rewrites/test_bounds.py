@@ -9,8 +9,8 @@ import pytest
 from tvm import te, tirx
 
 from edgetune.errors import UsageError
-from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
+from tests.te_programs import program_from_te
 
 ZERO = tirx.const(0.0, "float32")
 

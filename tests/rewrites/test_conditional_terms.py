@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tvm import sym, te, tirx
 
-from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.program import Program
 from tests.executed_instructions import executed
+from tests.te_programs import program_from_te
 
 Condition = Callable[[Any, Any], Any]
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, tirx
 
-from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
+from tests.te_programs import program_from_te
 
 EXTENTS = (3, 48, 256)
 """Rows, lanes and terms: enough work that operands may be copied."""

@@ -14,12 +14,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 from tvm import te, tirx
 
 from edgetune.codegen import emit_kernel
-from edgetune.frontend.tensor_expression.kernel import program_from_te
-from edgetune.rewrites import interleaved_sums
+from edgetune.rewrites import forms
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
-from edgetune.target.core import Core
+from edgetune.target.core import WIDEST, Core
 from edgetune.target.costs import MARGINS
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.examples import costly
@@ -27,6 +26,7 @@ from tests.executed_instructions import executed
 from tests.rewrites.test_copies_for_lanes import Expression, made
 from tests.rewrites.test_transposed_convolution import names
 from tests.sketch_samples import random_arguments, run_plain
+from tests.te_programs import program_from_te
 
 FEW = 4
 """Terms of a sum that is written out."""
@@ -89,7 +89,7 @@ def complex_products(a: te.Tensor, x: te.Tensor) -> te.Tensor:
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every sum of interleaved results gets another order, also where that takes longer."""
     monkeypatch.setattr(Core, "least_terms", 0)
-    monkeypatch.setattr(interleaved_sums, "MARGINS", replace(MARGINS, gain_of_rewrite=1e9))
+    monkeypatch.setattr(forms, "WIDEST", replace(WIDEST, margins=replace(MARGINS, gain_of_rewrite=1e9)))
 
 
 @pytest.mark.long

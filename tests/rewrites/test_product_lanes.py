@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from tvm import te, tirx, topi
 
 from benchmarks.oracle.facts import target_of
-from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.program import Program, Rows
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import form_for_odd_extents, predicted_cycles
 from tests.executed_instructions import executed
+from tests.te_programs import program_from_te
 
 Array = np.ndarray
 SIZES = {"b": 2, "i": 40, "j": 37, "k": 50, "n": 7}

@@ -1,25 +1,29 @@
-"""Kernels of models go through the passes of expressions; what these make of them is a second candidate."""
+"""Kernels of models and of expressions in other forms: which a target gets, and that all compute the same."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.frontend.onnx.format import LoadedOnnx
-from edgetune.frontend.onnx.interface_layout import import_channels_last
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.kernels import FREE_LAYOUTS
-from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from edgetune.pipeline.model_formats import read_model
+from edgetune.rewrites.estimate import estimated_instructions
+from edgetune.rewrites.forms import forms_of
 from edgetune.rewrites.passes import PASSES, PASSES_OF_PARTS
+from edgetune.rewrites.program import decided, for_target, in_forms
 from edgetune.schedule.default_algorithms import guessed_schedule
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
-from edgetune.target.target import load_target
+from edgetune.schedule.sketches.spaces import core_of
+from edgetune.target.core import Core
+from edgetune.target.costs import MARGINS
+from edgetune.target.target import Target, load_target
 
 
 def program(
@@ -41,21 +45,31 @@ def cumulative(folder: Path) -> Program:
 
 
 def test_a_pass_of_expressions_reaches_a_model(tmp_path: Path) -> None:
-    found = cumulative(tmp_path)
-    (other,) = found.divisions
-    assert not other.divisions
-    assert [kernel.name for kernel in other.kernels] == [kernel.name for kernel in found.kernels]
-    assert len(analysed(other)) > len(analysed(found)), "windows of sums, and sums of windows"
+    found = decided(cumulative(tmp_path))
+    assert any(len(analysed(other)) > len(analysed(found)) for other in found.divisions), "windows, and their sums"
+    assert not any(other.divisions for other in found.divisions)
 
 
-def test_a_build_without_records_is_what_it_was(tmp_path: Path) -> None:
-    """The passes are decided for a wide core: only a measurement puts what they make in the place of a kernel."""
-    found = cumulative(tmp_path)
-    model = read_model(tmp_path / "model.onnx")
-    assert isinstance(model, LoadedOnnx)
-    imported = to_program(import_channels_last(model.model, frozenset()))
-    assert [kernel.workload for kernel in found.kernels] == [kernel.workload for kernel in imported.kernels]
-    assert [kernel.scratch for kernel in found.kernels] == [kernel.scratch for kernel in imported.kernels]
+def test_the_first_form_of_a_model_is_what_the_partition_made(tmp_path: Path) -> None:
+    """A formula for a wide core does not replace it."""
+    plain = cumulative(tmp_path)
+    found = decided(plain)
+    assert [kernel.workload for kernel in found.kernels] == [kernel.workload for kernel in plain.kernels]
+    assert [kernel.scratch for kernel in found.kernels] == [kernel.scratch for kernel in plain.kernels]
+
+
+@pytest.mark.parametrize("board", ["qemu-aarch64", "generic-x86_64", "generic-riscv64"])
+def test_a_target_gets_the_form_of_least_estimated_instructions(board: str, tmp_path: Path) -> None:
+    target = load_target(board)
+    plain = cumulative(tmp_path)
+    estimates = {
+        form.workloads: sum(estimated_instructions(part.function, target, 1 << 14) for part in form.parts)
+        for form in forms_of(plain.kernels[0], [core_of(plain.kernels[0].function, target)])
+    }
+    chosen = for_target(plain, target)
+    own = estimates[tuple(kernel.workload for kernel in chosen.kernels)]
+    assert own <= min(estimates.values()) / MARGINS.gain_of_form + 100
+    assert own <= estimates[(plain.kernels[0].workload,)] + 100
 
 
 def analysed(found: Program) -> list[str]:
@@ -64,17 +78,26 @@ def analysed(found: Program) -> list[str]:
     return [stage.name for part in parts if part for stage in part.stages]
 
 
-def test_both_programs_compute_the_same(tmp_path: Path) -> None:
-    found = cumulative(tmp_path)
+def all_forms(plain: Program, target: Target) -> Iterator[Program]:
+    """The program with each form of its only kernel."""
+    (kernel,) = plain.kernels
+    for form in forms_of(kernel, [core_of(kernel.function, target)]):
+        yield in_forms(plain, [form])
+
+
+def test_all_forms_compute_the_same(tmp_path: Path) -> None:
+    plain = cumulative(tmp_path)
     x = np.random.default_rng(0).standard_normal((16, 100)).astype("f4")
-    for one in (found, *found.divisions):
+    made = list(all_forms(plain, load_target("qemu-aarch64")))
+    assert len(made) > 1
+    for one in made:
         (results,) = evaluate_program(one, [{"x": x}])
         np.testing.assert_allclose(results["y"], np.cumsum(x, axis=1), rtol=1e-4, atol=1e-4)
 
 
 def test_what_no_pass_changes_is_the_same_program(tmp_path: Path) -> None:
     found = program(tmp_path, [helper.make_node("Relu", ["x"], ["y"])], {"x": (4, 64)})
-    assert not found.divisions
+    assert not decided(found).divisions
 
 
 def test_attention_keeps_its_stages(tmp_path: Path) -> None:
@@ -83,7 +106,7 @@ def test_attention_keeps_its_stages(tmp_path: Path) -> None:
         helper.make_node("Softmax", ["s"], ["p"], axis=-1),
         helper.make_node("MatMul", ["p", "v"], ["y"]),
     ]
-    found = program(tmp_path, nodes, {"x": (2, 32, 16), "k": (2, 16, 32), "v": (2, 32, 16)})
+    found = decided(program(tmp_path, nodes, {"x": (2, 32, 16), "k": (2, 16, 32), "v": (2, 32, 16)}))
     assert [kernel.name for kernel in found.kernels] == ["attention"]
     assert not found.divisions
 
@@ -98,7 +121,28 @@ def test_a_weight_that_is_read_at_several_places_keeps_its_layout(tmp_path: Path
     """A sum that is written out reads several rows of its weight: TVM packs a tensor for one place alone."""
     weight = np.random.default_rng(0).standard_normal((8, 6, 1, 1)).astype("f4")
     found = program(tmp_path, [helper.make_node("Conv", ["x", "w"], ["y"])], {"x": (1, 6, 1, 1)}, w=weight)
-    (other,) = found.divisions
-    (kernel,) = [one for one in other.kernels if one.workload not in {same.workload for same in found.kernels}]
-    assert FREE_LAYOUTS not in kernel.function.attrs
-    assert guessed_schedule(kernel.function, load_target("generic-x86_64"), 0, ()).trace
+    same = {one.workload for one in found.kernels}
+    others = [part for form in forms_of(found.kernels[0]) for part in form.parts if form.workloads[0] not in same]
+    assert others
+    for part in others:
+        assert not part.function.attrs[FREE_LAYOUTS]
+        assert guessed_schedule(part.function, load_target("generic-x86_64"), 0, ()).trace
+
+
+def test_a_product_in_a_model_is_divided_and_still_right(tmp_path: Path) -> None:
+    """What follows the product in other rows becomes a kernel of its own; its calls stand where the one call stood."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["s"]),
+        helper.make_node("Softmax", ["s"], ["p"], axis=-1),
+        helper.make_node("Add", ["p", "x"], ["y"]),
+    ]
+    weight = np.random.default_rng(1).standard_normal((48, 48)).astype("f4")
+    plain = program(tmp_path, nodes, {"x": (32, 48)}, w=weight)
+    x = np.random.default_rng(0).standard_normal((32, 48)).astype("f4")
+    (wanted,) = evaluate_program(plain, [{"x": x}])
+    for turn in range(3):
+        forms = [forms_of(kernel, [Core(4, 32, 1 << 15)]) for kernel in plain.kernels]
+        made = in_forms(plain, [ranked[min(turn, len(ranked) - 1)] for ranked in forms])
+        (results,) = evaluate_program(made, [{"x": x}])
+        np.testing.assert_allclose(results["y"], wanted["y"], rtol=1e-4, atol=1e-5)
+        assert [buffer.id for buffer in made.buffers] == list(range(len(made.buffers)))

@@ -10,13 +10,13 @@ import pytest
 from tvm import te, tirx
 
 from edgetune.codegen.operations import operations
-from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.rewrites.repeated_values import with_repeated_values
 from edgetune.schedule.sketches.block_analysis import block_of
 from tests.executed_instructions import executed
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func, random_arguments, run_plain
+from tests.te_programs import program_from_te
 
 
 def groups(pixels: int = 40, count: int = 8, channels: int = 12) -> Any:

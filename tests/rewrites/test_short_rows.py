@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tvm import te, topi
 
-from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.program import Program
 from tests.examples import costly
 from tests.executed_instructions import executed
+from tests.te_programs import program_from_te
 
 Expression = Callable[..., te.Tensor]
 

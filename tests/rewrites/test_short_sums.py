@@ -12,7 +12,6 @@ import pytest
 from tvm import te, tirx
 
 from edgetune.codegen import emit_kernel
-from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.rewrites.short_sums import with_sums_for_short_rows, with_sums_of_columns
 from edgetune.schedule.algorithms.apply import apply_schedule
@@ -21,6 +20,7 @@ from edgetune.schedule.default_algorithms import default_schedule
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.sketch_samples import prim_func, random_arguments, run_plain
+from tests.te_programs import program_from_te
 
 
 def colours(pixels: int, terms: int, results: int) -> Any:

@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 from tvm import te, tirx, topi
 
 from edgetune.codegen import emit_kernel
-from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.program import Program
-from edgetune.rewrites import transposed_convolution
+from edgetune.rewrites import forms
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_algorithms import default_schedule
-from edgetune.target.core import Core
+from edgetune.target.core import WIDEST, Core
 from edgetune.target.costs import MARGINS
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.examples import costly
 from tests.executed_instructions import executed
 from tests.rewrites.test_copies_for_lanes import Expression, made
 from tests.sketch_samples import random_arguments, run_plain
+from tests.te_programs import program_from_te
 
 ZERO = tirx.const(0.0, "float32")
 
@@ -114,7 +114,7 @@ def names(program: Program) -> list[str]:
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every sum that has phases is made of them, also where that takes longer."""
     monkeypatch.setattr(Core, "least_terms", 0)
-    monkeypatch.setattr(transposed_convolution, "MARGINS", replace(MARGINS, gain=1e9))
+    monkeypatch.setattr(forms, "WIDEST", replace(WIDEST, margins=replace(MARGINS, gain=1e9)))
 
 
 @pytest.mark.long
@@ -210,7 +210,7 @@ def test_taps_of_weights_are_copied_when_the_package_is_built(monkeypatch: pytes
     answer = evaluate_program(program, [{"x": x}])[0]["upscaled"].transpose(0, 3, 1, 2)
     wanted = scattered(x.transpose(0, 3, 1, 2), w.transpose(2, 3, 0, 1), (2, 2), (1, 1))
     np.testing.assert_allclose(answer, wanted, rtol=1e-4, atol=1e-4)
-    monkeypatch.setattr("edgetune.frontend.tensor_expression.kernel._GROWTH", 0.5)
+    monkeypatch.setattr("edgetune.rewrites.forms._GROWTH", 0.5)
     assert executed(compiled(), tmp_path) > count, "flash would grow too much"
 
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tvm import te, tirx
 
 from edgetune.codegen import emit_kernel
-from edgetune.frontend.tensor_expression.kernel import program_from_te
 from edgetune.rewrites.turned_operands import with_turned_operands
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
@@ -23,6 +22,7 @@ from edgetune.schedule.sketches.block_analysis import block_of
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.examples import costly
 from tests.sketch_samples import prim_func, random_arguments, run_plain
+from tests.te_programs import program_from_te
 
 
 def both_ways(rows: int) -> Any:

@@ -144,10 +144,9 @@ class LoadedOnnx(Model):
         from edgetune.frontend.onnx.interface_layout import import_channels_last
         from edgetune.frontend.onnx.interface_quantisation import interface_quantisation
         from edgetune.graph.partition import to_program
-        from edgetune.rewrites.program import with_rewrites
 
         imported = import_channels_last(self.model, channels_last)
-        program = with_rewrites(to_program(imported, joins_attention=joins_attention, states=states))
+        program = to_program(imported, joins_attention=joins_attention, states=states)
         return program.with_quantisation(interface_quantisation(self.model))
 
     def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from itertools import count
 from numbers import Integral
 from typing import Any
 
@@ -16,25 +14,17 @@ from tvm.error import InternalError
 from tvm.tirx import IntImm
 
 from edgetune.errors import UnsupportedOperator, UsageError
-from edgetune.graph.evaluate import evaluate
 from edgetune.graph.kernels import with_free_layouts
 from edgetune.graph.macs import multiply_accumulates
-from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, Rows, TensorSpec, byte_size
+from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, TensorSpec
 from edgetune.graph.workload import workload_hash
 from edgetune.rewrites.bounds import check_reads
-from edgetune.rewrites.packing import may_be_packed
-from edgetune.rewrites.parts import PartOfExpression, divisions_of
-from edgetune.rewrites.passes import PASSES_OF_PARTS, rewritten
+from edgetune.rewrites.forms import finished, weights_among
+from edgetune.rewrites.passes import rewritten
+from edgetune.rewrites.scratch import scratch_of_expression
 from edgetune.rewrites.stored_values import statements_in
-from edgetune.schedule.sketches.block_analysis import extent_of, stage_of
-from edgetune.target.core import WIDEST
-from edgetune.tvm_types import PrimFunc, SBlock, TvmBuffer
-
-_ROWS = 4
-"""Rows of sums that are made at a time."""
-
-_GROWTH = 2
-"""Most bytes of a constant that is computed at build time, for each byte that it is computed from."""
+from edgetune.schedule.sketches.block_analysis import stage_of
+from edgetune.tvm_types import PrimFunc, SBlock
 
 
 def program_from_te(
@@ -63,111 +53,23 @@ def program_from_te(
     if others or not outputs:
         got = f"an object of type {others[0]}" if others else "an empty list"
         raise UsageError(f"the expression of {name} returns {got}: return a tensor of te.compute, or a list of them")
-    tensors = [*places, *fixed, *outputs]
-    params = _params(tensors, name, fixed)
-    function = _function(tensors, name, params)
-    by_role = {
-        role: [one for one, param in zip(function.params, params, strict=True) if param.role == role]
-        for role in ("constant", "output")
-    }
-    divisions = divisions_of(function, by_role["output"], by_role["constant"])
-    first, *rest = (_program(name, function, params, parts, constants) for parts in divisions)
-    return replace(first, divisions=tuple(rest))
-
-
-def _program(
-    name: str,
-    function: PrimFunc,
-    params: Sequence[Param],
-    parts: Sequence[PartOfExpression],
-    weights: Mapping[str, np.ndarray],
-) -> Program:
-    """The program of the parts of `function`; tensors between them are intermediate buffers.
-
-    A part that reads weights alone, as the taps of all phases of a transposed convolution, is computed here: what it
-    writes is a constant, unless that has more than `_GROWTH` times the bytes of what it reads.
-    """
+    kernel = kernel_from_te([*places, *fixed, *outputs], name, fixed)
     kinds: dict[str, BufferKind] = {"input": "input", "constant": "constant", "output": "output"}
-    known = list(zip(function.params, params, strict=True))
-    buffers = [Buffer(i, p.name, p.shape, p.dtype, kinds[p.role]) for i, p in enumerate(params)]
-    constants = {b.id: np.asarray(weights[b.name], order="C") for b in buffers if b.kind == "constant"}
-    kernels: list[Kernel] = []
-    calls: list[Call] = []
-    for part in parts:
-        numbers, own = [], []
-        for place in (*part.reads, *part.writes):
-            number = next((n for n, (one, _) in enumerate(known) if one.same_as(place)), len(known))
-            if number == len(known):
-                shape = tuple(int(extent) for extent in place.ty.shape)
-                tensor = _unused(str(place.name), [buffer.name for buffer in buffers])
-                known.append((place, Param(tensor, shape, str(place.ty.dtype), "input", _rows_written(part, place))))
-                buffers.append(Buffer(number, tensor, shape, str(place.ty.dtype), "intermediate"))
-            param = known[number][1]
-            role: Role = "constant" if param.role == "constant" else "input"
-            own.append(replace(param, role="output" if any(place.same_as(one) for one in part.writes) else role))
-            numbers.append(number)
-        read, written = numbers[: len(part.reads)], numbers[len(part.reads) :]
-        if _is_constant([buffers[n] for n in read], [buffers[n] for n in written]):
-            made = [(buffers[n].shape, buffers[n].dtype) for n in written]
-            arrays = evaluate(part.function, [constants[n] for n in read], made)
-            constants.update(zip(written, arrays, strict=True))
-            for n in written:
-                buffers[n] = replace(buffers[n], kind="constant")
-                known[n] = (known[n][0], replace(known[n][1], role="constant"))
-            continue
-        title = f"{name}_{re.sub('[^A-Za-z0-9_]', '_', part.name)}" if part.name else name
-        title = _unused(title, [kernel.name for kernel in kernels])
-        calls.append(Call(len(kernels), tuple(numbers), title))
-        kernels.append(_kernel(title, part.function, tuple(own), part.name or name))
     specs = {
-        role: tuple(TensorSpec(p.name, p.shape, p.dtype) for p in params if p.role == role)
+        role: tuple(TensorSpec(p.name, p.shape, p.dtype) for p in kernel.params if p.role == role)
         for role in ("input", "output")
     }
-    used = {number for call in calls for number in call.arguments}
-    kept = [buffer for buffer in buffers if buffer.kind != "constant" or buffer.id in used]
-    renumbered = {buffer.id: number for number, buffer in enumerate(kept)}
+    buffers = [Buffer(i, p.name, p.shape, p.dtype, kinds[p.role]) for i, p in enumerate(kernel.params)]
     return Program(
         name=name,
         inputs=specs["input"],
         outputs=specs["output"],
-        buffers=tuple(replace(buffer, id=renumbered[buffer.id]) for buffer in kept),
-        kernels=tuple(kernels),
-        calls=tuple(replace(call, arguments=tuple(renumbered[n] for n in call.arguments)) for call in calls),
-        constants={renumbered[n]: array for n, array in constants.items() if n in renumbered},
-        model_sha256=workload_hash(function),
+        buffers=tuple(buffers),
+        kernels=(kernel,),
+        calls=(Call(0, tuple(range(len(buffers))), name),),
+        constants={b.id: np.asarray(constants[b.name], order="C") for b in buffers if b.kind == "constant"},
+        model_sha256=workload_hash(kernel.function),
     )
-
-
-def _is_constant(read: Sequence[Buffer], written: Sequence[Buffer]) -> bool:
-    """Whether a kernel that reads and writes these buffers is computed at build time."""
-    known = bool(read) and all(buffer.kind == "constant" for buffer in read)
-    sizes = (sum(byte_size(buffer.shape, buffer.dtype) for buffer in group) for group in (read, written))
-    before, after = sizes
-    return known and all(buffer.kind == "intermediate" for buffer in written) and after <= _GROWTH * before
-
-
-def _rows_written(part: PartOfExpression, place: TvmBuffer) -> Rows | None:
-    """The rows of a tensor that `part` writes, where they do not fill it: rows of a copy may end in gaps."""
-    number = next((number for number, one in enumerate(part.writes) if one.same_as(place)), None)
-    if number is None or not place.ty.shape:
-        return None
-    written = part.function.params[len(part.reads) + number]
-    lengths: set[int] = set()
-
-    def look(block: SBlock) -> None:
-        for region in block.writes:
-            last = region.region[-1].min if region.source.same_as(written) and region.region else None
-            lengths.update(extent_of(axis) for axis in block.iter_vars if axis.var.same_as(last))
-
-    tvm_ffi.structural_walk(part.function.body, (s_tir.SBlock, look))
-    pitch = int(place.ty.shape[-1])
-    return Rows(max(lengths), pitch) if lengths and max(lengths) < pitch else None
-
-
-def _unused(name: str, used: Collection[str]) -> str:
-    """`name`, with a number if it is among `used`."""
-    numbered = (f"{name}_{number}" for number in count(1))
-    return name if name not in used else next(one for one in numbered if one not in used)
 
 
 def kernel_from_te(
@@ -180,7 +82,20 @@ def kernel_from_te(
     cannot make a function of it.
     """
     params = _params(tensors, name, constants)
-    return replace(_kernel(name, _function(tensors, name, params), params, name), weight=weight)
+    definition = _definition(tensors, name)
+    weights = weights_among(params)
+    function = finished(rewritten(definition, weights), params, weights)
+    return Kernel(
+        name=name,
+        workload=workload_hash(function),
+        function=function,
+        params=params,
+        sources=(name,),
+        macs=multiply_accumulates(function),
+        weight=weight,
+        scratch=scratch_of_expression(function, params),
+        definition=definition,
+    )
 
 
 def _params(tensors: Sequence[te.Tensor], name: str, constants: Collection[te.Tensor]) -> tuple[Param, ...]:
@@ -197,8 +112,8 @@ def _params(tensors: Sequence[te.Tensor], name: str, constants: Collection[te.Te
     return params
 
 
-def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) -> PrimFunc:
-    """The unscheduled function of an expression, in normal form."""
+def _definition(tensors: Sequence[te.Tensor], name: str) -> PrimFunc:
+    """The unscheduled function of an expression."""
     try:
         function = te.create_prim_func(list(tensors))
     except (RuntimeError, ValueError, TypeError) as error:
@@ -216,8 +131,7 @@ def _function(tensors: Sequence[te.Tensor], name: str, params: Sequence[Param]) 
             f"an axis of {name} has an extent that depends on the element, as in an adaptive pooling: "
             "use the largest extent, and mask the rest with te.if_then_else"
         )
-    function = with_free_layouts(function, [])  # TVM's own convolutions take all weights for constants
-    return rewritten(function, [index for index, param in enumerate(params) if param.role == "constant"])
+    return with_free_layouts(function, [])  # TVM's own convolutions take all weights for constants
 
 
 def _has_fixed_extents(function: PrimFunc) -> bool:
@@ -229,23 +143,6 @@ def _has_fixed_extents(function: PrimFunc) -> bool:
 
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, look))
     return all(isinstance(extent, IntImm) for extent in extents)
-
-
-def _kernel(name: str, function: PrimFunc, params: tuple[Param, ...], source: str) -> Kernel:
-    weights = [index for index, param in enumerate(params) if param.role == "constant"]
-    function = rewritten(function, weights, PASSES_OF_PARTS)
-    packed = [index for index in weights if len(params[index].shape) > 1 and may_be_packed(function, index)]
-    function = with_free_layouts(function, packed)
-    return Kernel(
-        name=name,
-        workload=workload_hash(function),
-        function=function,
-        params=params,
-        sources=(source,),
-        macs=multiply_accumulates(function),
-        weight=1,
-        scratch=_scratch(function, params),
-    )
 
 
 def _input(key: str, given: object, kernel: str) -> te.Tensor:
@@ -268,27 +165,6 @@ def _placeholder(key: str, shape: tuple[int, ...], dtype: str, kernel: str) -> t
         return te.placeholder(shape, dtype, name=key)
     except (TypeError, ValueError) as error:
         raise UsageError(f"'{key}' of {kernel} has the dtype {dtype!r}: use one such as float32 or int8") from error
-
-
-def _scratch(function: PrimFunc, params: Sequence[Param]) -> int:
-    """Bytes that a schedule may need: the largest input, which may be packed, or all tensors between the stages.
-
-    Rows of these count as whole vectors, of which the last one may overlap the one before: the sums of such rows are
-    made in rows of their own.
-    """
-    outputs = (_in_whole_vectors(param.shape) for param in params if param.role == "output")
-    rows = max(byte_size(shape[-1:], "float32") for shape in outputs) * _ROWS
-    inputs = [byte_size(param.shape, param.dtype) for param in params if param.role == "input"]
-    between = [
-        byte_size(_in_whole_vectors([int(extent) for extent in buffer.ty.shape]), str(buffer.ty.dtype))
-        for buffer in function.body.block.alloc_buffers
-    ]
-    return max([*inputs, sum(between) + rows])
-
-
-def _in_whole_vectors(shape: Sequence[int]) -> tuple[int, ...]:
-    *outer, row = shape or [1]
-    return (*outer, -(-row // WIDEST.lanes) * WIDEST.lanes if row >= WIDEST.lanes else row)
 
 
 def _param(tensor: te.Tensor, constant: bool, kernel: str) -> Param:

@@ -19,7 +19,17 @@ _HWCAP2 = {"sve2": 1, "i8mm": 13, "bf16": 14}
 _GCC_KERNELS = ("-fno-schedule-insns",)
 
 _WIDEN = ("ldr %s0, [%1]", "{letter}xtl %0.8h, %0.8b", "{letter}xtl %0.4s, %0.4h")
+
+
+def _extremes(mnemonic: str) -> dict[int, tuple[Instruction]]:
+    """FMAX or FMAXNM, and those of the minimum, which compilers use only where NaN may be ignored."""
+    text = '__asm__("f{{word}}{0} %0.{1}s, %1.{1}s, %2.{1}s" : "=w"(*a) : "w"(*a), "w"(*b));'
+    return {lanes: (Instruction("__aarch64__", text.format(mnemonic, lanes)),) for lanes in (2, 4)}
+
+
 _VECTORS = VectorInstructions(
+    bounded=_extremes(""),
+    running=_extremes("nm"),
     square_root={4: (Instruction("__aarch64__", '__asm__("fsqrt %0.4s, %1.4s" : "=w"(*v) : "w"(x));'),)},
     rounding={4: (Instruction("__aarch64__", '__asm__("frint{letter} %0.4s, %1.4s" : "=w"(*v) : "w"(x));'),)},
     clang_rounds="__aarch64__",

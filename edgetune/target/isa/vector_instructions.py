@@ -49,6 +49,12 @@ class VectorInstructions:
     min_max: Rows = field(default_factory=dict)
     """The maximum or minimum (`word` is "max" or "min") of floats: b or, if one is NaN or both are equal, a."""
 
+    bounded: Rows = field(default_factory=dict)
+    """The same, but NaN if either is NaN: where `b` is a number, NaN stays NaN."""
+
+    running: Rows = field(default_factory=dict)
+    """The same of a number `a`: a if b is NaN."""
+
     scaling: Rows = field(default_factory=dict)
     """Floats `p` times 2 to the power of whole floats `k`, rounded once, even where the result is subnormal."""
 

@@ -9,8 +9,9 @@ import pytest
 from tvm import te, tirx, topi
 
 from edgetune.errors import UnsupportedOperator, UsageError
-from edgetune.frontend.tensor_expression.kernel import kernel_from_te, program_from_te
+from edgetune.frontend.tensor_expression.kernel import kernel_from_te
 from edgetune.graph.evaluate import evaluate_program
+from tests.te_programs import program_from_te
 
 
 def dense(rows: int, width: int) -> tuple[Any, Any, Any]:
