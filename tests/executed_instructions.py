@@ -15,7 +15,7 @@ from edgetune.codegen import emit_kernel, kernel_unit, shim
 from edgetune.graph.program import Kernel, Program, byte_size
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
-from edgetune.schedule.default_algorithms import default_schedule
+from edgetune.schedule.guessed_schedule import default_schedule
 from tests.codegen_run import flags_for
 from tests.compile_cache import compiled
 

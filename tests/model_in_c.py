@@ -15,7 +15,7 @@ from edgetune.graph.partition import to_program
 from edgetune.graph.program import Call, Kernel, Program
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
-from edgetune.schedule.default_algorithms import default_schedule
+from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.target.target import Target
 from tests.codegen_run import run_kernel
 

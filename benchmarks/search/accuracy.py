@@ -27,7 +27,7 @@ from edgetune.graph.program import Kernel
 from edgetune.measure.compiler import build_library, toolchain_of
 from edgetune.pipeline.boards import load_board
 from edgetune.schedule.algorithms.schedule_text import FORMS
-from edgetune.schedule.default_algorithms import default_schedule
+from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.schedule.kernel_spec import kernel_spec
 from edgetune.schedule.source import make_source
 from edgetune.search.cost_model import CostModel

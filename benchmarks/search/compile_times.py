@@ -23,9 +23,9 @@ from benchmarks.search.cases import expression_named, names_of
 from benchmarks.search.expression import Expression
 from edgetune.errors import EdgetuneError
 from edgetune.frontend.tensor_expression.kernel import program_from_te
-from edgetune.rewrites.program import decided
 from edgetune.measure.compiler import CompilerCommand, toolchain_of
 from edgetune.pipeline.boards import load_board
+from edgetune.rewrites.program import decided
 from edgetune.schedule.algorithms.schedule_text import FORMS, algorithm_of
 from edgetune.schedule.kernel_spec import kernel_spec
 from edgetune.schedule.sketches.spaces import fills_vectors, limits, tile_of

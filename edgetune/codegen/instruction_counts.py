@@ -11,7 +11,7 @@ from math import log2
 
 from edgetune.codegen.operations import polynomial_operations
 from edgetune.codegen.polynomials import BODIES
-from edgetune.codegen.work import DIVIDE, INDEX_DIVISION, Operation
+from edgetune.codegen.work import DIVIDE, INDEX_DIVISION, LOAD, STORE, VECTOR_LOAD, VECTOR_STORE, Operation
 from edgetune.target.target import Target
 
 _LANES = re.compile(r"x(\d+)")
@@ -27,6 +27,8 @@ def instructions_of(one: Operation, target: Target) -> float:
     """Instructions of one operation; a division counts as the instructions that begin while it runs."""
     if one.kind == DIVIDE:
         return target.costs.divided(max(1, target.vector_bits // 32)) / target.costs.operation
+    if one.kind in (LOAD, STORE, VECTOR_LOAD, VECTOR_STORE):
+        return 1.0 + _of_address(one, target)
     if one.kind == INDEX_DIVISION:
         return _OF_INDEX_DIVISION
     if ":" in one.kind:
@@ -36,6 +38,15 @@ def instructions_of(one: Operation, target: Target) -> float:
     return _LIBRARY_CALL if one.kind.startswith("__builtin_") and one.kind not in _INLINE else 1.0
 
 
+def _of_address(one: Operation, target: Target) -> float:
+    """One more where the offset of a load or store does not fit the instruction."""
+    reach, offset = target.instruction_set.offset_reach, _FLOAT * abs(one.offset)
+    lanes = max(1, target.vector_bits // 32) if one.kind in (VECTOR_LOAD, VECTOR_STORE) else 1
+    scaled = offset % (_FLOAT * lanes) == 0
+    return 0.0 if offset <= (reach.scaled if scaled else reach.any) else 1.0
+
+
+_FLOAT = 4  # bytes of most elements
 _INLINE = frozenset(f"__builtin_{name}" for name in ("convertvector", "sqrtf", "sqrt", "fabsf", "fabs", "fma", "fmaf"))
 
 

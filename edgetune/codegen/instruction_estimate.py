@@ -33,6 +33,9 @@ _OF_ITERATION = 2.0
 _MOST_WRITTEN_OUT, _MOST_OPERATIONS = 16, 200
 """Iterations, and operations of all of them, of a loop that GCC writes out (max-completely-peel-times, -insns)."""
 
+_MOST_IN_VECTORS = 128
+"""Operations of a loop over elements above which a compiler finds too few registers for vectors of all."""
+
 _Key = tuple[str, tuple[int, ...]]
 _LOADS, _STORES = (LOAD, VECTOR_LOAD), (STORE, VECTOR_STORE)
 _FOLDING = (ARITHMETIC, MULTIPLY, MULTIPLY_ADD, DIVIDE)
@@ -157,7 +160,7 @@ class _Walk:
         lines = [self.lines[number] for number in inside]
         if any(line.kind not in (LineKind.STATEMENT, LineKind.CLOSES) for line in lines):
             return False
-        if not operations or any(one.kind not in _OF_ELEMENTS for one in operations):
+        if not 0 < len(operations) <= _MOST_IN_VECTORS or any(one.kind not in _OF_ELEMENTS for one in operations):
             return False
         own = head.writes | {line.constant for line in lines if line.constant}
         written = frozenset().union(*(line.writes for line in lines if not line.in_memory))

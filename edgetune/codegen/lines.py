@@ -103,8 +103,8 @@ def array(c_type: str, name: Code, count: int, attributes: str = "") -> Line:
 def assignment(target: Lvalue, value: Text) -> Line:
     """`target = value;`."""
     writes = frozenset((target.variable,))
-    text = code("{} = {};", target, value)
-    text = text if target.whole else text.computed(STORE if target.single else VECTOR_STORE, target)
+    text, kind = code("{} = {};", target, value), STORE if target.single else VECTOR_STORE
+    text = text if target.whole else text.computed(kind, target, offset=target.offset)
     return Line(text, writes=writes, in_memory=not target.whole, target=target, value=value)
 
 

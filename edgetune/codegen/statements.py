@@ -340,7 +340,7 @@ class StatementPrinter(VectorPrinter):
             if place.registers is None:
                 loose = self.context.need(f"type:{place.of.value_short}x{width}u")
                 pointer = self.pointer(s.buffer, start, first)
-                target = Lvalue.in_variable(place.name, code("*({} *){}", loose, pointer))
+                target = Lvalue.in_variable(place.name, code("*({} *){}", loose, pointer), pointer.place.offset)
                 self.context.emit(assignment(target, value))
                 return
             name = self.register(place, start, first, width)

@@ -43,21 +43,22 @@ class Code(str):
         made.operations = operations
         return made
 
-    def computed(self, kind: str, of: Code | None = None, elements: int = 1) -> Code:
+    def computed(self, kind: str, of: Code | None = None, elements: int = 1, offset: int = 0) -> Code:
         """The same text as the result of one more operation; `of` is what is computed, if that has another text."""
         result = self if of is None else of
-        one = Operation(kind, str(result), result.variables, elements)
+        one = Operation(kind, str(result), result.variables, elements, offset)
         return Code(self, self.variables, (*self.operations, one))
 
 
 class Lvalue(Code):
     """What can be assigned: `variable`, which is the `whole` of it, or some of its elements, or a `single` one."""
 
-    __slots__ = ("single", "variable", "whole")
+    __slots__ = ("offset", "single", "variable", "whole")
 
     variable: str
     whole: bool
     single: bool
+    offset: int  # elements, beside an index that is computed
 
     @classmethod
     def of(cls, variable: str) -> Lvalue:
@@ -65,14 +66,14 @@ class Lvalue(Code):
         return cls._made(Code(variable, (variable,)), variable, whole=True)
 
     @classmethod
-    def in_variable(cls, variable: str, text: Code) -> Lvalue:
+    def in_variable(cls, variable: str, text: Code, offset: int = 0) -> Lvalue:
         """Elements of a variable, or of what it points to, as C has them."""
-        return cls._made(text, variable)
+        return cls._made(text, variable, offset=offset)
 
     @classmethod
     def element(cls, variable: Code, index: object) -> Lvalue:
         """One element."""
-        return cls._made(code("{}[{}]", variable, index), variable, single=True)
+        return cls._made(code("{}[{}]", variable, index), variable, single=True, offset=_offset(index))
 
     @property
     def address(self) -> Address:
@@ -82,12 +83,12 @@ class Lvalue(Code):
     @property
     def value(self) -> Code:
         """What is there, which takes a load or the like unless it is a whole variable."""
-        return self if self.whole else self.computed(LOAD)
+        return self if self.whole else self.computed(LOAD, offset=self.offset)
 
     @classmethod
-    def _made(cls, text: Code, variable: str, *, whole: bool = False, single: bool = False) -> Lvalue:
+    def _made(cls, text: Code, variable: str, *, whole: bool = False, single: bool = False, offset: int = 0) -> Lvalue:
         made = cls(text, text.variables, text.operations)
-        made.variable, made.whole, made.single = variable, whole, single
+        made.variable, made.whole, made.single, made.offset = variable, whole, single, offset
         return made
 
 
@@ -160,7 +161,15 @@ def listed(parts: Iterable[object], between: str = ", ") -> Code:
 
 def operation(template: str, *parts: object, kind: str = ARITHMETIC) -> Code:
     """As `code`, and a core takes one more operation for it."""
-    return code(template, *parts).computed(kind)
+    offsets = (one.place.offset for one in parts if isinstance(one, Address))
+    return code(template, *parts).computed(kind, offset=sum(offsets))
+
+
+def _offset(index: object) -> int:
+    """The constant that an index ends in."""
+    if not isinstance(index, Text):
+        return 0
+    return index.summand[1] if index.summand is not None else 0
 
 
 def _made_of(text: str, parts: Iterable[object]) -> Code:

@@ -19,6 +19,8 @@ INDEX_DIVISION = "division of an index"
 class Operation(NamedTuple):
     """One operation: its kind, the text of its result, what that reads, and the elements that a call handles.
 
+    A load or store has the `offset` of its place, in elements from an index that is computed.
+
     The kind of a call is the snippet that defines the function ("exp:f32x8"), or its name. Operations of equal text are
     one as long as nothing writes to what they read.
     """
@@ -27,6 +29,7 @@ class Operation(NamedTuple):
     text: str
     reads: frozenset[str]
     elements: int = 1
+    offset: int = 0
 
 
 class SnippetName(str):

@@ -26,8 +26,9 @@ from edgetune.records.ranking import passes
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.catalogue import algorithm_named, rounding_of
 from edgetune.schedule.algorithms.schedule_text import BOTH, DIRECT, FORMS, TILES, WINOGRAD, algorithm_of
-from edgetune.schedule.default_algorithms import guessed_schedule, times_faster
+from edgetune.schedule.default_algorithms import times_faster
 from edgetune.schedule.default_schedule import Guess
+from edgetune.schedule.guessed_schedule import guessed_schedule
 from edgetune.schedule.sketches.winograd_tile import PRODUCTS
 from edgetune.schedule.summary import summary
 from edgetune.search.migrate import record_key, still_valid, trouble

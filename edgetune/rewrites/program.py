@@ -18,9 +18,10 @@ from edgetune.graph.evaluate import evaluate
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Buffer, Call, Kernel, Program
 from edgetune.graph.workload import workload_hash
-from edgetune.rewrites.estimate import estimated_instructions
 from edgetune.rewrites.forms import Form, Part, forms_of
 from edgetune.rewrites.scratch import scratch_of_expression, scratch_of_model
+from edgetune.schedule.algorithms.schedule_text import FORMS
+from edgetune.schedule.guessed_schedule import estimated_instructions, guessed_schedule
 from edgetune.schedule.sketches.spaces import core_of
 from edgetune.target.costs import MARGINS
 from edgetune.target.target import Target
@@ -66,7 +67,8 @@ def _ranked(kernel: Kernel, target: Target) -> list[Form]:
 def _instructions(kernel: Kernel, part: Part, target: Target) -> float:
     scratch = _kernel_of(kernel, part, ()).scratch
     try:
-        return _CALL + estimated_instructions(part.function, target, scratch)
+        guess = guessed_schedule(part.function, target, scratch, FORMS)
+        return _CALL + estimated_instructions(part.function, guess.trace, target)
     except KernelFailed:
         return inf  # no default schedule can be printed
 

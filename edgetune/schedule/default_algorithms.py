@@ -6,19 +6,15 @@ where the formula of the rules finds it faster.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Collection, Mapping
 from math import inf, prod
 
 from edgetune.affine.expressions import expressions
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among, direct_algorithm
 from edgetune.schedule.algorithms.overlapped_tail.tiles import pixel_axes
-from edgetune.schedule.algorithms.schedule_text import DIRECT, PEELED, TILES, VECTORS, WINOGRAD, schedule_text, size_of
+from edgetune.schedule.algorithms.schedule_text import DIRECT, PEELED, TILES, VECTORS, WINOGRAD, size_of
 from edgetune.schedule.default_schedule import (
-    Guess,
-    default_guess,
-    guess_within,
     has_empty_tensor,
     is_factored_cheaper,
     ranked_variants,
@@ -36,6 +32,9 @@ from edgetune.schedule.tile_costs import cheapest, divisors
 from edgetune.target.costs import MARGINS, Costs
 from edgetune.target.target import Target
 from edgetune.tvm_types import PrimFunc
+
+_FEW = 3
+"""Whole tiles that are compared."""
 
 
 def algorithms_of(function: PrimFunc, allowed: Collection[str], target: Target) -> list[Algorithm]:
@@ -182,6 +181,23 @@ def _costs(function: PrimFunc, names: Collection[str], target: Target) -> tuple[
     return costs, variant.parts
 
 
+def cheapest_tiles(function: PrimFunc, vectors: Collection[str], target: Target) -> list[str]:
+    """The names of the few whole-tiles algorithms that the formula finds cheapest, alone and of whole `vectors`."""
+    names = [name for name in TILES if size_of(name) <= target.vector_registers // 2]
+    costs, _ = _costs(function, names, target)
+    found = _least(costs)
+    for name in vectors:
+        stretched = next(algorithms_among(function, [name]), None)
+        if stretched is not None:
+            costs, _ = _costs(stretched.function, names, target)
+            found += [f"{name}+{tiles}" for tiles in _least(costs)]
+    return found
+
+
+def _least(costs: Mapping[str, float]) -> list[str]:
+    return sorted((name for name in costs if name != DIRECT), key=lambda name: costs[name])[:_FEW]
+
+
 def times_faster(function: PrimFunc, name: str, target: Target) -> float:
     """Predicted speed on one thread of the form for odd extents called `name`, relative to the direct algorithm."""
     if (rows := rows_of(function, target)) is not None:
@@ -206,26 +222,3 @@ def _vectors(function: PrimFunc, target: Target) -> float:
     """Vectors of channels for one pixel."""
     found = tile_of(function, target)
     return 1.0 if found is None else found[1].anchor.spatial_extents[found[1].channel] / found[1].lanes
-
-
-def default_schedule(
-    function: PrimFunc, target: Target, scratch_limit: int, allowed: Collection[str], *, streamed: bool = False
-) -> tuple[str, str]:
-    """Text and note of `guessed_schedule`."""
-    found = guessed_schedule(function, target, scratch_limit, allowed, streamed=streamed)
-    return found.trace, found.note
-
-
-def guessed_schedule(
-    function: PrimFunc, target: Target, scratch_limit: int, allowed: Collection[str], *, streamed: bool = False
-) -> Guess:
-    """The best guess: of the form for odd extents if there is one, which its text names, else of the direct algorithm.
-
-    Arguments are as for `default_guess`. Winograd algorithms are never guessed: only a measurement can show that they
-    are faster.
-    """
-    algorithm = form_for_odd_extents(function, allowed, target)
-    found = None if algorithm is None else guess_within(algorithm.function, target, scratch_limit, streamed=streamed)
-    if algorithm is None or found is None:
-        return default_guess(direct_algorithm(function).function, target, scratch_limit, streamed=streamed)
-    return replace(found, trace=schedule_text(algorithm.name, found.trace))

@@ -12,8 +12,9 @@ from edgetune.records import RecordStore
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.catalogue import direct_algorithm
 from edgetune.schedule.algorithms.schedule_text import DIRECT
-from edgetune.schedule.default_algorithms import algorithms_of, default_schedule
+from edgetune.schedule.default_algorithms import algorithms_of
 from edgetune.schedule.default_schedule import guesses
+from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.schedule.sketches import design_spaces, module_of, mutator_probs, postprocs, tvm_target
 from edgetune.search.loop import SearchParts
 from edgetune.search.search import SearchSpace

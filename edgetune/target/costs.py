@@ -43,6 +43,9 @@ class Costs(Checked):
         description="Operations in flight that keep a core's units busy: latency times those that begin in a cycle, or "
         "more. Formulas take a step of fewer sums for as long as one of that many.",
     )
+    instruction: Cycles = Field(
+        default=0.25, description="Cycles between the beginnings of two instructions of any kind: 1 / those of a cycle."
+    )
     load: Cycles = Field(
         default=0.1,
         description="Cycles that a vector loaded from L1 adds to a step of an unrolled sum, beside its place among the "

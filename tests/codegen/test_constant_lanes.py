@@ -13,7 +13,7 @@ from edgetune.codegen import emit_kernel
 from edgetune.codegen.constant_lanes import constant_lanes
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
-from edgetune.schedule.default_algorithms import default_schedule
+from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.tvm_types import Expr
 from tests.codegen_run import compile_strictly, run_kernel, wide_target
 from tests.sketch_samples import prim_func, random_arguments, run_plain

@@ -8,7 +8,7 @@ from tvm import te, tirx
 from edgetune.codegen.linear_indices import MOST_ITERATIONS, with_linear_indices
 from edgetune.frontend.tensor_expression.kernel import kernel_from_te
 from edgetune.pipeline.boards import load_board
-from edgetune.schedule.default_algorithms import default_schedule
+from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.schedule.kernel_spec import kernel_spec
 from edgetune.schedule.source import make_source
 from edgetune.target.target import with_cpu

@@ -19,7 +19,7 @@ from edgetune.codegen.kernel_source import KernelSource
 from edgetune.codegen.parallel_kernel import Sharing, emit_shared_kernel
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
-from edgetune.schedule.default_algorithms import default_schedule
+from edgetune.schedule.guessed_schedule import default_schedule
 from tests import codegen_samples as samples
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.examples import costly

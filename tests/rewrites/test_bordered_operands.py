@@ -14,7 +14,7 @@ from edgetune.codegen import emit_kernel
 from edgetune.rewrites.bordered_operands import with_bordered_operands
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
-from edgetune.schedule.default_algorithms import default_schedule
+from edgetune.schedule.guessed_schedule import default_schedule
 from tests.codegen_run import SANITIZERS, run_kernel, wide_target
 from tests.sketch_samples import prim_func, random_arguments
 

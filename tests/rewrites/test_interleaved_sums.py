@@ -17,7 +17,7 @@ from edgetune.codegen import emit_kernel
 from edgetune.rewrites import forms
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
-from edgetune.schedule.default_algorithms import default_schedule
+from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.target.core import WIDEST, Core
 from edgetune.target.costs import MARGINS
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target

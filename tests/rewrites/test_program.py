@@ -14,16 +14,17 @@ from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.kernels import FREE_LAYOUTS
 from edgetune.graph.program import Program
 from edgetune.pipeline.model_formats import read_model
-from edgetune.rewrites.estimate import estimated_instructions
 from edgetune.rewrites.forms import forms_of
 from edgetune.rewrites.passes import PASSES, PASSES_OF_PARTS
 from edgetune.rewrites.program import decided, for_target, in_forms
-from edgetune.schedule.default_algorithms import guessed_schedule
+from edgetune.schedule.algorithms.schedule_text import FORMS
+from edgetune.schedule.guessed_schedule import estimated_instructions, guessed_schedule
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.spaces import core_of
 from edgetune.target.core import Core
 from edgetune.target.costs import MARGINS
 from edgetune.target.target import Target, load_target
+from edgetune.tvm_types import PrimFunc
 
 
 def program(
@@ -63,13 +64,18 @@ def test_a_target_gets_the_form_of_least_estimated_instructions(board: str, tmp_
     target = load_target(board)
     plain = cumulative(tmp_path)
     estimates = {
-        form.workloads: sum(estimated_instructions(part.function, target, 1 << 14) for part in form.parts)
+        form.workloads: sum(estimate(part.function, target) for part in form.parts)
         for form in forms_of(plain.kernels[0], [core_of(plain.kernels[0].function, target)])
     }
     chosen = for_target(plain, target)
     own = estimates[tuple(kernel.workload for kernel in chosen.kernels)]
     assert own <= min(estimates.values()) / MARGINS.gain_of_form + 100
     assert own <= estimates[(plain.kernels[0].workload,)] + 100
+
+
+def estimate(function: PrimFunc, target: Target) -> float:
+    """Instructions of a function under its default schedule."""
+    return estimated_instructions(function, guessed_schedule(function, target, 1 << 14, FORMS).trace, target)
 
 
 def analysed(found: Program) -> list[str]:

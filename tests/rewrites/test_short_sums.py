@@ -16,7 +16,7 @@ from edgetune.graph.evaluate import evaluate_program
 from edgetune.rewrites.short_sums import with_sums_for_short_rows, with_sums_of_columns
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
-from edgetune.schedule.default_algorithms import default_schedule
+from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.sketch_samples import prim_func, random_arguments, run_plain

@@ -16,9 +16,10 @@ from edgetune.codegen.lower import flat
 from edgetune.graph.attention import least_scratch
 from edgetune.schedule.algorithms.apply import apply_schedule, replay
 from edgetune.schedule.algorithms.schedule_text import FORMS, algorithm_of
-from edgetune.schedule.default_algorithms import algorithms_of, default_schedule, times_faster
+from edgetune.schedule.default_algorithms import algorithms_of, times_faster
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.schedule.default_sizes import row_sizes
+from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.schedule.sketches.decisions import Chosen
 from edgetune.schedule.sketches.limits import footprint
 from edgetune.schedule.sketches.spaces import in_rows, rows_of

@@ -13,8 +13,9 @@ from edgetune.codegen import emit_kernel
 from edgetune.schedule.algorithms.apply import apply_schedule, replay
 from edgetune.schedule.algorithms.catalogue import algorithm_named
 from edgetune.schedule.algorithms.schedule_text import FORMS
-from edgetune.schedule.default_algorithms import default_schedule, form_for_odd_extents
+from edgetune.schedule.default_algorithms import form_for_odd_extents
 from edgetune.schedule.default_schedule import default_trace
+from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.schedule.rules.column_blocks import block_of_columns, common_columns
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks
 from edgetune.schedule.sketches.limits import footprint

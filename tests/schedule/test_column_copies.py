@@ -10,7 +10,7 @@ from tvm import te
 
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
-from edgetune.schedule.default_algorithms import default_schedule
+from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.schedule.sketches.limits import footprint
 from edgetune.schedule.sketches.spaces import tile_of
 from edgetune.schedule.sketches.variants import copies_columns

@@ -14,8 +14,8 @@ from edgetune.codegen.emit import emit_kernel
 from edgetune.codegen.packing import split_packing
 from edgetune.schedule.algorithms.apply import apply_schedule, replay
 from edgetune.schedule.algorithms.schedule_text import FORMS
-from edgetune.schedule.default_algorithms import default_schedule
 from edgetune.schedule.default_schedule import default_trace
+from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.target.target import Target
 from tests.examples import costly
 from tests.schedule.test_sketches import check, sampled

@@ -16,8 +16,9 @@ from edgetune.codegen.lower import flat
 from edgetune.graph.views.strided_view import StridedView, rows_of, shape_with_gaps, with_gaps
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import DIRECT, FORMS, WINOGRAD, schedule_text
-from edgetune.schedule.default_algorithms import algorithms_of, default_schedule
+from edgetune.schedule.default_algorithms import algorithms_of
 from edgetune.schedule.default_schedule import best_guess
+from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.target.target import Target
 from tests.codegen_run import run_kernel, wide_target

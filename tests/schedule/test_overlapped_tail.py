@@ -22,8 +22,9 @@ from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.catalogue import algorithm_named
 from edgetune.schedule.algorithms.overlapped_tail.overlap import Overlap
 from edgetune.schedule.algorithms.schedule_text import DIRECT, FORMS, VECTORS, algorithm_of, schedule_text, trace_text
-from edgetune.schedule.default_algorithms import default_schedule, overlapped_tail_algorithm, times_faster
+from edgetune.schedule.default_algorithms import overlapped_tail_algorithm, times_faster
 from edgetune.schedule.default_schedule import best_guess
+from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.schedule.sketches import design_spaces, postprocs
 from edgetune.schedule.sketches.spaces import tile_of
 from edgetune.schedule.sketches.variants import parts_for

@@ -15,7 +15,8 @@ from edgetune.codegen import emit_kernel
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among
 from edgetune.schedule.algorithms.schedule_text import DIRECT, FORMS, PEELED, algorithm_of
-from edgetune.schedule.default_algorithms import algorithms_of, default_schedule, times_faster
+from edgetune.schedule.default_algorithms import algorithms_of, times_faster
+from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.schedule.rules.tiling import axes_of, loads_of
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from tests.attention_sample import Attention

@@ -15,7 +15,7 @@ from tvm import te
 from edgetune.codegen import emit_kernel
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
-from edgetune.schedule.default_algorithms import default_schedule
+from edgetune.schedule.guessed_schedule import default_schedule
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.examples import costly
 from tests.schedule.test_sketches import check

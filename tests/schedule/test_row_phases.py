@@ -15,7 +15,7 @@ from edgetune.codegen.in_place import replaceable
 from edgetune.codegen.lower import flat
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
-from edgetune.schedule.default_algorithms import default_schedule
+from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.schedule.summary import summary
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.sketch_samples import prim_func, random_arguments, run_plain

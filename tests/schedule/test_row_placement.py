@@ -15,7 +15,7 @@ from edgetune.codegen.lower import to_compact
 from edgetune.graph.separable_windows import separate_windows
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
-from edgetune.schedule.default_algorithms import default_schedule
+from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.schedule.rules.row_placement import has_windows_along_rows, move_inwards, rows_apart
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.spaces import untouched

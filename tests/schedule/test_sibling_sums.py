@@ -12,7 +12,7 @@ from tvm import te
 from edgetune.codegen.emit import emit_kernel
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
-from edgetune.schedule.default_algorithms import default_schedule
+from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.target.target import Target
 from tests.sketch_samples import board, prim_func, random_arguments, run, run_plain
 

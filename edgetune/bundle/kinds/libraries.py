@@ -144,7 +144,7 @@ class _Maker:
 
     def _texts(self, kernel: Kernel, most: int, seed: int, tried: TriedAlready) -> Iterator[str]:
         """Schedules to try, as a search on the board would propose them."""
-        from edgetune.schedule.default_algorithms import default_schedule
+        from edgetune.schedule.guessed_schedule import default_schedule
         from edgetune.search.cost_model import CostModel
         from edgetune.search.search import AlgorithmsSearch
         from edgetune.search.task import TuneTask

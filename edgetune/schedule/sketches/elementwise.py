@@ -141,7 +141,7 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
     elif joint > 1 and _nested(sch, loops[-joint:]):
         _lanes(sch, sch.fuse(*loops[-joint:]), native_lanes, decide)
     elif in_vectors(block, whole) and _fills_vectors(block, row, vectors, native_lanes):
-        _lanes(sch, loops[-1], native_lanes, decide)
+        _lanes_of_row(sch, stage, loops, native_lanes, decide)
     elif stage.writes_its_axes() and reads_columns(block, native_lanes, costs):
         _lanes_of_columns(sch, block, loops, native_lanes, decide)
     elif not pays_across(block, native_lanes) and (axis := _transposed(block)) is not None:
@@ -279,6 +279,29 @@ def _split_phases(sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV]) -> 
         _, phase = sch.split(loop, [None, factor])
     sch.unroll(phase)
     return True
+
+
+def _lanes_of_row(
+    sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV], native_lanes: int, decide: Decisions
+) -> None:
+    """Vectors along the last loop; what is left where indices divide the axes of the others is unrolled around lanes.
+
+    An image in twice the size, `x[r / 2, s / 2, c]`, loads a vector once and stores it four times, and no index is
+    divided any more.
+    """
+    *loops, row = loops
+    factors = [_factor(stage, axis) for axis in stage.spatial[:-1]]
+    whole = all(known_extent(sch, loop) == extent_of(axis) for loop, axis in zip(loops, stage.spatial, strict=False))
+    lane = _lanes(sch, row, native_lanes, decide)
+    if lane is None or not whole or not 1 < prod(factors) <= _MOST_PHASES or not _nested(sch, loops):
+        return
+    phases = [sch.split(loop, [None, factor])[1] for loop, factor in zip(loops, factors, strict=True) if factor > 1]
+    around = sch.get_loops(sch.get_sblock(stage.name))
+    inner = [sch.get(loop) for loop in (*phases, lane)]
+    outer = [loop for loop in around if not any(sch.get(loop).same_as(one) for one in inner)]
+    sch.reorder(*outer, *phases, lane)
+    for phase in phases:
+        sch.unroll(phase)
 
 
 def _factor(stage: BlockStage, axis: IterVar) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from edgetune.target.costs import Costs
 from edgetune.target.isa.cpu_features import HwcapBit
 from edgetune.target.isa.cpuinfo import arm_parts, listed_features
-from edgetune.target.isa.instruction_set import HostCpu, InstructionSet
+from edgetune.target.isa.instruction_set import HostCpu, InstructionSet, OffsetReach
 from edgetune.target.isa.vector_instructions import Instruction, VectorInstructions, widening_assembly
 
 # Bits of the Linux ABI.
@@ -58,6 +59,7 @@ def describe_host(cpuinfo: str, cc: str, _native: Callable[[str], str | None]) -
 AARCH64 = InstructionSet(
     name="aarch64",
     interleaves=True,
+    offset_reach=OffsetReach(any=255, scaled=65520),
     machines=("aarch64", "arm64"),
     bits=64,
     features={
@@ -68,5 +70,6 @@ AARCH64 = InstructionSet(
     describe_host=describe_host,
     libc_packages={"aarch64-linux-gnu": "libc6-dev-arm64-cross"},
     tvm_wheels=True,
+    costs=Costs(instruction=0.5),
     vectors=_VECTORS,
 )

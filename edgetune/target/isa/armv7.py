@@ -7,7 +7,7 @@ from collections.abc import Callable
 from edgetune.errors import EdgetuneError
 from edgetune.target.isa.cpu_features import HwcapBit
 from edgetune.target.isa.cpuinfo import arm_parts, listed_features
-from edgetune.target.isa.instruction_set import HostCpu, InstructionSet
+from edgetune.target.isa.instruction_set import HostCpu, InstructionSet, OffsetReach
 from edgetune.target.isa.vector_instructions import Instruction, VectorInstructions, widening_assembly
 
 # Bits of the Linux ABI.
@@ -52,6 +52,7 @@ def describe_host(cpuinfo: str, cc: str, _native: Callable[[str], str | None]) -
 ARMV7 = InstructionSet(
     name="armv7",
     interleaves=True,
+    offset_reach=OffsetReach(any=0, scaled=1020),  # of VLDR; VLD1 has none
     machines=("armv7l", "armv7", "armv8l"),
     bits=32,
     wider_machines=("aarch64", "arm64"),

@@ -30,6 +30,14 @@ class HostCpu:
 HostDescription = Callable[[str, str, Callable[[str], str | None]], HostCpu]
 
 
+@dataclass(frozen=True)
+class OffsetReach:
+    """Largest offsets, in bytes, of loads and stores: `any`, and those that are `scaled` by what is loaded."""
+
+    any: float = inf
+    scaled: float = inf
+
+
 @dataclass(frozen=True, eq=False)
 class InstructionSet:
     """One instruction set. Only the first three fields have no default.
@@ -71,6 +79,9 @@ class InstructionSet:
 
     library_vector_bytes: int = 0
     """Bytes of a vector in the C library's memcpy, where they may exceed the vectors of a target."""
+
+    offset_reach: OffsetReach = field(default_factory=OffsetReach)
+    """How far from an address in a register a load or store reaches."""
 
     folds_loads: bool = False
     """Whether the operand of an operation may lie in memory."""

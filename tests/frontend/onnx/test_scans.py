@@ -17,7 +17,7 @@ from edgetune.frontend.onnx.reader import OnnxModel, model_from_proto
 from edgetune.graph.partition import to_program
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
-from edgetune.schedule.default_algorithms import default_schedule
+from edgetune.schedule.guessed_schedule import default_schedule
 from tests.codegen_run import compile_strictly, wide_target
 from tests.examples import costly
 from tests.interpreter import run_program

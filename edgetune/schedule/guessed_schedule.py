@@ -1,0 +1,107 @@
+"""Guessed schedules: for kernels without records, the formula's best schedule, or one that needs far less instructions.
+
+The formula knows how long operations wait for each other. It does not know all that is printed around them: loads,
+addresses, sums that are joined, lanes that are computed twice. Where a core cannot begin the printed instructions in
+the predicted cycles, the printed C of some other schedules is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from math import inf
+
+from edgetune.codegen.emit import emit_kernel
+from edgetune.errors import KernelFailed
+from edgetune.graph.written_loops import is_written
+from edgetune.schedule.algorithms.algorithm import Algorithm
+from edgetune.schedule.algorithms.apply import apply_schedule
+from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among, direct_algorithm
+from edgetune.schedule.algorithms.schedule_text import DIRECT, PEELED, VECTORS, algorithm_of, schedule_text, size_of
+from edgetune.schedule.default_algorithms import cheapest_tiles, form_for_odd_extents, predicted_cycles
+from edgetune.schedule.default_schedule import Guess, default_guess, guess_within, guesses, has_empty_tensor
+from edgetune.target.costs import MARGINS
+from edgetune.target.target import Target
+from edgetune.tvm_types import PrimFunc
+
+_STRUCTURES = 3
+"""Schedules of an algorithm that are printed, the formula's best ones."""
+
+_SYMBOL = "kernel"
+
+
+def default_schedule(
+    function: PrimFunc, target: Target, scratch_limit: int, allowed: Collection[str], *, streamed: bool = False
+) -> tuple[str, str]:
+    """Text and note of `guessed_schedule`."""
+    found = guessed_schedule(function, target, scratch_limit, allowed, streamed=streamed)
+    return found.trace, found.note
+
+
+def guessed_schedule(
+    function: PrimFunc, target: Target, scratch_limit: int, allowed: Collection[str], *, streamed: bool = False
+) -> Guess:
+    """The best guess: of the form for odd extents if there is one, which its text names, else of the direct algorithm.
+
+    Arguments are as for `default_guess`. Winograd algorithms are never guessed: only a measurement can show that they
+    are faster.
+    """
+    first = _by_formula(function, target, scratch_limit, allowed, streamed=streamed)
+    if is_written(function) or has_empty_tensor(function):
+        return first
+    each = target.costs.instruction
+    name = algorithm_of(first.trace)
+    predicted = _predicted(function if name == DIRECT else algorithm_named(function, name).function, target)
+    begun = each * _instructions(function, first, target)
+    if begun == inf or predicted >= begun:
+        return first
+    found = {first: MARGINS.gain_of_form * begun}
+    for algorithm in _algorithms(function, allowed, target):
+        least = _predicted(algorithm.function, target)
+        for guess in islice(guesses(algorithm.function, target, scratch_limit, streamed=streamed), _STRUCTURES):
+            named = replace(guess, trace=schedule_text(algorithm.name, guess.trace))
+            found.setdefault(named, max(least, each * _instructions(function, named, target)))
+    return min(found, key=lambda guess: found[guess])
+
+
+def estimated_instructions(function: PrimFunc, text: str, target: Target) -> float:
+    """Instructions of a run of an unscheduled function under the schedule `text`; raises KernelFailed."""
+    return emit_kernel(apply_schedule(function, text).module, target, _SYMBOL).instructions
+
+
+def _by_formula(
+    function: PrimFunc, target: Target, scratch_limit: int, allowed: Collection[str], *, streamed: bool
+) -> Guess:
+    algorithm = form_for_odd_extents(function, allowed, target)
+    found = None if algorithm is None else guess_within(algorithm.function, target, scratch_limit, streamed=streamed)
+    if algorithm is None or found is None:
+        return default_guess(direct_algorithm(function).function, target, scratch_limit, streamed=streamed)
+    return replace(found, trace=schedule_text(algorithm.name, found.trace))
+
+
+def _predicted(function: PrimFunc, target: Target) -> float:
+    """Predicted cycles; 0 where nothing is known."""
+    found = predicted_cycles(function, target)
+    return 0.0 if found == inf else found
+
+
+def _instructions(function: PrimFunc, guess: Guess, target: Target) -> float:
+    try:
+        return estimated_instructions(function, guess.trace, target)
+    except KernelFailed:
+        return inf
+
+
+def _algorithms(function: PrimFunc, allowed: Collection[str], target: Target) -> Iterator[Algorithm]:
+    """The algorithms that are compared, for extents that vectors or whole tiles do not divide, among those allowed."""
+    widest = [
+        next((name for name in names if name in allowed and size_of(name) <= target.vector_bits), None)
+        for names in (VECTORS, PEELED)
+    ]
+    whole = [name for name in widest if name is not None]
+    tiles = cheapest_tiles(function, whole[:1], target)
+    yield direct_algorithm(function)
+    with suppress(RuntimeError):
+        yield from algorithms_among(function, [name for name in (*whole, *tiles) if name in allowed])
