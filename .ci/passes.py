@@ -25,8 +25,9 @@ TITLE = "# Rewrites of kernels"
 INTRODUCTION = (
     "`python .ci/passes.py` writes this page from the code. A pass gets an unscheduled kernel and makes another one "
     "with the same results, or with sums in another order. Kernels of models and of tensor expressions go through the "
-    "same passes, from the first to the last. Only tensor expressions are divided. Thresholds with a name, such as "
-    "`Margins.gain`, are in `edgetune/target/costs.py`."
+    "same passes, from the first to the last, and may be divided. What comes out is a form of the kernel, beside the "
+    "kernel as it is; [the estimate of their instructions](search.md#a-kernel-in-other-forms) chooses. Thresholds with "
+    "a name, such as `Margins.gain`, are in `edgetune/target/costs.py`."
 )
 SECTIONS = (
     ("PASSES", "Passes", "Every kernel goes through these, before it is divided.", False),

@@ -66,7 +66,7 @@ def forms_of(kernel: Kernel, cores: Sequence[Core] = ()) -> list[Form]:
 
 
 def _all_forms(kernel: Kernel, cores: Sequence[Core]) -> Iterator[Form]:
-    plain = Form((Part("", kernel.function, kernel.params, tuple(range(len(kernel.params)))),))
+    plain = Form((whole_part(kernel),))
     divisible = not is_attention(kernel.function) and analyse_blocks(kernel.function) is not None
     if kernel.definition is None or not divisible:
         yield plain
@@ -85,6 +85,11 @@ def _all_forms(kernel: Kernel, cores: Sequence[Core]) -> Iterator[Form]:
         for way in DIVISIONS:
             for parts in divisions_of(function, outputs, constants, replace(core, margins=GENEROUS), [way]):
                 yield _form(kernel, function, parts)
+
+
+def whole_part(kernel: Kernel) -> Part:
+    """A kernel as the only part of a form."""
+    return Part("", kernel.function, kernel.params, tuple(range(len(kernel.params))))
 
 
 def weights_among(params: Sequence[Param]) -> list[int]:

@@ -16,13 +16,15 @@ from re import sub
 from edgetune.errors import KernelFailed
 from edgetune.graph.evaluate import evaluate
 from edgetune.graph.macs import multiply_accumulates
+from edgetune.graph.memory.live_ranges import live_bytes
 from edgetune.graph.program import Buffer, Call, Kernel, Program
 from edgetune.graph.workload import workload_hash
-from edgetune.rewrites.forms import Form, Part, forms_of
+from edgetune.rewrites.forms import Form, Part, forms_of, whole_part
 from edgetune.rewrites.scratch import scratch_of_expression, scratch_of_model
 from edgetune.schedule.algorithms.schedule_text import FORMS
-from edgetune.schedule.guessed_schedule import estimated_instructions, guessed_schedule
+from edgetune.schedule.guessed_schedule import estimated_instructions, formula_schedule
 from edgetune.schedule.sketches.spaces import core_of
+from edgetune.target.core import Core
 from edgetune.target.costs import MARGINS
 from edgetune.target.target import Target
 
@@ -38,17 +40,56 @@ _WORTH_MEASURING = 1.5
 
 def decided(program: Program) -> Program:
     """`program` with each kernel in its first form; the second ones are a division of it."""
-    return _with_divisions(program, [forms_of(kernel) for kernel in program.kernels])
+    return _with_divisions(program, [_forms(program, number) for number in range(len(program.kernels))])
 
 
 def for_target(program: Program, target: Target) -> Program:
-    """`program` with each kernel in the form that needs fewest instructions on a target, by an estimate."""
-    return _with_divisions(program, [_ranked(kernel, target) for kernel in program.kernels])
+    """`program` with each kernel in the form that needs fewest instructions on a target, by an estimate.
+
+    Where the target says how much memory it has, no form needs more for the tensors that live at one time.
+    """
+    cores = ([core_of(kernel.function, target)] for kernel in program.kernels)
+    of_kernels = (_forms(program, number, own) for number, own in enumerate(cores))
+    forms = [_ranked(kernel, own, target) for kernel, own in zip(program.kernels, of_kernels, strict=True)]
+    if "ram" in target.memory_sizes:
+        forms = [_within(program, number, ranked) for number, ranked in enumerate(forms)]
+    return _with_divisions(program, forms)
 
 
-def _ranked(kernel: Kernel, target: Target) -> list[Form]:
+def _forms(program: Program, number: int, cores: Sequence[Core] = ()) -> list[Form]:
+    """The forms of the kernel with that number; as one kernel, where a call overwrites what it reads."""
+    kernel = program.kernels[number]
+    found = forms_of(kernel, cores)
+    if any(_overwrites(call, kernel) for call in program.calls if call.kernel == number):
+        return [form for form in found if len(form.parts) == 1]
+    return found
+
+
+def _overwrites(call: Call, kernel: Kernel) -> bool:
+    """Whether some buffer is read and written by a call: the parts of a kernel would read what another has written."""
+    places: dict[bool, set[int]] = {False: set(), True: set()}
+    for number, place in call.places:
+        places[kernel.params[number].role == "output"].add(place.buffer)
+    return bool(places[False] & places[True])
+
+
+def _within(program: Program, number: int, ranked: Sequence[Form]) -> list[Form]:
+    """Those forms of the kernel with that number that need no more memory between kernels than the program has."""
+    most = max(live_bytes(program), default=0)
+    plain = [Form((whole_part(kernel),)) for kernel in program.kernels]
+
+    def fits(form: Form) -> bool:
+        made = in_forms(program, [*plain[:number], form, *plain[number + 1 :]])
+        return max(live_bytes(made), default=0) <= most
+
+    if program.kernels[number].definition is not None:
+        return list(ranked)  # as one kernel, an expression has the same tensors in its scratch memory
+    return [form for form in ranked if len(form.parts) == 1 or fits(form)] or [plain[number]]
+
+
+def _ranked(kernel: Kernel, forms: Sequence[Form], target: Target) -> list[Form]:
     """The forms of a kernel that are worth a measurement, the chosen one first."""
-    first, *others = forms_of(kernel, [core_of(kernel.function, target)])
+    first, *others = forms
     if not others:
         return [first]
 
@@ -67,7 +108,7 @@ def _ranked(kernel: Kernel, target: Target) -> list[Form]:
 def _instructions(kernel: Kernel, part: Part, target: Target) -> float:
     scratch = _kernel_of(kernel, part, ()).scratch
     try:
-        guess = guessed_schedule(part.function, target, scratch, FORMS)
+        guess = formula_schedule(part.function, target, scratch, FORMS)
         return _CALL + estimated_instructions(part.function, guess.trace, target)
     except KernelFailed:
         return inf  # no default schedule can be printed

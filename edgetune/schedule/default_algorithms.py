@@ -33,7 +33,7 @@ from edgetune.target.costs import MARGINS, Costs
 from edgetune.target.target import Target
 from edgetune.tvm_types import PrimFunc
 
-_FEW = 3
+_FEW = 2
 """Whole tiles that are compared."""
 
 

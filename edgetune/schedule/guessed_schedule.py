@@ -2,7 +2,8 @@
 
 The formula knows how long operations wait for each other. It does not know all that is printed around them: loads,
 addresses, sums that are joined, lanes that are computed twice. Where a core cannot begin the printed instructions in
-the predicted cycles, the printed C of some other schedules is compared.
+the predicted cycles, and they are many more than the kernel's own operations and elements ask for, the printed C of
+some other schedules is compared: where rows of results fill no whole vectors, for there the ways differ most.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import islice
 from math import inf
 
 from edgetune.codegen.emit import emit_kernel
+from edgetune.codegen.operations import operations, tensor_bytes
 from edgetune.errors import KernelFailed
 from edgetune.graph.written_loops import is_written
 from edgetune.schedule.algorithms.algorithm import Algorithm
@@ -22,14 +24,20 @@ from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_a
 from edgetune.schedule.algorithms.schedule_text import DIRECT, PEELED, VECTORS, algorithm_of, schedule_text, size_of
 from edgetune.schedule.default_algorithms import cheapest_tiles, form_for_odd_extents, predicted_cycles
 from edgetune.schedule.default_schedule import Guess, default_guess, guess_within, guesses, has_empty_tensor
+from edgetune.schedule.sketches.block_analysis import analyse_blocks
+from edgetune.schedule.sketches.spaces import native_lanes
 from edgetune.target.costs import MARGINS
 from edgetune.target.target import Target
 from edgetune.tvm_types import PrimFunc
 
-_STRUCTURES = 3
+_STRUCTURES = 2
 """Schedules of an algorithm that are printed, the formula's best ones."""
 
+_OF_IDEAL = 1.6
+"""How many times the least instructions a schedule may have that is not compared with others."""
+
 _SYMBOL = "kernel"
+_OF_MULTIPLY_ADD, _FLOAT = 2, 4  # operations, and bytes of an element
 
 
 def default_schedule(
@@ -48,14 +56,14 @@ def guessed_schedule(
     Arguments are as for `default_guess`. Winograd algorithms are never guessed: only a measurement can show that they
     are faster.
     """
-    first = _by_formula(function, target, scratch_limit, allowed, streamed=streamed)
-    if is_written(function) or has_empty_tensor(function):
+    first = formula_schedule(function, target, scratch_limit, allowed, streamed=streamed)
+    if is_written(function) or has_empty_tensor(function) or not _has_odd_rows(function, target):
         return first
     each = target.costs.instruction
     name = algorithm_of(first.trace)
     predicted = _predicted(function if name == DIRECT else algorithm_named(function, name).function, target)
     begun = each * _instructions(function, first, target)
-    if begun == inf or predicted >= begun:
+    if begun == inf or begun <= max(predicted, _OF_IDEAL * each * _least_instructions(function, target)):
         return first
     found = {first: MARGINS.gain_of_form * begun}
     for algorithm in _algorithms(function, allowed, target):
@@ -71,9 +79,10 @@ def estimated_instructions(function: PrimFunc, text: str, target: Target) -> flo
     return emit_kernel(apply_schedule(function, text).module, target, _SYMBOL).instructions
 
 
-def _by_formula(
-    function: PrimFunc, target: Target, scratch_limit: int, allowed: Collection[str], *, streamed: bool
+def formula_schedule(
+    function: PrimFunc, target: Target, scratch_limit: int, allowed: Collection[str], *, streamed: bool = False
 ) -> Guess:
+    """What the formula alone guesses; see `guessed_schedule`."""
     algorithm = form_for_odd_extents(function, allowed, target)
     found = None if algorithm is None else guess_within(algorithm.function, target, scratch_limit, streamed=streamed)
     if algorithm is None or found is None:
@@ -85,6 +94,19 @@ def _predicted(function: PrimFunc, target: Target) -> float:
     """Predicted cycles; 0 where nothing is known."""
     found = predicted_cycles(function, target)
     return 0.0 if found == inf else found
+
+
+def _has_odd_rows(function: PrimFunc, target: Target) -> bool:
+    """Whether the results of some reduction lie in rows that no whole vectors fill."""
+    analysis, lanes = analyse_blocks(function), native_lanes(function, target)
+    reductions = [] if analysis is None else analysis.reductions
+    return any(stage.spatial_extents and stage.spatial_extents[-1] % lanes for stage in reductions)
+
+
+def _least_instructions(function: PrimFunc, target: Target) -> float:
+    """Instructions of a kernel where all lanes count: multiply-adds, and loads and stores of each element once."""
+    lanes = native_lanes(function, target)
+    return (operations(function) / _OF_MULTIPLY_ADD + tensor_bytes(function) / _FLOAT) / lanes
 
 
 def _instructions(function: PrimFunc, guess: Guess, target: Target) -> float:
