@@ -1,13 +1,16 @@
 """Freezes what the middle end makes of a corpus, and compares two such folders.
 
 python -m benchmarks.oracle freeze FOLDER [--like BEFORE] [--subjects NAME,...] [--widths 0,128,256,512] [--jobs N]
-python -m benchmarks.oracle compare BEFORE AFTER [--shown N]
+python -m benchmarks.oracle compare BEFORE AFTER [--shown N] [--short-rows]
+python -m benchmarks.oracle estimates FOLDER [--shown N]
 python -m benchmarks.oracle doors [--names NAME,...] [--widths 0,128,256,512] [--jobs N]
 
 Frozen are, for vectors of 0, 128, 256 and 512 bits: the C of each kernel under its default schedule, its trace and its
 predicted cycles; up to 256 bits also the instructions of a run, counted under QEMU, and the largest error. What is in
 the folder already is not frozen again. Kernels that are the same in the folder BEFORE are not run again: what was
-counted there is copied. The exit code of `compare` is 1 where something failed or is slower.
+counted there is copied. The exit code of `compare` is 1 where something failed or is slower. With `--short-rows`, only
+expressions are compared whose results have a last axis of 3 to 31. `estimates` says how far the estimated instructions
+lie from the counted ones.
 
 `doors` says of forty expressions what kernels are made of the expression, of the same as operators of ONNX
 (`onnx_NAME` in the corpus) and of the same as a registered operator (`operator_NAME`), and in how many these are equal.
@@ -23,8 +26,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks.oracle.comparison import Difference, compare, report
-from benchmarks.oracle.corpus import corpus, selected
+from benchmarks.oracle.corpus import corpus, selected, short_rows_of
 from benchmarks.oracle.doors import doors_of, lines, summary
+from benchmarks.oracle.estimates import estimates
 from benchmarks.oracle.facts import WIDTHS, Facts, freeze_one
 from benchmarks.oracle.twins.said import twins
 
@@ -61,11 +65,20 @@ def _known(like: Path | None, name: str, width: int) -> Path | None:
     return path if path and path.is_file() else None
 
 
-def _compare(before: Path, after: Path, shown: int) -> int:
-    differences = list(_differences(before, after))
+def _compare(before: Path, after: Path, shown: int, *, short_rows: bool) -> int:
+    among = short_rows_of(corpus(SHARED)) if short_rows else None
+    differences = [one for one in _differences(before, after) if among is None or one.subject in among]
     for line in report(differences, shown):
         print(line)
     return int(any(one.verdict in {"failed", "slower", "other accuracy"} for one in differences))
+
+
+def _estimates(folder: Path, shown: int) -> int:
+    for width in WIDTHS:
+        facts = [Facts.read(path) for path in sorted((folder / str(width)).glob("*.json"))]
+        for line in estimates(width, facts, shown):
+            print(line)
+    return 0
 
 
 def _differences(before: Path, after: Path) -> Iterator[Difference]:
@@ -102,13 +115,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
     comparing.add_argument("--shown", type=int, default=20)
+    comparing.add_argument("--short-rows", action="store_true")
+    estimating = verbs.add_parser("estimates")
+    estimating.add_argument("folder", type=Path)
+    estimating.add_argument("--shown", type=int, default=10)
     doors = verbs.add_parser("doors")
     doors.add_argument("--names", default=",".join(twins()))
     doors.add_argument("--widths", default=",".join(map(str, WIDTHS)))
     doors.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args(arguments)
     if options.verb == "compare":
-        return _compare(options.before, options.after, options.shown)
+        return _compare(options.before, options.after, options.shown, short_rows=options.short_rows)
+    if options.verb == "estimates":
+        return _estimates(options.folder, options.shown)
     widths = [int(width) for width in options.widths.split(",")]
     if options.verb == "doors":
         return _doors(options.names.split(","), widths, options.jobs)

@@ -33,6 +33,7 @@ LISTS = (
     "short-rows",
 )
 """Lists of expressions; of the operators of papers, those of the quick benchmark, as the others are other extents."""
+_SHORT = (3, 31)
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,16 @@ def corpus(shared: Path) -> Mapping[str, Subject]:
     wild = (_of_proto(name, make) for name, make in WILD.items())
     found = [*_expressions(), *_twins(), *wild, *map(_of_file, files)]
     return {subject.name: subject for subject in found}
+
+
+def short_rows_of(subjects: Mapping[str, Subject]) -> frozenset[str]:
+    """The names of the expressions whose results have a last axis of 3 to 31."""
+    return frozenset(name for name in dict.fromkeys(_names()) if _has_short_rows(subjects[name]))
+
+
+def _has_short_rows(subject: Subject) -> bool:
+    shapes = [tensor.shape for tensor in subject.read().program().outputs]
+    return all(shape and _SHORT[0] <= shape[-1] <= _SHORT[1] for shape in shapes)
 
 
 def selected(subjects: Mapping[str, Subject], names: str) -> list[Subject]:

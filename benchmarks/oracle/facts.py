@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -35,12 +35,16 @@ _TARGETS = Path(__file__).parent / "targets"
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """A kernel under its default schedule. `cycles` are predicted for all its calls; None without a prediction."""
+    """A kernel under its default schedule. `cycles` are predicted for all its calls; None without a prediction.
+
+    `estimate`: the instructions of all its calls that are estimated from the printed C, None where nothing is.
+    """
 
     name: str
     text: str
     trace: str
     cycles: float | None
+    estimate: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,13 @@ def kernels_of(program: Program, choices: Sequence[Choice], target: Target, pref
     """The kernels of a program under `choices`, in a package whose symbols begin with `prefix`."""
     printed = print_kernels(program, choices, target, prefix, lambda _: None).kernels
     return tuple(
-        KernelFacts(kernel.name, one.source.definition, choice.trace, _cycles(kernel, choice.trace, target))
+        KernelFacts(
+            kernel.name,
+            one.source.definition,
+            choice.trace,
+            _cycles(kernel, choice.trace, target),
+            one.source.instructions * kernel.weight or None,
+        )
         for kernel, one, choice in zip(program.kernels, printed, choices, strict=True)
     )
 
@@ -112,7 +122,7 @@ def _facts(subject: Subject, width: int, known: Facts | None) -> Facts:
         choices = choose(compiled.program, target, None, lambda _: None)
         kernels = kernels_of(compiled.program, choices, target, settings.name)
         if known is not None and known.kernels == kernels:
-            return known
+            return replace(known, kernels=kernels)
         assembled(compiled, settings, choices, settings.out, lambda _: None)
         if not target.emulator:
             return Facts(subject.name, width, kernels)

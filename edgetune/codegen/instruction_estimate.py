@@ -9,8 +9,9 @@ they do. It chooses between forms of a kernel; nothing that is measured depends 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from edgetune.codegen.instruction_counts import instructions_of
 from edgetune.codegen.lines import Line, LineKind
@@ -88,16 +89,16 @@ class _Block:
         for name in line.writes if line.in_memory else ():
             self.stored[name] |= line.target.variables if line.target is not None else line.writes
 
-    def keeps(self, one: Operation, reads: frozenset[str]) -> bool:
-        """Whether an operation on what it `reads` gives the same in all iterations.
+    def keeps(self, one: Operation, depends: Callable[[frozenset[str]], frozenset[str]]) -> bool:
+        """Whether an operation gives the same in all iterations; `depends` says on what variables depend.
 
         For a place of memory, no other place of its tensor may be written but those that stay as well.
         """
         if not self.trips:
             return False
-        tensors = reads & self.stored.keys() if one.kind in (*_LOADS, *_STORES) else frozenset()
-        places = frozenset().union(*(self.stored[name] for name in tensors))
-        return not (self.changes - tensors) & (reads | places)
+        tensors = one.reads & self.stored.keys() if one.kind in (*_LOADS, *_STORES) else frozenset()
+        places = frozenset().union(one.reads, *(self.stored[name] for name in tensors))
+        return not (self.changes - tensors) & depends(places)
 
 
 class _Walk:
@@ -192,8 +193,8 @@ class _Walk:
                 loads[-1].folded = True
                 loads.clear()
 
-    def _beyond(self, reads: frozenset[str], known: set[str]) -> frozenset[str]:
-        """What a value depends on beside variables that are `known`."""
+    def _beyond(self, known: Collection[str], reads: frozenset[str]) -> frozenset[str]:
+        """What a value that `reads` variables depends on beside those that are `known`."""
         found: set[str] = set()
         waiting = list(reads)
         while waiting:
@@ -207,14 +208,12 @@ class _Walk:
     def _add(self, one: Operation) -> _Computed:
         outer, times, inner = len(self.blocks) - 1, self.blocks[-1].times, 1.0
         known: set[str] = set()
-        reads = one.reads
         for number in range(len(self.blocks) - 1, 0, -1):
             block = self.blocks[number]
-            if block.keeps(one, reads):
+            if block.keeps(one, partial(self._beyond, known)):
                 outer, times = number - 1, self.blocks[number - 1].times * inner
             elif block.short and inner * block.trips < self.registers:
                 known |= block.own
-                reads = self._beyond(reads, known)
                 inner *= block.trips
             else:
                 break

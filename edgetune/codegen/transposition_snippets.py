@@ -16,6 +16,9 @@ from edgetune.codegen.vector_snippets import either, instructions, lanes_of
 _INLINE = "static inline __attribute__((always_inline)) void "
 KINDS = ("transpose", "transpose_runs", "split_rows", "join_rows", "split_quads", "join_quads")
 
+_FEWEST = 4
+"""Lanes of the smallest squares."""
+
 RUN = 128
 """Columns of a run: so many rows of at most 64 elements fill an L1 of 32 KiB."""
 
@@ -55,6 +58,8 @@ _COMMENTS = {
 def _squares(rest: str, lanes: int, _quads: bool) -> str:
     # Lines of `from` are read whole before they leave the cache: two squares of eight rows are one line. A store of
     # sixteen lanes is a line of `to`, so more rows may lie between two stores to the same one.
+    if lanes == _FEWEST:
+        return _pairs_of_squares(rest, lanes)
     block = 2 * lanes if lanes <= 8 else 4 * lanes
     return f"""{_few(lanes)}    for (int32_t block = 0; block < rows; block += {block}) {{
         for (int32_t column = 0; column < columns; column += {lanes}) {{
@@ -63,6 +68,35 @@ def _squares(rest: str, lanes: int, _quads: bool) -> str:
                 const int32_t i = @min_i32(row, rows - {lanes});
 {_square(rest, lanes, 16)}
             }}
+        }}
+    }}
+"""
+
+
+def _pairs_of_squares(rest: str, lanes: int) -> str:
+    """Two squares at a time: finding the places takes as long as a square of so few lanes."""
+    squares = {"a": "i", "b": "k"}
+    loads = {
+        name: _listed([f"*(const {rest}u *)&in[{_plus(_times(row, 'from_row'), first)}]" for row in range(lanes)], 16)
+        for name, first in squares.items()
+    }
+    arrays = "\n".join(
+        f"            {rest} {name}[{lanes}] = {{\n{text}\n            }};" for name, text in loads.items()
+    )
+    turns = " ".join(f"@turn_{rest}({name});" for name in squares)
+    stores = [
+        f"*({rest}u *)&out[{f'({first} + {row})' if row else first} * to_row] = {name}[{row}];"
+        for name, first in squares.items()
+        for row in range(lanes)
+    ]
+    return f"""{_few(lanes)}    for (int32_t block = 0; block < rows; block += {2 * lanes}) {{
+        const int32_t i = @min_i32(block, rows - {lanes}), k = @min_i32(block + {lanes}, rows - {lanes});
+        for (int32_t column = 0; column < columns; column += {lanes}) {{
+            const int32_t j = @min_i32(column, columns - {lanes});
+            const float *restrict const in = &from[j * from_row];
+            float *restrict const out = &to[j];
+{arrays}
+{_lines([turns, *stores], 12)}
         }}
     }}
 """
