@@ -131,6 +131,15 @@ static inline __attribute__((always_inline)) float sample__lanes_sum_f32x4(const
 }
 /* The larger one; a where either is NaN. */
 static inline float sample__max_f32(float a, float b) { return b > a ? b : a; }
+/* *a = max(*a, *b), where *a is a number; that stays where *b is NaN. */
+static inline __attribute__((always_inline)) void sample__vmax_running_f32x4(f32x4 *a, const f32x4 *b)
+{
+#if defined(__aarch64__)
+    __asm__("fmaxnm %0.4s, %1.4s, %2.4s" : "=w"(*a) : "w"(*a), "w"(*b));
+#else
+    sample__vmax_f32x4(a, b);
+#endif
+}
 
 void sample_attention(const float *restrict q, const float *restrict k, const float *restrict v,
                       const float *restrict mask, float *restrict attention);
@@ -211,73 +220,73 @@ void sample_attention(const float *restrict q, const float *restrict k, const fl
         attention_largest_lanes = (-0x1.fffffep+127f - (f32x4){0});
         f32x4 larger = attention_largest_lanes;
         const f32x4 other = *(const f32x4u *)attention_scores;
-        sample__vmax_f32x4(&larger, &other);
+        sample__vmax_running_f32x4(&larger, &other);
         attention_largest_lanes = larger;
         f32x4 larger_1 = attention_largest_lanes;
         const f32x4 other_1 = *(const f32x4u *)&attention_scores[4];
-        sample__vmax_f32x4(&larger_1, &other_1);
+        sample__vmax_running_f32x4(&larger_1, &other_1);
         attention_largest_lanes = larger_1;
         f32x4 larger_2 = attention_largest_lanes;
         const f32x4 other_2 = *(const f32x4u *)&attention_scores[8];
-        sample__vmax_f32x4(&larger_2, &other_2);
+        sample__vmax_running_f32x4(&larger_2, &other_2);
         attention_largest_lanes = larger_2;
         f32x4 larger_3 = attention_largest_lanes;
         const f32x4 other_3 = *(const f32x4u *)&attention_scores[12];
-        sample__vmax_f32x4(&larger_3, &other_3);
+        sample__vmax_running_f32x4(&larger_3, &other_3);
         attention_largest_lanes = larger_3;
         attention_largest[0] = sample__max_f32(-0x1.fffffep+127f, sample__lanes_largest_f32x4(&attention_largest_lanes));
         attention_largest_lanes = (-0x1.fffffep+127f - (f32x4){0});
         f32x4 larger_4 = attention_largest_lanes;
         const f32x4 other_4 = *(const f32x4u *)&attention_scores[16];
-        sample__vmax_f32x4(&larger_4, &other_4);
+        sample__vmax_running_f32x4(&larger_4, &other_4);
         attention_largest_lanes = larger_4;
         f32x4 larger_5 = attention_largest_lanes;
         const f32x4 other_5 = *(const f32x4u *)&attention_scores[20];
-        sample__vmax_f32x4(&larger_5, &other_5);
+        sample__vmax_running_f32x4(&larger_5, &other_5);
         attention_largest_lanes = larger_5;
         f32x4 larger_6 = attention_largest_lanes;
         const f32x4 other_6 = *(const f32x4u *)&attention_scores[24];
-        sample__vmax_f32x4(&larger_6, &other_6);
+        sample__vmax_running_f32x4(&larger_6, &other_6);
         attention_largest_lanes = larger_6;
         f32x4 larger_7 = attention_largest_lanes;
         const f32x4 other_7 = *(const f32x4u *)&attention_scores[28];
-        sample__vmax_f32x4(&larger_7, &other_7);
+        sample__vmax_running_f32x4(&larger_7, &other_7);
         attention_largest_lanes = larger_7;
         attention_largest[1] = sample__max_f32(-0x1.fffffep+127f, sample__lanes_largest_f32x4(&attention_largest_lanes));
         attention_largest_lanes = (-0x1.fffffep+127f - (f32x4){0});
         f32x4 larger_8 = attention_largest_lanes;
         const f32x4 other_8 = *(const f32x4u *)&attention_scores[32];
-        sample__vmax_f32x4(&larger_8, &other_8);
+        sample__vmax_running_f32x4(&larger_8, &other_8);
         attention_largest_lanes = larger_8;
         f32x4 larger_9 = attention_largest_lanes;
         const f32x4 other_9 = *(const f32x4u *)&attention_scores[36];
-        sample__vmax_f32x4(&larger_9, &other_9);
+        sample__vmax_running_f32x4(&larger_9, &other_9);
         attention_largest_lanes = larger_9;
         f32x4 larger_10 = attention_largest_lanes;
         const f32x4 other_10 = *(const f32x4u *)&attention_scores[40];
-        sample__vmax_f32x4(&larger_10, &other_10);
+        sample__vmax_running_f32x4(&larger_10, &other_10);
         attention_largest_lanes = larger_10;
         f32x4 larger_11 = attention_largest_lanes;
         const f32x4 other_11 = *(const f32x4u *)&attention_scores[44];
-        sample__vmax_f32x4(&larger_11, &other_11);
+        sample__vmax_running_f32x4(&larger_11, &other_11);
         attention_largest_lanes = larger_11;
         attention_largest[2] = sample__max_f32(-0x1.fffffep+127f, sample__lanes_largest_f32x4(&attention_largest_lanes));
         attention_largest_lanes = (-0x1.fffffep+127f - (f32x4){0});
         f32x4 larger_12 = attention_largest_lanes;
         const f32x4 other_12 = *(const f32x4u *)&attention_scores[48];
-        sample__vmax_f32x4(&larger_12, &other_12);
+        sample__vmax_running_f32x4(&larger_12, &other_12);
         attention_largest_lanes = larger_12;
         f32x4 larger_13 = attention_largest_lanes;
         const f32x4 other_13 = *(const f32x4u *)&attention_scores[52];
-        sample__vmax_f32x4(&larger_13, &other_13);
+        sample__vmax_running_f32x4(&larger_13, &other_13);
         attention_largest_lanes = larger_13;
         f32x4 larger_14 = attention_largest_lanes;
         const f32x4 other_14 = *(const f32x4u *)&attention_scores[56];
-        sample__vmax_f32x4(&larger_14, &other_14);
+        sample__vmax_running_f32x4(&larger_14, &other_14);
         attention_largest_lanes = larger_14;
         f32x4 larger_15 = attention_largest_lanes;
         const f32x4 other_15 = *(const f32x4u *)&attention_scores[60];
-        sample__vmax_f32x4(&larger_15, &other_15);
+        sample__vmax_running_f32x4(&larger_15, &other_15);
         attention_largest_lanes = larger_15;
         attention_largest[3] = sample__max_f32(-0x1.fffffep+127f, sample__lanes_largest_f32x4(&attention_largest_lanes));
         f32x4 result = *(const f32x4u *)attention_scores - attention_largest[0];

@@ -73,6 +73,15 @@ static inline __attribute__((always_inline)) void sample__vmax_f32x4(f32x4 *a, c
     *a = (f32x4)(((i32x4)*b & m) | ((i32x4)*a & ~m));
 #endif
 }
+/* *a = max(*a, *b), where *b is a number; NaN stays NaN. */
+static inline __attribute__((always_inline)) void sample__vmax_bound_f32x4(f32x4 *a, const f32x4 *b)
+{
+#if defined(__aarch64__)
+    __asm__("fmax %0.4s, %1.4s, %2.4s" : "=w"(*a) : "w"(*a), "w"(*b));
+#else
+    sample__vmax_f32x4(a, b);
+#endif
+}
 /* *a = min(*a, *b); *a where either is NaN. */
 static inline __attribute__((always_inline)) void sample__vmin_f32x4(f32x4 *a, const f32x4 *b)
 {
@@ -81,6 +90,15 @@ static inline __attribute__((always_inline)) void sample__vmin_f32x4(f32x4 *a, c
 #else
     const i32x4 m = (i32x4)(*b < *a);
     *a = (f32x4)(((i32x4)*b & m) | ((i32x4)*a & ~m));
+#endif
+}
+/* *a = min(*a, *b), where *b is a number; NaN stays NaN. */
+static inline __attribute__((always_inline)) void sample__vmin_bound_f32x4(f32x4 *a, const f32x4 *b)
+{
+#if defined(__aarch64__)
+    __asm__("fmin %0.4s, %1.4s, %2.4s" : "=w"(*a) : "w"(*a), "w"(*b));
+#else
+    sample__vmin_f32x4(a, b);
 #endif
 }
 #define ET_SEL_f32x4(m, a, b) ((f32x4)(((i32x4)(a) & (i32x4)(m)) | ((i32x4)(b) & ~(i32x4)(m))))
@@ -140,10 +158,10 @@ void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8
             sample__nearbyint_f32x4(&rounded_0);
             f32x4 at_most_0 = rounded_0;
             const f32x4 bound_0 = (127.0f - (f32x4){0});
-            sample__vmin_f32x4(&at_most_0, &bound_0);
+            sample__vmin_bound_f32x4(&at_most_0, &bound_0);
             f32x4 at_least_0 = at_most_0;
             const f32x4 bound_0_1 = (-128.0f - (f32x4){0});
-            sample__vmax_f32x4(&at_least_0, &bound_0_1);
+            sample__vmax_bound_f32x4(&at_least_0, &bound_0_1);
             const f32x4 real_0 = at_least_0;
             i32x4 whole_0;
             sample__whole_f32x4(&real_0, &whole_0);
@@ -154,10 +172,10 @@ void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8
             sample__nearbyint_f32x4(&rounded_1);
             f32x4 at_most_1 = rounded_1;
             const f32x4 bound_1 = (127.0f - (f32x4){0});
-            sample__vmin_f32x4(&at_most_1, &bound_1);
+            sample__vmin_bound_f32x4(&at_most_1, &bound_1);
             f32x4 at_least_1 = at_most_1;
             const f32x4 bound_1_1 = (-128.0f - (f32x4){0});
-            sample__vmax_f32x4(&at_least_1, &bound_1_1);
+            sample__vmax_bound_f32x4(&at_least_1, &bound_1_1);
             const f32x4 real_1 = at_least_1;
             i32x4 whole_1;
             sample__whole_f32x4(&real_1, &whole_1);
@@ -168,10 +186,10 @@ void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8
             sample__nearbyint_f32x4(&rounded_2);
             f32x4 at_most_2 = rounded_2;
             const f32x4 bound_2 = (127.0f - (f32x4){0});
-            sample__vmin_f32x4(&at_most_2, &bound_2);
+            sample__vmin_bound_f32x4(&at_most_2, &bound_2);
             f32x4 at_least_2 = at_most_2;
             const f32x4 bound_2_1 = (-128.0f - (f32x4){0});
-            sample__vmax_f32x4(&at_least_2, &bound_2_1);
+            sample__vmax_bound_f32x4(&at_least_2, &bound_2_1);
             const f32x4 real_2 = at_least_2;
             i32x4 whole_2;
             sample__whole_f32x4(&real_2, &whole_2);
@@ -182,10 +200,10 @@ void sample_requantised(const int8_t *restrict a, const int8_t *restrict b, int8
             sample__nearbyint_f32x4(&rounded_3);
             f32x4 at_most_3 = rounded_3;
             const f32x4 bound_3 = (127.0f - (f32x4){0});
-            sample__vmin_f32x4(&at_most_3, &bound_3);
+            sample__vmin_bound_f32x4(&at_most_3, &bound_3);
             f32x4 at_least_3 = at_most_3;
             const f32x4 bound_3_1 = (-128.0f - (f32x4){0});
-            sample__vmax_f32x4(&at_least_3, &bound_3_1);
+            sample__vmax_bound_f32x4(&at_least_3, &bound_3_1);
             const f32x4 real_3 = at_least_3;
             i32x4 whole_3;
             sample__whole_f32x4(&real_3, &whole_3);
