@@ -37,6 +37,12 @@ _MOST_WRITTEN_OUT, _MOST_OPERATIONS = 16, 200
 _MOST_IN_VECTORS = 128
 """Operations of a loop over elements above which a compiler finds too few registers for vectors of all."""
 
+_OF_A_STEP = 3
+"""Registers that the operands of a step need, beside those that are kept over a loop."""
+
+_BROADCASTS = 512
+"""Bits of vectors from which on an operand in memory may be one element for all lanes."""
+
 _Key = tuple[str, tuple[int, ...]]
 _LOADS, _STORES = (LOAD, VECTOR_LOAD), (STORE, VECTOR_STORE)
 _FOLDING = (ARITHMETIC, MULTIPLY, MULTIPLY_ADD, DIVIDE)
@@ -70,7 +76,8 @@ class _Block:
 
     `trips` are the iterations of a loop, else 0. `changes` are the variables and the tensors that the lines write,
     `own` those that an iteration decides. `stored` are the variables that places of each tensor depend on. `known` is
-    what is computed in it. A compiler writes the iterations out where it is `short`.
+    what is computed in it. A compiler writes the iterations out where it is `short`. `kept` are the registers that hold
+    what was loaded before it.
     """
 
     times: float
@@ -80,6 +87,7 @@ class _Block:
     stored: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     known: dict[_Key, _Computed] = field(default_factory=dict)
     short: bool = False
+    kept: float = 0.0
 
     def note(self, line: Line) -> None:
         """Notes what a line in it writes."""
@@ -109,6 +117,7 @@ class _Walk:
         self.lanes = max(1, target.vector_bits // 32)
         self.registers = target.vector_registers
         self.interleaves = target.instruction_set.interleaves
+        self.foldable = (VECTOR_LOAD,) if 0 < target.vector_bits < _BROADCASTS else _LOADS
         self.versions: Counter[str] = Counter()
         self.computed: list[_Computed] = []
         self.iterations = 0.0
@@ -187,7 +196,7 @@ class _Walk:
         loads: list[_Computed] = []
         for one in line.code.operations:
             made = self._add(one)
-            if one.kind in _LOADS:
+            if one.kind in self.foldable:
                 loads.append(made)
             elif one.kind in _FOLDING and loads:
                 loads[-1].folded = True
@@ -222,6 +231,11 @@ class _Walk:
         if computed is not None:
             computed.uses += 1
             return computed
+        if outer < len(self.blocks) - 1 and one.kind in _LOADS:
+            loop = self.blocks[outer + 1]
+            loop.kept += inner
+            if loop.kept > self.registers - _OF_A_STEP:  # it is loaded again where it is used
+                outer, times = len(self.blocks) - 1, self.blocks[-1].times
         made = _Computed(one, times)
         self.computed.append(made)
         self.blocks[outer].known[key] = made

@@ -1,6 +1,6 @@
 """Programs in other forms: each kernel in the form of least estimated instructions, for the target at hand.
 
-A form is chosen where its estimate is well below that of the first one (`Margins.gain_of_form`): an estimate is no
+A form is chosen where its estimate is well below that of the first one (`Margins.gain_of_estimate`): an estimate is no
 measurement. The first forms, where they are others, and those that come next are divisions of the program, which a
 search measures beside it.
 """
@@ -97,7 +97,7 @@ def _ranked(kernel: Kernel, forms: Sequence[Form], target: Target) -> list[Form]
         return sum(_instructions(kernel, part, target) for part in form.parts if not part.built)
 
     costs = {number: cost(form) for number, form in enumerate((first, *others))}
-    costs[0] *= MARGINS.gain_of_form
+    costs[0] *= MARGINS.gain_of_estimate
     order = sorted(costs, key=lambda number: costs[number])
     most = _WORTH_MEASURING * costs[order[0]]
     kept = [number for number in order if costs[number] <= most][:_MOST_FORMS]

@@ -65,7 +65,7 @@ def guessed_schedule(
     begun = each * _instructions(function, first, target)
     if begun == inf or begun <= max(predicted, _OF_IDEAL * each * _least_instructions(function, target)):
         return first
-    found = {first: MARGINS.gain_of_form * begun}
+    found = {first: MARGINS.gain_of_estimate * begun}
     for algorithm in _algorithms(function, allowed, target):
         least = _predicted(algorithm.function, target)
         for guess in islice(guesses(algorithm.function, target, scratch_limit, streamed=streamed), _STRUCTURES):

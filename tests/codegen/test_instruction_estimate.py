@@ -15,8 +15,8 @@ from edgetune.codegen.branch_shares import UNKNOWN, Iterations
 from edgetune.codegen.instruction_estimate import estimated_instructions
 from edgetune.codegen.lines import CLOSING, Line, addition, assignment, branch, call, constant, loop
 from edgetune.codegen.literals import digits
-from edgetune.codegen.text import Code, Lvalue, Text, code, joined
-from edgetune.codegen.work import SnippetName
+from edgetune.codegen.text import Code, Lvalue, Text, code, joined, operation
+from edgetune.codegen.work import VECTOR_LOAD, SnippetName
 from edgetune.graph.program import Kernel
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.guessed_schedule import estimated_instructions as of_schedule
@@ -92,10 +92,10 @@ def test_short_loops_are_written_out() -> None:
 
 
 def test_a_value_that_is_used_once_needs_no_load_where_operands_may_lie_in_memory() -> None:
-    acc = Lvalue.of("acc")
-    once = [addition(acc, value(X, ROW))]
+    vector = Text(operation("*(const f32x8u *)&{}[{}]", X, ROW, kind=VECTOR_LOAD))
+    once = [addition(Lvalue.of("acc"), vector)]
     assert estimate(once, X86) == estimate(once, ARM) - 1
-    twice = [addition(acc, value(X, ROW)), addition(Lvalue.of("other"), value(X, ROW))]
+    twice = [*once, addition(Lvalue.of("other"), vector)]
     assert estimate(twice, X86) == estimate(twice, ARM)
 
 

@@ -69,7 +69,7 @@ def test_a_target_gets_the_form_of_least_estimated_instructions(board: str, tmp_
     }
     chosen = for_target(plain, target)
     own = estimates[tuple(kernel.workload for kernel in chosen.kernels)]
-    assert own <= min(estimates.values()) / MARGINS.gain_of_form + 100
+    assert own <= min(estimates.values()) / MARGINS.gain_of_estimate + 100
     assert own <= estimates[(plain.kernels[0].workload,)] + 100
 
 
