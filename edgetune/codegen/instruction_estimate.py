@@ -37,6 +37,9 @@ _MOST_WRITTEN_OUT, _MOST_OPERATIONS = 16, 200
 _MOST_IN_VECTORS = 128
 """Operations of a loop over elements above which a compiler finds too few registers for vectors of all."""
 
+_MOST_INTERLEAVED = 4
+"""Results of an iteration that compilers store as vectors which take turns."""
+
 _OF_A_STEP = 3
 """Registers that the operands of a step need, beside those that are kept over a loop."""
 
@@ -181,7 +184,7 @@ class _Walk:
         stores = [one for one in operations if one.kind == STORE]
         read = frozenset().union(*(one.reads for one in operations if one.kind == LOAD))
         stored = {line.target.variable for line in lines if line.target is not None and not line.target.whole}
-        return not stored & read and bool(stores) and all(one.reads & own for one in stores)
+        return not stored & read and 0 < len(stores) <= _MOST_INTERLEAVED and all(one.reads & own for one in stores)
 
     def _end(self, first: int) -> int:
         """The line that ends the block whose lines begin there."""
