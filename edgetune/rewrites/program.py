@@ -34,9 +34,6 @@ _CALL = 32.0
 _MOST_FORMS = 2
 """Forms of a kernel that are measured, and the first one."""
 
-_WORTH_MEASURING = 1.5
-"""How many times the instructions of the best form the next one may have, to be measured beside it."""
-
 
 def decided(program: Program) -> Program:
     """`program` with each kernel in its first form; the second ones are a division of it."""
@@ -99,7 +96,7 @@ def _ranked(kernel: Kernel, forms: Sequence[Form], target: Target) -> list[Form]
     costs = {number: cost(form) for number, form in enumerate((first, *others))}
     costs[0] *= MARGINS.gain_of_estimate
     order = sorted(costs, key=lambda number: costs[number])
-    most = _WORTH_MEASURING * costs[order[0]]
+    most = MARGINS.worth_measuring * costs[order[0]]
     kept = [number for number in order if costs[number] <= most][:_MOST_FORMS]
     kept += [] if 0 in kept else [0]
     return [(first, *others)[number] for number in kept]

@@ -33,9 +33,6 @@ from edgetune.tvm_types import PrimFunc
 _STRUCTURES = 2
 """Schedules of an algorithm that are printed, the formula's best ones."""
 
-_OF_IDEAL = 1.6
-"""How many times the least instructions a schedule may have that is not compared with others."""
-
 _SYMBOL = "kernel"
 _OF_MULTIPLY_ADD, _FLOAT = 2, 4  # operations, and bytes of an element
 
@@ -63,7 +60,7 @@ def guessed_schedule(
     name = algorithm_of(first.trace)
     predicted = _predicted(function if name == DIRECT else algorithm_named(function, name).function, target)
     begun = each * _instructions(function, first, target)
-    if begun == inf or begun <= max(predicted, _OF_IDEAL * each * _least_instructions(function, target)):
+    if begun == inf or begun <= max(predicted, MARGINS.of_ideal * each * _least_instructions(function, target)):
         return first
     found = {first: MARGINS.gain_of_estimate * begun}
     for algorithm in _algorithms(function, allowed, target):

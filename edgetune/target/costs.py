@@ -211,6 +211,12 @@ class Margins:
     Where an estimate was between this and 1, one in four such choices took more instructions than before.
     """
 
+    of_ideal: float = 1.6
+    """How many times its least instructions a schedule may have which is not compared with others."""
+
+    worth_measuring: float = 1.5
+    """How many times the instructions of the best form the next one may have that a search measures beside it."""
+
     gain_over_parts: float = 0.75
     """The same where the direct algorithm sums in parts, which keep operands in L2; overlapping tiles cannot."""
 
