@@ -55,7 +55,7 @@ class Context:
     names: Names
     places: dict[TvmBuffer, BufferStorage] = field(default_factory=dict)
     counters: set[TvmBuffer] = field(default_factory=set)  # in registers, that hold indices (see `Survey.counters`)
-    numbers: set[TvmBuffer] = field(default_factory=set)  # in registers, that never hold NaN (see `Survey.numbers`)
+    numbers: set[TvmBuffer] = field(default_factory=set)  # that never hold NaN (see `Survey.numbers`)
     vectors: VectorInstructions = field(default_factory=VectorInstructions)  # those of the target
     variables: dict[Var, Text | list[tuple[int, int, Code]] | Expr] = field(default_factory=dict)
     stems: dict[Var, str] = field(default_factory=dict)  # clearer names for some TIR variables

@@ -49,7 +49,7 @@ _SILENT = frozenset(("assume", "likely", "undef", "type_annotation", "ignore_loo
 
 ACCUMULATOR = "acc"
 _IN_A_LINE = 4  # declarations of registers, or whole rows of a tile
-_LIKELY = 16  # iterations of a loop that ends by a condition
+_ASSUMED = 16  # iterations of a loop that ends by a condition
 
 
 @dataclass
@@ -142,7 +142,7 @@ class StatementPrinter(VectorPrinter):
         self.context.names.release(name)
 
     def _while(self, s: Stmt) -> None:
-        self.context.emit(loop(Code("for (;;) {"), Code(""), _LIKELY))
+        self.context.emit(loop(Code("for (;;) {"), Code(""), _ASSUMED))
         with self.context.indented():
             self.context.emit(other(code("if (!({})) break;", self.scalar(s.condition))))
             self.statement(s.body)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -143,11 +144,9 @@ def program_of(model: Model, manifest: Mapping[str, Any], target: BoardKind | No
     wanted = [workloads.get(name) for layer in manifest["layers"] for name in kernels_of_layer(layer)]
     board = target or _board_named(str(manifest["target"]["name"]))
     for joins_attention in (True, False):
-        whole = program_with(model, exchanged, pairs, joins_attention=joins_attention)
-        whole = decided(whole) if board is None else backend_of(board).in_forms(whole, board)
-        for precision in get_args(Precision):
-            stored = with_precision(whole, precision)
-            for form in _forms(stored):
+        plain = program_with(model, exchanged, pairs, joins_attention=joins_attention)
+        for precision, whole in product(get_args(Precision), _in_forms(plain, board)):
+            for form in _forms(with_precision(whole, precision)):
                 program = _of_package(with_states(form, pairs), manifest)
                 if [program.kernels[call.kernel].workload for call in program.calls] == wanted:
                     return program
@@ -155,6 +154,12 @@ def program_of(model: Model, manifest: Mapping[str, Any], target: BoardKind | No
         f"this version of edgetune makes other kernels of {manifest['model']['file']} than the package has: build it "
         "again with `edgetune build`"
     )
+
+
+def _in_forms(plain: Program, board: BoardKind | None) -> list[Program]:
+    """A program in the forms for a board, and in those of any; a board may have changed since a package was made."""
+    others = [decided(plain)]
+    return others if board is None else [backend_of(board).in_forms(plain, board), *others]
 
 
 def _board_named(name: str) -> BoardKind | None:

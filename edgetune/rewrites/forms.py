@@ -77,11 +77,12 @@ def _all_forms(kernel: Kernel, cores: Sequence[Core]) -> Iterator[Form]:
         [place for place, param in zip(function.params, kernel.params, strict=True) if param.role == role]
         for role in ("output", "constant")
     )
-    for core in (WIDEST, *cores):
+    own = [core for core in cores if core.lanes > 1]  # without vectors, nothing is gained by another order
+    for core in (WIDEST, *own):
         for parts in divisions_of(function, outputs, constants, core):
             yield _form(kernel, function, parts)
     yield plain
-    for core in cores:
+    for core in own:
         for way in DIVISIONS:
             for parts in divisions_of(function, outputs, constants, replace(core, margins=GENEROUS), [way]):
                 yield _form(kernel, function, parts)

@@ -43,14 +43,14 @@ def decided(program: Program) -> Program:
 def for_target(program: Program, target: Target) -> Program:
     """`program` with each kernel in the form that needs fewest instructions on a target, by an estimate.
 
-    Where the target says how much memory it has, no form needs more for the tensors that live at one time.
+    Forms that need more memory for the tensors that live at one time are only measured, and not even that where the
+    target says how much memory it has.
     """
     cores = ([core_of(kernel.function, target)] for kernel in program.kernels)
     of_kernels = (_forms(program, number, own) for number, own in enumerate(cores))
     forms = [_ranked(kernel, own, target) for kernel, own in zip(program.kernels, of_kernels, strict=True)]
-    if "ram" in target.memory_sizes:
-        forms = [_within(program, number, ranked) for number, ranked in enumerate(forms)]
-    return _with_divisions(program, forms)
+    scarce = "ram" in target.memory_sizes
+    return _with_divisions(program, [by_memory(program, n, one, scarce=scarce) for n, one in enumerate(forms)])
 
 
 def _forms(program: Program, number: int, cores: Sequence[Core] = ()) -> list[Form]:
@@ -70,18 +70,25 @@ def _overwrites(call: Call, kernel: Kernel) -> bool:
     return bool(places[False] & places[True])
 
 
-def _within(program: Program, number: int, ranked: Sequence[Form]) -> list[Form]:
-    """Those forms of the kernel with that number that need no more memory between kernels than the program has."""
+def by_memory(program: Program, number: int, ranked: Sequence[Form], *, scarce: bool) -> list[Form]:
+    """The forms of the kernel with that number, those last that need more memory between kernels than the program has.
+
+    These are left out where memory is `scarce`. As one kernel, an expression has the same tensors in its scratch
+    memory.
+    """
+    kernel = program.kernels[number]
+    if kernel.definition is not None or all(len(form.parts) == 1 for form in ranked):
+        return list(ranked)
+    plain = [Form((whole_part(one),)) for one in program.kernels]
     most = max(live_bytes(program), default=0)
-    plain = [Form((whole_part(kernel),)) for kernel in program.kernels]
 
-    def fits(form: Form) -> bool:
+    def grows(form: Form) -> bool:
         made = in_forms(program, [*plain[:number], form, *plain[number + 1 :]])
-        return max(live_bytes(made), default=0) <= most
+        return max(live_bytes(made), default=0) > most
 
-    if program.kernels[number].definition is not None:
-        return list(ranked)  # as one kernel, an expression has the same tensors in its scratch memory
-    return [form for form in ranked if len(form.parts) == 1 or fits(form)] or [plain[number]]
+    large = [len(form.parts) > 1 and grows(form) for form in ranked]
+    kept = [form for form, grown in zip(ranked, large, strict=True) if not grown] or [plain[number]]
+    return kept if scarce else [*kept, *(form for form, grown in zip(ranked, large, strict=True) if grown)]
 
 
 def _ranked(kernel: Kernel, forms: Sequence[Form], target: Target) -> list[Form]:
@@ -103,12 +110,13 @@ def _ranked(kernel: Kernel, forms: Sequence[Form], target: Target) -> list[Form]
 
 
 def _instructions(kernel: Kernel, part: Part, target: Target) -> float:
+    """Those of a call of a part under the formula's schedule; infinite where that cannot be printed."""
     scratch = _kernel_of(kernel, part, ()).scratch
     try:
         guess = formula_schedule(part.function, target, scratch, FORMS)
         return _CALL + estimated_instructions(part.function, guess.trace, target)
     except KernelFailed:
-        return inf  # no default schedule can be printed
+        return inf
 
 
 def _with_divisions(program: Program, forms: Sequence[Sequence[Form]]) -> Program:
@@ -208,7 +216,7 @@ def _kernel_of(kernel: Kernel, part: Part, taken: Collection[str]) -> Kernel:
         sources=(part.name or kernel.name,) if expression else kernel.sources,
         macs=multiply_accumulates(part.function),
         weight=kernel.weight,
-        scratch=scratch if len(part.name) or expression else max(scratch, kernel.scratch),
+        scratch=scratch if part.name or expression else max(scratch, kernel.scratch),
         unaligned=tuple(number for number, place in enumerate(part.places) if place in kernel.unaligned),
         slices={number: kernel.slices[place] for number, place in enumerate(part.places) if place in kernel.slices},
     )

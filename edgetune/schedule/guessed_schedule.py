@@ -9,7 +9,6 @@ some other schedules is compared: where rows of results fill no whole vectors, f
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from math import inf
@@ -122,5 +121,4 @@ def _algorithms(function: PrimFunc, allowed: Collection[str], target: Target) ->
     whole = [name for name in widest if name is not None]
     tiles = cheapest_tiles(function, whole[:1], target)
     yield direct_algorithm(function)
-    with suppress(RuntimeError):
-        yield from algorithms_among(function, [name for name in (*whole, *tiles) if name in allowed])
+    yield from algorithms_among(function, [name for name in (*whole, *tiles) if name in allowed])

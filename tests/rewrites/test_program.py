@@ -12,11 +12,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.kernels import FREE_LAYOUTS
-from edgetune.graph.program import Program
+from edgetune.graph.memory.live_ranges import live_bytes
+from edgetune.graph.program import Kernel, Program
 from edgetune.pipeline.model_formats import read_model
-from edgetune.rewrites.forms import forms_of
+from edgetune.rewrites.forms import Form, forms_of, whole_part
 from edgetune.rewrites.passes import PASSES, PASSES_OF_PARTS
-from edgetune.rewrites.program import decided, for_target, in_forms
+from edgetune.rewrites.program import by_memory, decided, for_target, in_forms
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.guessed_schedule import estimated_instructions, guessed_schedule
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
@@ -71,6 +72,46 @@ def test_a_target_gets_the_form_of_least_estimated_instructions(board: str, tmp_
     own = estimates[tuple(kernel.workload for kernel in chosen.kernels)]
     assert own <= min(estimates.values()) / MARGINS.gain_of_estimate + 100
     assert own <= estimates[(plain.kernels[0].workload,)] + 100
+
+
+@pytest.mark.parametrize("board", ["mps2-an500", "generic-riscv64", "generic-armv7", "rpi4", "generic-x86_64"])
+def test_every_kernel_has_a_form_on_every_board(board: str, tmp_path: Path) -> None:
+    """Cores without vectors, and with few registers, have formulas that find no tile."""
+    weight = np.random.default_rng(1).standard_normal((24, 12)).astype("f4")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["s"]),
+        helper.make_node("Softmax", ["s"], ["p"], axis=0),
+        helper.make_node("ReduceMax", ["p"], ["y"], keepdims=0),
+    ]
+    plain = program(tmp_path, nodes, {"x": (13, 24)}, w=weight)
+    x = np.random.default_rng(0).standard_normal((13, 24)).astype("f4")
+    (wanted,) = evaluate_program(plain, [{"x": x}])
+    chosen = for_target(plain, load_target(board))
+    for one in (chosen, *chosen.divisions):
+        (results,) = evaluate_program(one, [{"x": x}])
+        np.testing.assert_allclose(results["y"], wanted["y"], rtol=1e-4, atol=1e-6)
+
+
+def test_a_form_that_needs_more_memory_is_only_measured(tmp_path: Path) -> None:
+    """And not even that on a board that says how much it has."""
+    nodes = [helper.make_node("Softmax", ["x"], ["y"], axis=-1)]
+    plain = program(tmp_path, nodes, {"x": (2048, 6)})
+    most = max(live_bytes(plain))
+    grown = 0
+    for number, kernel in enumerate(plain.kernels):
+        ranked = forms_of(kernel, [Core(4, 32, 1 << 15)])
+        for scarce in (False, True):
+            kept = by_memory(plain, number, ranked[::-1], scarce=scarce)
+            alone = [form if n != number else kept[0] for n, form in enumerate(map(only, plain.kernels))]
+            assert max(live_bytes(in_forms(plain, alone))) <= most
+            assert scarce or len(kept) == len(ranked)
+            grown += len(ranked) - len(kept)
+    assert grown, "no form of these kernels needs more memory: the test shows nothing"
+
+
+def only(kernel: Kernel) -> Form:
+    """A kernel as it is."""
+    return Form((whole_part(kernel),))
 
 
 def estimate(function: PrimFunc, target: Target) -> float:

@@ -200,7 +200,8 @@ def factored_sizes(
     """Predicted cycles of one vector addition, and the cheapest sizes by the names of `decide`'s choices.
 
     Counted are the operands that a tile shares, chains that hide latency, and the joins. `extents` are those of the
-    spatial axes where the stage is computed, all of them by default. `chained` as for `factor`.
+    spatial axes where the stage is computed, all of them by default. `chained` as for `factor`. Infinity and no sizes
+    if no tile fits the registers.
     """
     stage = factored.stage
     lane = stage.reduction[factored.axis].var
@@ -221,6 +222,8 @@ def factored_sizes(
             sizes = {f"tile{number}": extent for number, extent in enumerate(tile)}
             steps = max(divisors(long // chains, steps_unrolled(sums)))
             best = (cycles, sums, sizes | {"chains": chains, "unrolled": steps})
+    if not best[2]:
+        return inf, {}
     sizes = best[2] | {"block": _block(factored, core, extents or stage.spatial_extents, best[2])}
     return best[0], {f"{stage.name}.{name}": size for name, size in sizes.items()}
 

@@ -50,10 +50,10 @@ class VectorInstructions:
     """The maximum or minimum (`word` is "max" or "min") of floats: b or, if one is NaN or both are equal, a."""
 
     bounded: Rows = field(default_factory=dict)
-    """The same, but NaN if either is NaN: where `b` is a number, NaN stays NaN."""
+    """The maximum or minimum, NaN if either is NaN: where `b` is a number, NaN stays NaN. Of two zeros, any."""
 
     running: Rows = field(default_factory=dict)
-    """The same of a number `a`: a if b is NaN."""
+    """The maximum or minimum of a number `a` and floats: a if b is a quiet NaN. Of two zeros, any."""
 
     scaling: Rows = field(default_factory=dict)
     """Floats `p` times 2 to the power of whole floats `k`, rounded once, even where the result is subnormal."""
