@@ -53,14 +53,17 @@ def min_max(word: str, rest: str) -> str:
 
 
 def bounded(word: str, rest: str) -> str:
-    """`void @vmax_bound_f32x4(f32x4 *a, const f32x4 *b)`: *a = max(*a, *b) where *b is a number; or "min"."""
-    comment = f"*a = {word}(*a, *b), where *b is a number; NaN stays NaN. Of two zeros, it is any."
+    """`void @vmax_bound_f32x4(f32x4 *a, const f32x4 *b)`: *a = max(*a, *b) where *b is a number; or "min".
+
+    Of two zeros it may be either one, in `running` as well.
+    """
+    comment = f"*a = {word}(*a, *b), where *b is a number; NaN stays NaN."
     return _special(word, "bound", comment, lambda isa: isa.bounded, rest)
 
 
 def running(word: str, rest: str) -> str:
     """`void @vmax_running_f32x4(f32x4 *a, const f32x4 *b)`: *a = max(*a, *b) where *a is a number; or "min"."""
-    comment = f"*a = {word}(*a, *b), where *a is a number; that stays where *b is NaN. Of two zeros, it is any."
+    comment = f"*a = {word}(*a, *b), where *a is a number; that stays where *b is NaN."
     return _special(word, "running", comment, lambda isa: isa.running, rest)
 
 

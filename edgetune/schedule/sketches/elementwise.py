@@ -290,7 +290,7 @@ def _lanes_of_row(
     divided any more.
     """
     *loops, row = loops
-    factors = [_factor(stage, axis) for axis in stage.spatial[:-1]]
+    factors = [_factor(stage, axis, alone=True) for axis in stage.spatial[:-1]]
     whole = all(known_extent(sch, loop) == extent_of(axis) for loop, axis in zip(loops, stage.spatial, strict=False))
     lane = _lanes(sch, row, native_lanes, decide)
     if lane is None or not whole or not 1 < prod(factors) <= _MOST_PHASES or not _nested(sch, loops):
@@ -304,14 +304,20 @@ def _lanes_of_row(
         sch.unroll(phase)
 
 
-def _factor(stage: BlockStage, axis: IterVar) -> int:
-    """The largest small number by which indices divide an axis, and which divides its extent; 1 where there is none."""
+def _factor(stage: BlockStage, axis: IterVar, *, alone: bool = False) -> int:
+    """The largest small number by which indices divide an axis, and which divides its extent; 1 where there is none.
+
+    `alone`: by which they divide the axis itself, and not a place that is made of it, as one that wraps.
+    """
     values = (node for store in stores(stage.block.body) for node in expressions(store.value))
     divisions = (node for node in values if isinstance(node, tirx.FloorDiv | tirx.FloorMod))
     found = [
         int(node.b.value)
         for node in divisions
-        if isinstance(node.b, tirx.IntImm) and mentions(node.a, axis.var) and 1 < int(node.b.value) <= _MOST_PHASES
+        if isinstance(node.b, tirx.IntImm)
+        and mentions(node.a, axis.var)
+        and 1 < int(node.b.value) <= _MOST_PHASES
+        and not (alone and not node.a.same_as(axis.var))
     ]
     return max((factor for factor in found if extent_of(axis) % factor == 0), default=1)
 
