@@ -19,7 +19,7 @@ from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.memory.live_ranges import live_bytes
 from edgetune.graph.program import Buffer, Call, Kernel, Program
 from edgetune.graph.workload import workload_hash
-from edgetune.rewrites.forms import Form, Part, forms_of, whole_part
+from edgetune.rewrites.kernel_forms import Form, KernelPart, forms_of, whole_part
 from edgetune.rewrites.scratch import scratch_of_expression, scratch_of_model
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.guessed_schedule import estimated_instructions, formula_schedule
@@ -109,7 +109,7 @@ def _ranked(kernel: Kernel, forms: Sequence[Form], target: Target) -> list[Form]
     return [(first, *others)[number] for number in kept]
 
 
-def _instructions(kernel: Kernel, part: Part, target: Target) -> float:
+def _instructions(kernel: Kernel, part: KernelPart, target: Target) -> float:
     """Those of a call of a part under the formula's schedule; infinite where that cannot be printed."""
     scratch = _kernel_of(kernel, part, ()).scratch
     try:
@@ -168,7 +168,7 @@ class _Rebuilding:
     def _pairs(self) -> Iterator[tuple[Kernel, Form]]:
         yield from zip(self.program.kernels, self.forms, strict=True)
 
-    def _kernel(self, kernel: Kernel, part: Part) -> int:
+    def _kernel(self, kernel: Kernel, part: KernelPart) -> int:
         """The number of the kernel of a part; -1 where it is computed when the package is built."""
         if part.built:
             return -1
@@ -192,7 +192,7 @@ class _Rebuilding:
             label = call.label if kernel.definition is None else self.kernels[number].name
             self.calls.append(Call(number, arguments, label, parts))
 
-    def _build(self, part: Part, arguments: Sequence[int]) -> None:
+    def _build(self, part: KernelPart, arguments: Sequence[int]) -> None:
         """Computes what a part writes of the constants that it reads."""
         pairs = list(zip(arguments, part.params, strict=True))
         read = [self.constants[number] for number, param in pairs if param.role != "output"]
@@ -203,7 +203,7 @@ class _Rebuilding:
             self.buffers[number] = replace(self.buffers[number], kind="constant")
 
 
-def _kernel_of(kernel: Kernel, part: Part, taken: Collection[str]) -> Kernel:
+def _kernel_of(kernel: Kernel, part: KernelPart, taken: Collection[str]) -> Kernel:
     """The kernel of a part of another one."""
     expression = kernel.definition is not None
     words = f"{kernel.name}_{sub('[^A-Za-z0-9_]', '_', part.name)}" if part.name else kernel.name

@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from tvm import te, tirx
 
 from edgetune.codegen import emit_kernel
-from edgetune.rewrites import forms
+from edgetune.rewrites import kernel_forms as forms
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.guessed_schedule import default_schedule

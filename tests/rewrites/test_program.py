@@ -15,7 +15,7 @@ from edgetune.graph.kernels import FREE_LAYOUTS
 from edgetune.graph.memory.live_ranges import live_bytes
 from edgetune.graph.program import Kernel, Program
 from edgetune.pipeline.model_formats import read_model
-from edgetune.rewrites.forms import Form, forms_of, whole_part
+from edgetune.rewrites.kernel_forms import Form, forms_of, whole_part
 from edgetune.rewrites.passes import PASSES, PASSES_OF_PARTS
 from edgetune.rewrites.program import by_memory, decided, for_target, in_forms
 from edgetune.schedule.algorithms.schedule_text import FORMS

@@ -15,7 +15,7 @@ from tvm import te, tirx, topi
 from edgetune.codegen import emit_kernel
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.program import Program
-from edgetune.rewrites import forms
+from edgetune.rewrites import kernel_forms as forms
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.guessed_schedule import default_schedule
@@ -210,7 +210,7 @@ def test_taps_of_weights_are_copied_when_the_package_is_built(monkeypatch: pytes
     answer = evaluate_program(program, [{"x": x}])[0]["upscaled"].transpose(0, 3, 1, 2)
     wanted = scattered(x.transpose(0, 3, 1, 2), w.transpose(2, 3, 0, 1), (2, 2), (1, 1))
     np.testing.assert_allclose(answer, wanted, rtol=1e-4, atol=1e-4)
-    monkeypatch.setattr("edgetune.rewrites.forms._GROWTH", 0.5)
+    monkeypatch.setattr("edgetune.rewrites.kernel_forms._GROWTH", 0.5)
     assert executed(compiled(), tmp_path) > count, "flash would grow too much"
 
 

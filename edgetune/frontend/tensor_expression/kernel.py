@@ -19,7 +19,7 @@ from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program, Role, TensorSpec
 from edgetune.graph.workload import workload_hash
 from edgetune.rewrites.bounds import check_reads
-from edgetune.rewrites.forms import finished, weights_among
+from edgetune.rewrites.kernel_forms import finished, weights_among
 from edgetune.rewrites.passes import rewritten
 from edgetune.rewrites.scratch import scratch_of_expression
 from edgetune.rewrites.stored_values import statements_in

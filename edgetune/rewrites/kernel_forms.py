@@ -30,7 +30,7 @@ _GROWTH = 2
 
 
 @dataclass(frozen=True)
-class Part:
+class KernelPart:
     """A kernel of a form, with the tensors that it is called with.
 
     `places` are numbers: those of parameters of the kernel that is divided, and then those of the tensors between the
@@ -48,7 +48,7 @@ class Part:
 class Form:
     """Kernels that compute what one does, in the order of their calls, and the tensors between them."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[KernelPart, ...]
     between: tuple[Param, ...] = ()
 
     @property
@@ -88,9 +88,9 @@ def _all_forms(kernel: Kernel, cores: Sequence[Core]) -> Iterator[Form]:
                 yield _form(kernel, function, parts)
 
 
-def whole_part(kernel: Kernel) -> Part:
+def whole_part(kernel: Kernel) -> KernelPart:
     """A kernel as the only part of a form."""
-    return Part("", kernel.function, kernel.params, tuple(range(len(kernel.params))))
+    return KernelPart("", kernel.function, kernel.params, tuple(range(len(kernel.params))))
 
 
 def weights_among(params: Sequence[Param]) -> list[int]:
@@ -116,7 +116,7 @@ def _form(kernel: Kernel, function: PrimFunc, parts: Sequence[PartOfExpression])
     places: list[TvmBuffer] = list(function.params)
     tensors = list(kernel.params)
     free = _free(kernel)
-    made: list[Part] = []
+    made: list[KernelPart] = []
     for part in parts:
         numbers = []
         for place in (*part.reads, *part.writes):
@@ -134,7 +134,7 @@ def _form(kernel: Kernel, function: PrimFunc, parts: Sequence[PartOfExpression])
         params = tuple(_in_part(tensors[number], number in written) for number in numbers)
         packed = [n for n, number in enumerate(numbers) if number in free and params[n].role == "constant"]
         done = part.function if built else finished(part.function, params, packed)
-        made.append(Part(part.name, done, params, tuple(numbers), built))
+        made.append(KernelPart(part.name, done, params, tuple(numbers), built))
     return Form(tuple(made), tuple(tensors[own:]))
 
 
