@@ -207,8 +207,6 @@ class Margins:
 
     gain_of_estimate: float = 0.8
     """Most share of the estimated instructions of a kernel as it is that another form, or another schedule, must leave.
-
-    Where an estimate was between this and 1, one in four such choices took more instructions than before.
     """
 
     of_ideal: float = 1.6
