@@ -15,8 +15,8 @@ from edgetune.tvm_types import Expr, For, Var
 UNKNOWN = 0.5
 """The share where the condition depends on more than loops."""
 
-_LIKELY = 16
-"""How often a loop may run of which nothing is known."""
+ASSUMED = 16
+"""Iterations of a loop of which nothing is known."""
 _MOST = 1 << 24
 
 
@@ -33,7 +33,7 @@ class Iterations:
         known = analyzer.const_int_bound(loop.extent)
         least, most = max(0, int(known.min_value)), max(0, int(known.max_value))
         if most >= _MOST:
-            return _LIKELY
+            return ASSUMED
         if isinstance(loop.min, tirx.IntImm):
             self.ranges[loop.loop_var] = ir.Range(int(loop.min.value), int(loop.min.value) + most)
         return (least + most) / 2 / step

@@ -11,6 +11,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from edgetune.affine.expressions import is_one, loads_in, variables_in
+from edgetune.codegen.branch_shares import ASSUMED
 from edgetune.codegen.collapse_loops import Shared
 from edgetune.codegen.column_loads import groups_in
 from edgetune.codegen.context import BufferStorage, Context
@@ -49,7 +50,6 @@ _SILENT = frozenset(("assume", "likely", "undef", "type_annotation", "ignore_loo
 
 ACCUMULATOR = "acc"
 _IN_A_LINE = 4  # declarations of registers, or whole rows of a tile
-_ASSUMED = 16  # iterations of a loop that ends by a condition
 
 
 @dataclass
@@ -142,7 +142,7 @@ class StatementPrinter(VectorPrinter):
         self.context.names.release(name)
 
     def _while(self, s: Stmt) -> None:
-        self.context.emit(loop(Code("for (;;) {"), Code(""), _ASSUMED))
+        self.context.emit(loop(Code("for (;;) {"), Code(""), ASSUMED))
         with self.context.indented():
             self.context.emit(other(code("if (!({})) break;", self.scalar(s.condition))))
             self.statement(s.body)

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
-from math import inf
 from re import sub
 
-from edgetune.errors import KernelFailed
 from edgetune.graph.evaluate import evaluate
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.memory.live_ranges import live_bytes
@@ -112,11 +110,8 @@ def _ranked(kernel: Kernel, forms: Sequence[Form], target: Target) -> list[Form]
 def _instructions(kernel: Kernel, part: KernelPart, target: Target) -> float:
     """Those of a call of a part under the formula's schedule; infinite where that cannot be printed."""
     scratch = _kernel_of(kernel, part, ()).scratch
-    try:
-        guess = formula_schedule(part.function, target, scratch, FORMS)
-        return _CALL + estimated_instructions(part.function, guess.trace, target)
-    except KernelFailed:
-        return inf
+    guess = formula_schedule(part.function, target, scratch, FORMS)
+    return _CALL + estimated_instructions(part.function, guess.trace, target)
 
 
 def _with_divisions(program: Program, forms: Sequence[Sequence[Form]]) -> Program:

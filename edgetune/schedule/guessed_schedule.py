@@ -58,7 +58,7 @@ def guessed_schedule(
     each = target.costs.instruction
     name = algorithm_of(first.trace)
     predicted = _predicted(function if name == DIRECT else algorithm_named(function, name).function, target)
-    begun = each * _instructions(function, first, target)
+    begun = each * estimated_instructions(function, first.trace, target)
     if begun == inf or begun <= max(predicted, MARGINS.of_ideal * each * _least_instructions(function, target)):
         return first
     found = {first: MARGINS.gain_of_estimate * begun}
@@ -66,13 +66,16 @@ def guessed_schedule(
         least = _predicted(algorithm.function, target)
         for guess in islice(guesses(algorithm.function, target, scratch_limit, streamed=streamed), _STRUCTURES):
             named = replace(guess, trace=schedule_text(algorithm.name, guess.trace))
-            found.setdefault(named, max(least, each * _instructions(function, named, target)))
+            found.setdefault(named, max(least, each * estimated_instructions(function, named.trace, target)))
     return min(found, key=lambda guess: found[guess])
 
 
 def estimated_instructions(function: PrimFunc, text: str, target: Target) -> float:
-    """Instructions of a run of an unscheduled function under the schedule `text`; raises KernelFailed."""
-    return emit_kernel(apply_schedule(function, text).module, target, _SYMBOL).instructions
+    """Instructions of a run of an unscheduled function under the schedule `text`; infinite where it is refused."""
+    try:
+        return emit_kernel(apply_schedule(function, text).module, target, _SYMBOL).instructions
+    except KernelFailed:
+        return inf
 
 
 def formula_schedule(
@@ -103,13 +106,6 @@ def _least_instructions(function: PrimFunc, target: Target) -> float:
     """Instructions of a kernel where all lanes count: multiply-adds, and loads and stores of each element once."""
     lanes = native_lanes(function, target)
     return (operations(function) / _OF_MULTIPLY_ADD + tensor_bytes(function) / _FLOAT) / lanes
-
-
-def _instructions(function: PrimFunc, guess: Guess, target: Target) -> float:
-    try:
-        return estimated_instructions(function, guess.trace, target)
-    except KernelFailed:
-        return inf
 
 
 def _algorithms(function: PrimFunc, allowed: Collection[str], target: Target) -> Iterator[Algorithm]:
