@@ -20,6 +20,8 @@ from edgetune.pipeline.compile_input import CompileInput, Events
 from edgetune.pipeline.select import choose
 from edgetune.records import RecordStore
 from edgetune.schedule.algorithms.schedule_text import allowed_algorithms
+from edgetune.search.counters import EventCounters
+from edgetune.search.joined_outcome import joined
 from edgetune.search.options import TuneOptions
 from edgetune.search.outcome import TuneOutcome
 from edgetune.target.target import with_cpu
@@ -46,43 +48,57 @@ def search_divisions(
 ) -> tuple[CompileInput, TuneOutcome]:
     """Searches the divisions of `subject` in turn, then the fastest with the trials that are left.
 
-    Returns the subject with that division, and the outcome of its search, whose `measured` counts the candidates of
-    all. With fewer trials than kernels, only the first division is searched. Raises what `search` raises; KernelFailed
-    of another division than the first is a warning.
+    Returns the subject with that division, and the outcome of all searches together, which is the event "summary".
+    With fewer trials than kernels, only the first division is searched. Raises what `search` raises; KernelFailed of
+    another division than the first is a warning.
     """
     programs = _all(subject.program)
     kernels = len({kernel.workload for program in programs for kernel in program.kernels})
     if len(programs) == 1 or (options.trials is not None and options.trials < kernels):
         return subject, search(subject.program, options, events)
-    quiet = _without_summary(events)
-    measured, seconds, counted = 0, 0.0, False
-    records: dict[str, int] = {}  # by workload: divisions may share kernels
+    counters = EventCounters()
+    outcomes: list[TuneOutcome] = []
+
+    def told(event: Event) -> None:
+        if event.kind != "summary":
+            counters.take(event)
+            events(event)
+
+    def whole() -> TuneOutcome:
+        outcome = joined(outcomes, counters)
+        events(Event("summary", outcome.to_json()))
+        return outcome
+
     for number, program in enumerate(programs):
         events(Event("phase", {"name": f"timing {_named(program, programs)}"}))
         try:
-            outcome = search(program, _first(options, program), quiet)
+            outcomes.append(search(program, _first(options, program), told))
         except KernelFailed as error:
             if number == 0:
                 raise
             events(Event("warning", {"message": f"{_named(program, programs)} cannot be compared: {error.message}"}))
             continue
-        records |= {task.workload: task.records for task in outcome.tasks}
-        measured, seconds = measured + outcome.measured, seconds + outcome.elapsed
-        counted = counted or any(task.counted for task in outcome.tasks)
-        if outcome.interrupted or outcome.ended:
-            return fastest_division(subject, settings, store), replace(outcome, measured=measured)
+        if outcomes[-1].interrupted or outcomes[-1].ended:
+            return fastest_division(subject, settings, store), whole()
     chosen = fastest_division(subject, settings, store)
     times = [_time(program, settings, store) for program in programs]
+    counted = any(task.counted for outcome in outcomes for task in outcome.tasks)
     _tell(programs, chosen.program, times, "instructions" if counted else "us", events)
-    own = {kernel.workload for kernel in chosen.program.kernels}
+    outcomes.append(search(chosen.program, _rest(options, outcomes, chosen.program), told))
+    return chosen, whole()
+
+
+def _rest(options: TuneOptions, outcomes: Sequence[TuneOutcome], chosen: Program) -> TuneOptions:
+    """What searches left of the budget; `chosen`'s own records are counted again by its search."""
+    records = {task.workload: task.records for outcome in outcomes for task in outcome.tasks}
+    own = {kernel.workload for kernel in chosen.kernels}
     spent = sum(count for workload, count in records.items() if workload not in own)
-    rest = replace(
+    seconds = sum(outcome.elapsed for outcome in outcomes)
+    return replace(
         options,
         trials=None if options.trials is None else max(options.trials - spent, 0),
         seconds=None if options.seconds is None else max(options.seconds - seconds, 1.0),
     )
-    outcome = search(chosen.program, rest, events)
-    return chosen, replace(outcome, measured=outcome.measured + measured)
 
 
 def _all(program: Program) -> tuple[Program, ...]:
@@ -136,7 +152,3 @@ def _named(program: Program, programs: Sequence[Program]) -> str:
         return f"{words} as they are"
     other = [kernel.name for kernel in program.kernels if kernel.workload not in first]
     return f"{words} with {', '.join(other)} after the passes"
-
-
-def _without_summary(events: Events) -> Events:
-    return lambda event: None if event.kind == "summary" else events(event)

@@ -47,6 +47,11 @@ class EventCounters:
                 self._kinds[kind] = detail
                 self._times[kind] += 1
 
+    @property
+    def failed(self) -> dict[str, int]:
+        """The number of candidates of each status that is not "ok"."""
+        return {status: count for status, count in self.statuses.items() if status != "ok"}
+
     def complete(self, outcome: TuneOutcome) -> TuneOutcome:
         """The outcome with the counts of refusals by reason, and with the events of the boards."""
         counts: dict[str, dict[str, int]] = {}

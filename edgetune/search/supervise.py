@@ -182,11 +182,10 @@ class SupervisedSearch:
 
     def _whole(self, outcome: TuneOutcome) -> TuneOutcome:
         """The outcome of the last child, with counts and time of all of them."""
-        failed = {status: count for status, count in self._tally.statuses.items() if status != "ok"}
         whole = replace(
             self._tally.complete(outcome),
             measured=outcome.records - (self._records_before or 0) + self._tally.again,
-            failed=failed,
+            failed=self._tally.failed,
             elapsed=time.monotonic() - self._started,
             interrupted=outcome.interrupted or self._interrupted,
             warnings=(*self._warnings, *outcome.warnings),

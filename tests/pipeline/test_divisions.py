@@ -83,7 +83,8 @@ def outcome(program: Program, records: int, *, interrupted: bool = False) -> Tun
     tasks = tuple(
         TaskOutcome(one.workload, one.name, one.weight, None, None, share, 1, "budget") for one in program.kernels
     )
-    return TuneOutcome(tasks, records, records, {}, 0, 1.0, {}, interrupted=interrupted)
+    boards = {"b": {"candidates": records, "lost": 1, "quarantined": "", "trust": {"A": records}}}
+    return TuneOutcome(tasks, records, records, {}, 0, 1.0, {"timing": 0.5}, interrupted=interrupted, boards=boards)
 
 
 Run = tuple[CompileInput, TuneOutcome, list[tuple[int, int | None]], list[Event]]
@@ -107,6 +108,7 @@ def run(subject: CompileInput, settings: Settings) -> Callable[..., Run]:
                     raise KernelFailed("it hangs")
                 if not again:
                     timed(program, settings, store, ns)
+                told(Event("board", {"board": "b", "what": "lost", "detail": "the link went down"}))
                 told(Event("summary", {}))
                 return outcome(program, options.trials or 0, interrupted=interrupted)
 
@@ -123,7 +125,7 @@ def test_the_faster_division_gets_the_trials_that_are_left(run: Callable[..., Ru
     assert len(chosen.program.kernels) == 1  # two kernels take as long each
     assert asked == [(0, 8), (1, 8), (1, 56)]
     assert last.measured == 8 + 8 + 56
-    assert [event.kind for event in events].count("summary") == 1
+    assert [event.data for event in events if event.kind == "summary"] == [last.to_json()]
     names = [str(event.data["name"]) for event in events if event.kind == "phase"]
     assert names[-1] == "best times: 2 kernels 200.00 us, one kernel 100.00 us; the search goes on with one kernel"
 
@@ -148,9 +150,21 @@ def test_kernels_that_divisions_share_are_counted_once(subject: CompileInput, se
     assert first.workload != whole.kernels[0].workload
     assert asked == [8, 8, 60]
     other = f"2 kernels with {whole.kernels[0].name} after the passes"
-    *timing, last = [str(event.data["name"]) for event in events]
+    *timing, last = [str(event.data["name"]) for event in events if event.kind == "phase"]
     assert timing == ["timing 2 kernels as they are", f"timing {other}"]
     assert last.startswith(f"best times: 2 kernels as they are 200.00 us, {other} 300.00 us; ")
+
+
+@pytest.mark.long
+def test_the_outcome_has_what_all_searches_did(run: Callable[..., Run]) -> None:
+    _, last, asked, _ = run((1e5, 1e5), 64)
+    assert (last.elapsed, last.seconds) == (3.0, {"timing": 1.5})
+    assert last.boards == {"b": {"candidates": 72, "lost": 3, "quarantined": "", "trust": {"A": 72}}}
+    assert last.board_counts == {"b": {"lost": 3}}
+    assert last.board_events == ({"board": "b", "what": "lost", "times": 3, "detail": "the link went down"},)
+    assert len(last.tasks) == 1, "of the division that is built"
+    assert last.records == 8 + 56, "of the two kernels of the first division, and of the one that is built"
+    assert len(asked) == 3
 
 
 def test_too_few_trials_compare_nothing(run: Callable[..., Run]) -> None:
