@@ -3,6 +3,7 @@
 python -m benchmarks.oracle freeze FOLDER [--like BEFORE] [--subjects NAME,...] [--widths 0,128,256,512] [--jobs N]
 python -m benchmarks.oracle compare BEFORE AFTER [--shown N] [--short-rows]
 python -m benchmarks.oracle estimates FOLDER [--shown N]
+python -m benchmarks.oracle snippets [--widths 128,256,512]
 python -m benchmarks.oracle doors [--names NAME,...] [--widths 0,128,256,512] [--jobs N]
 
 Frozen are, for vectors of 0, 128, 256 and 512 bits: the C of each kernel under its default schedule, its trace and its
@@ -10,7 +11,7 @@ predicted cycles; up to 256 bits also the instructions of a run, counted under Q
 the folder already is not frozen again. Kernels that are the same in the folder BEFORE are not run again: what was
 counted there is copied. The exit code of `compare` is 1 where something failed or is slower. With `--short-rows`, only
 expressions are compared whose results have a last axis of 3 to 31. `estimates` says how far the estimated instructions
-lie from the counted ones.
+lie from the counted ones; `snippets` says the same of functions that kernels call, as a compiler makes them.
 
 `doors` says of forty expressions what kernels are made of the expression, of the same as operators of ONNX
 (`onnx_NAME` in the corpus) and of the same as a registered operator (`operator_NAME`), and in how many these are equal.
@@ -30,6 +31,7 @@ from benchmarks.oracle.corpus import corpus, selected, short_rows_of
 from benchmarks.oracle.doors import doors_of, lines, summary
 from benchmarks.oracle.estimates import estimates
 from benchmarks.oracle.facts import WIDTHS, Facts, freeze_one
+from benchmarks.oracle.snippet_instructions import counted_snippets
 from benchmarks.oracle.twins.said import twins
 
 SHARED = Path(__file__).parents[3] / "shared" / "models"
@@ -81,6 +83,13 @@ def _estimates(folder: Path, shown: int) -> int:
     return 0
 
 
+def _snippets(widths: Sequence[int]) -> int:
+    for width in widths:
+        for snippet, counted, estimated in counted_snippets(width):
+            print(f"{width} bits, {snippet}: {counted} instructions counted, {estimated:.1f} estimated")
+    return 0
+
+
 def _differences(before: Path, after: Path) -> Iterator[Difference]:
     """Of the subjects and widths that both folders have."""
     for width in WIDTHS:
@@ -119,6 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     estimating = verbs.add_parser("estimates")
     estimating.add_argument("folder", type=Path)
     estimating.add_argument("--shown", type=int, default=10)
+    snippets = verbs.add_parser("snippets")
+    snippets.add_argument("--widths", default=",".join(str(width) for width in WIDTHS if width))
     doors = verbs.add_parser("doors")
     doors.add_argument("--names", default=",".join(twins()))
     doors.add_argument("--widths", default=",".join(map(str, WIDTHS)))
@@ -129,6 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.verb == "estimates":
         return _estimates(options.folder, options.shown)
     widths = [int(width) for width in options.widths.split(",")]
+    if options.verb == "snippets":
+        return _snippets(widths)
     if options.verb == "doors":
         return _doors(options.names.split(","), widths, options.jobs)
     return _freeze(options.folder, options.like, options.subjects, widths, options.jobs)

@@ -67,6 +67,8 @@ def variables_in(values: Iterable[Expr], found: set[Var]) -> None:
 
 def mentions(node: Node, variable: Var) -> bool:
     """Whether `variable` is in `node`, which may be any part of a function."""
+    if isinstance(node, ir.Var | tirx.IntImm):  # most indices are one of these, and a walk takes long
+        return bool(node.same_as(variable))
     found: list[bool] = []
     tvm_ffi.structural_walk(node, (ir.Var, lambda one: found.append(bool(one.same_as(variable)))))
     return any(found)

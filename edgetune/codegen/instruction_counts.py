@@ -90,4 +90,7 @@ _SNIPPETS: Mapping[str, float | Mapping[int, float]] = {
     "fixed_point_scale_once": 6.0,
     "vfixed_point_scale_once": 12.0,
 }
-"""Counted in the text that GCC 12 makes, without stores of results; of vectors, by their lanes."""
+"""Counted in the text that GCC 12 makes, without stores of results; of vectors, by their lanes.
+
+`python -m benchmarks.oracle snippets` counts those that have no loops again.
+"""

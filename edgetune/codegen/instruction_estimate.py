@@ -43,9 +43,6 @@ _MOST_INTERLEAVED = 4
 _OF_A_STEP = 3
 """Registers that the operands of a step need, beside those that are kept over a loop."""
 
-_BROADCASTS = 512
-"""Bits of vectors from which on an operand in memory may be one element for all lanes."""
-
 _Key = tuple[str, tuple[int, ...]]
 _LOADS, _STORES = (LOAD, VECTOR_LOAD), (STORE, VECTOR_STORE)
 _FOLDING = (ARITHMETIC, MULTIPLY, MULTIPLY_ADD, DIVIDE)
@@ -119,8 +116,9 @@ class _Walk:
         self.lines = lines
         self.lanes = max(1, target.vector_bits // 32)
         self.registers = target.vector_registers
-        self.interleaves = target.instruction_set.interleaves
-        self.foldable = (VECTOR_LOAD,) if 0 < target.vector_bits < _BROADCASTS else _LOADS
+        self.strided = target.instruction_set.strided_loops
+        broadcasts = not 0 < target.vector_bits < target.instruction_set.broadcast_operand_bits
+        self.foldable = _LOADS if broadcasts else (VECTOR_LOAD,)
         self.versions: Counter[str] = Counter()
         self.computed: list[_Computed] = []
         self.iterations = 0.0
@@ -161,7 +159,7 @@ class _Walk:
         innermost = all(self.lines[number].trips is None for number in inside)
         short = innermost and trips <= _MOST_WRITTEN_OUT and trips * len(operations) <= _MOST_OPERATIONS
         if innermost and trips >= 2 * self.lanes and self._fills_vectors(head, inside, operations):
-            trips /= self.lanes if self.interleaves else self.lanes / 2.5
+            trips *= self.strided / self.lanes
         block = _Block(self.blocks[-1].times * trips, trips=max(trips, 1.0), short=short)
         block.note(head)
         block.own |= head.writes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
+from edgetune.graph.memoise import memoised
 from edgetune.tvm_types import PrimFunc
 
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|(?<![\w.])[A-Za-z_]\w*')
@@ -34,6 +35,7 @@ def canonical_text(function: PrimFunc) -> str:
     return _TOKEN.sub(rename, script)
 
 
+@memoised(512)
 def workload_hash(function: PrimFunc) -> str:
     """SHA-256 (hex) of `canonical_text`: the same in every process and on every machine for one TVM version."""
     return hashlib.sha256(canonical_text(function).encode()).hexdigest()

@@ -16,11 +16,20 @@ from math import inf
 from edgetune.codegen.emit import emit_kernel
 from edgetune.codegen.operations import operations, tensor_bytes
 from edgetune.errors import KernelFailed
+from edgetune.graph.memoise import memoised
 from edgetune.graph.written_loops import is_written
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among, direct_algorithm
-from edgetune.schedule.algorithms.schedule_text import DIRECT, PEELED, VECTORS, algorithm_of, schedule_text, size_of
+from edgetune.schedule.algorithms.schedule_text import (
+    DIRECT,
+    PEELED,
+    VECTORS,
+    WINOGRAD,
+    algorithm_of,
+    schedule_text,
+    size_of,
+)
 from edgetune.schedule.default_algorithms import cheapest_tiles, form_for_odd_extents, predicted_cycles
 from edgetune.schedule.default_schedule import Guess, default_guess, guess_within, guesses, has_empty_tensor
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
@@ -70,6 +79,7 @@ def guessed_schedule(
     return min(found, key=lambda guess: found[guess])
 
 
+@memoised(64)
 def estimated_instructions(function: PrimFunc, text: str, target: Target) -> float:
     """Instructions of a run of an unscheduled function under the schedule `text`; infinite where it is refused."""
     try:
@@ -82,6 +92,11 @@ def formula_schedule(
     function: PrimFunc, target: Target, scratch_limit: int, allowed: Collection[str], *, streamed: bool = False
 ) -> Guess:
     """What the formula alone guesses; see `guessed_schedule`."""
+    return _formula(function, target, scratch_limit, frozenset(allowed).difference(WINOGRAD), streamed)
+
+
+@memoised(64)
+def _formula(function: PrimFunc, target: Target, scratch_limit: int, allowed: frozenset[str], streamed: bool) -> Guess:
     algorithm = form_for_odd_extents(function, allowed, target)
     found = None if algorithm is None else guess_within(algorithm.function, target, scratch_limit, streamed=streamed)
     if algorithm is None or found is None:

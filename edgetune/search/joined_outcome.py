@@ -9,6 +9,7 @@ from typing import Any
 from edgetune.search.counters import EventCounters
 from edgetune.search.outcome import TuneOutcome
 
+
 def joined(outcomes: Sequence[TuneOutcome], counters: EventCounters) -> TuneOutcome:
     """The outcome of one run whose searches ended with `outcomes`, one or more; `counters` took the events of all.
 

@@ -16,6 +16,7 @@ from tvm.s_tir import Schedule
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import expressions, is_branch, is_choice, is_one, is_zero, mentions
 from edgetune.graph.kernels import FREE_LAYOUTS
+from edgetune.graph.memoise import memoised
 from edgetune.tvm_types import (
     BufferStore,
     For,
@@ -159,6 +160,7 @@ class BlockAnalysis:
         return tuple(found)
 
 
+@memoised(64)
 def analyse_blocks(function: PrimFunc) -> BlockAnalysis | None:
     """The analysis of an unscheduled PrimFunc; None if it is not a sequence of plain stages with constant extents."""
     root = function.body
@@ -233,6 +235,7 @@ def _is_point(item: Node, axis: IterVar) -> bool:
     return is_one(item.extent) and (item.min.same_as(axis.var) or (extent_of(axis) == 1 and is_zero(item.min)))
 
 
+@memoised(64)
 def widest_element_bits(function: PrimFunc) -> int:
     """Bits of the widest type in memory among the tensors of an unscheduled PrimFunc; at least 8.
 

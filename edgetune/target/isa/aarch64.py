@@ -58,7 +58,7 @@ def describe_host(cpuinfo: str, cc: str, _native: Callable[[str], str | None]) -
 
 AARCH64 = InstructionSet(
     name="aarch64",
-    interleaves=True,
+    strided_loops=1.0,  # LD2, LD3 and LD4
     offset_reach=OffsetReach(any=255, scaled=65520),
     machines=("aarch64", "arm64"),
     bits=64,

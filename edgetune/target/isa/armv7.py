@@ -51,7 +51,7 @@ def describe_host(cpuinfo: str, cc: str, _native: Callable[[str], str | None]) -
 
 ARMV7 = InstructionSet(
     name="armv7",
-    interleaves=True,
+    strided_loops=1.0,  # VLD2, VLD3 and VLD4
     offset_reach=OffsetReach(any=0, scaled=1020),  # of VLDR; VLD1 has none
     machines=("armv7l", "armv7", "armv8l"),
     bits=32,

@@ -86,8 +86,15 @@ class InstructionSet:
     folds_loads: bool = False
     """Whether the operand of an operation may lie in memory."""
 
-    interleaves: bool = False
-    """Whether one instruction loads or stores vectors of every second, third or fourth element."""
+    broadcast_operand_bits: float = inf
+    """Least bits of the vectors of an operation whose operand in memory may be one element for all lanes."""
+
+    strided_loops: float = 2.5
+    """Instructions that compilers make of a loop over elements with gaps, for each of one over neighbours; a factor.
+
+    It is 1 where an instruction loads or stores vectors of every second, third or fourth element. It was counted in
+    AVX2 and AVX-512 that GCC 12 makes.
+    """
 
     tile_rows: float = inf
     """Most rows in a register tile whose rows have several pixels."""

@@ -229,6 +229,7 @@ X86_64 = InstructionSet(
     least_swept_bytes=64 << 20,  # the L3 cache of these machines is far larger than the L2 cache
     library_vector_bytes=64,
     folds_loads=True,
+    broadcast_operand_bits=512,
     # Two each cycle that take four: eight accumulators are just enough, and a late load is never made up for.
     costs=Costs(operations_in_flight=10),
     vectors=_VECTORS,
