@@ -44,9 +44,10 @@ def compare(before: Facts, after: Facts) -> Difference:
     if _less_accurate(before, after):
         return Difference(*place, "other accuracy", ratio, unit, f"error {before.error:.2g} became {after.error:.2g}")
     texts = [[kernel.text for kernel in facts.kernels] for facts in (before, after)]
-    if texts[0] == texts[1]:
+    functions = [[kernel.functions for kernel in facts.kernels] for facts in (before, after)]
+    if functions[0] == functions[1] and texts[0] == texts[1]:
         return Difference(*place, "equal", ratio, unit)
-    if [*map(normal_form, texts[0])] == [*map(normal_form, texts[1])]:
+    if functions[0] == functions[1] and [*map(normal_form, texts[0])] == [*map(normal_form, texts[1])]:
         return Difference(*place, "names only", ratio, unit)
     if ratio is None or abs(ratio - 1) < _SAME:
         return Difference(*place, "same cost", ratio, unit, detail)

@@ -6,11 +6,14 @@ import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from benchmarks.oracle.corpus import Subject, corpus
+from edgetune.codegen.kernel_source import KernelSource
+from edgetune.codegen.preamble import render_preamble
 from edgetune.config.naming import package_name
 from edgetune.config.settings import Settings
 from edgetune.errors import EdgetuneError
@@ -38,6 +41,7 @@ class KernelFacts:
     """A kernel under its default schedule. `cycles` are predicted for all its calls; None without a prediction.
 
     `estimate`: the instructions of all its calls that are estimated from the printed C, None where nothing is.
+    `functions`: a hash of the text of those that it calls, "" where it calls none or where that was not noted.
     """
 
     name: str
@@ -45,6 +49,7 @@ class KernelFacts:
     trace: str
     cycles: float | None
     estimate: float | None = field(default=None, compare=False)
+    functions: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,7 @@ def kernels_of(program: Program, choices: Sequence[Choice], target: Target, pref
             choice.trace,
             _cycles(kernel, choice.trace, target),
             one.source.instructions * kernel.weight or None,
+            _hash_of_functions(one.source, target),
         )
         for kernel, one, choice in zip(program.kernels, printed, choices, strict=True)
     )
@@ -131,6 +137,11 @@ def _facts(subject: Subject, width: int, known: Facts | None) -> Facts:
         place = counting_here(tools)  # also where this machine could run it itself
         counted = bench_package.bench(settings.out, target=target, place=place, runs=3, seconds=0.0)
         return Facts(subject.name, width, kernels, round(counted.median_us * 1000), float(error))
+
+
+def _hash_of_functions(source: KernelSource, target: Target) -> str:
+    called = sorted(name for name in source.preamble if not name.startswith("type:"))
+    return sha256(render_preamble(called, target, "p").encode()).hexdigest() if called else ""
 
 
 def _cycles(kernel: Any, trace: str, target: Target) -> float | None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from tvm import tirx
 
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import mentions
+from edgetune.affine.linear import linear
 from edgetune.affine.steps import step_along, steps_in_blocks
-from edgetune.tvm_types import BufferLoad, BufferStore, Expr, TvmBuffer, Var
+from edgetune.tvm_types import BufferLoad, BufferStore, Expr, IterVar, TvmBuffer, Var
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,36 @@ class Access:
 
         The axis may count through several axes of the tensor, which shows where the domain has it.
         """
+        return step_along(self._place(axis), axis, self.domain)
+
+    def joint_step(self, axes: Sequence[IterVar]) -> int | None:
+        """By how many elements it moves with `axes` that count as one, of which the last is the innermost.
+
+        Then a step of each is as long as all of the axis inside of it. None where they do not count as one, as where
+        the place is no linear form of them, and 0 where it moves with none of them.
+        """
+        if not any(self.places(axis.var) for axis in axes):
+            return 0
+
+        def apart(part: Expr) -> Hashable | None:
+            return None if any(mentions(part, axis.var) for axis in axes) else hash(part)
+
+        form = linear(self._place(axes[-1].var), term=apart)
+        if form is None:
+            return None
+        steps = [form.factors.get(axis.var, 0) for axis in axes]
+        joint = all(
+            outer == inner * int(axis.dom.extent)
+            for outer, inner, axis in zip(steps, steps[1:], axes[1:], strict=False)
+        )
+        return steps[-1] if joint else None
+
+    def _place(self, axis: Var) -> Expr:
+        """The number of the element in a tensor without gaps, of the type of an axis."""
         place: Expr = tirx.IntImm(str(axis.ty.dtype), 0)
         for index, extent in zip(self.indices, self.shape, strict=True):
             place = place * extent + index
-        return step_along(place, axis, self.domain)
+        return place
 
     def stays_or_follows(self, axis: Var, block: int = 1) -> bool:
         """Whether neighbours along `axis` read neighbours along the tensor's last axis, or all the same element.

@@ -175,9 +175,12 @@ class _Walk:
             return False
         own = head.writes | {line.constant for line in lines if line.constant}
         written = frozenset().union(*(line.writes for line in lines if not line.in_memory))
+        sums: set[str] = set()
         for line in lines:
-            if line.mentions & written - own - (line.writes if line.target is not None else frozenset()):
+            others = line.writes if line.target is not None else frozenset()
+            if line.mentions & (written | sums) - own - others or line.mentions & sums - others:
                 return False  # of another iteration
+            sums |= line.mentions & others - own
             own |= line.writes
         stores = [one for one in operations if one.kind == STORE]
         read = frozenset().union(*(one.reads for one in operations if one.kind == LOAD))

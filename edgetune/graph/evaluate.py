@@ -236,7 +236,7 @@ def _pipeline() -> tuple[Pass, Callable[[], Pass], Callable[[], Pass]]:
 
     Buffers become flat as in our C: TVM's pass reads other elements where an index divides (see `flat_buffers.py`), and
     a right kernel would be refused. Buffers keep their size: TVM makes some smaller by axes that are unknown
-    there.
+    there. Common subexpressions are left to LLVM: TVM's pass moves one that two values define before its own parts.
     """
     passes = tvm.transform.Sequential(
         [
@@ -258,7 +258,6 @@ def _pipeline() -> tuple[Pass, Callable[[], Pass], Callable[[], Pass]]:
             tirx.transform.StmtSimplify(),
             tirx.transform.RemoveNoOp(),
             s_tir.transform.RewriteUnsafeSelect(),
-            tirx.transform.CommonSubexprElim(),
             tirx.transform.FP8ComputeLegalize(),
             tirx.transform.VerifyMemory(),
             tirx.transform.AnnotateEntryFunc(),

@@ -59,7 +59,9 @@ def shorten_running_reductions(function: PrimFunc) -> PrimFunc:
 def _stages(statement: Stmt) -> list[ReductionStage]:
     whole = reduction_of(statement)
     found = None if whole is None else running(whole)
-    return [] if whole is None or found is None else _windows(whole, found)
+    if whole is None or found is None or found.term[1] < _FEWEST_TERMS:
+        return []
+    return _windows(whole, found) if whole.elements * whole.terms >= MARGINS.running_terms else []
 
 
 def running(whole: ReductionStage) -> Running | None:
@@ -68,14 +70,14 @@ def running(whole: ReductionStage) -> Running | None:
         return None
     (term,), select = whole.summed, whole.term
     fixed = isinstance(whole.first, tirx.FloatImm) and isinstance(select, tirx.Select)
-    if not fixed or type(select.condition) not in _SLACK or term[1] < _FEWEST_TERMS:
+    if not fixed or type(select.condition) not in _SLACK:
         return None
     places = [place for place, axis in enumerate(whole.spatial) if mentions(select.condition, axis[0])]
     if len(places) != 1 or term[1] != whole.spatial[places[0]][1]:
         return None
     (place,) = places
     result = whole.spatial[place]
-    if whole.elements * whole.terms < MARGINS.running_terms or not isinstance(select.false_value, tirx.FloatImm):
+    if not isinstance(select.false_value, tirx.FloatImm):
         return None
     sums = whole.combine is tirx.Add
     if sums and (float(select.false_value.value) != 0.0 or float(whole.first.value) != 0.0):
@@ -145,11 +147,17 @@ def _windows(whole: ReductionStage, found: Running) -> list[ReductionStage]:
     if not copied:
         return [padded, inner, outer]
     result: Expr = tirx.BufferLoad(outer.out, list(whole.at))
-    if _idle_counts(whole, found):
-        place = whole.at[axis]
-        left_out = place > -found.offset if found.later else place < count - 1 - found.offset
-        result = whole.combine(result, tirx.Select(left_out, found.idle, whole.first))
+    result = with_idle(whole, found, result)
     return [padded, inner, outer, replace(whole, summed=(), term=result)]
+
+
+def with_idle(whole: ReductionStage, found: Running, result: Expr) -> Expr:
+    """The reduction of a `result`, that of the terms which count, with the number that stands for the others."""
+    if not _idle_counts(whole, found):
+        return result
+    place = whole.at[found.place]
+    left_out = place > -found.offset if found.later else place < found.term[1] - 1 - found.offset
+    return whole.combine(result, tirx.Select(left_out, found.idle, whole.first))
 
 
 def _idle_counts(whole: ReductionStage, found: Running) -> bool:

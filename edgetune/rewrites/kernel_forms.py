@@ -17,6 +17,7 @@ from edgetune.graph.attention import is_attention
 from edgetune.graph.kernels import FREE_LAYOUTS, with_free_layouts
 from edgetune.graph.program import Kernel, Param, Role, Rows, byte_size
 from edgetune.graph.workload import workload_hash
+from edgetune.graph.written_loops import is_written
 from edgetune.rewrites.packing import may_be_packed
 from edgetune.rewrites.parts import DIVISIONS, PartOfExpression, divisions_of
 from edgetune.rewrites.passes import PASSES_OF_PARTS, rewritten
@@ -103,6 +104,8 @@ def finished(function: PrimFunc, params: Sequence[Param], free: Sequence[int]) -
 
     `free` are the numbers of the parameters among which these are.
     """
+    if is_written(function):
+        return function
     function = rewritten(function, weights_among(params), PASSES_OF_PARTS)
     packed = [number for number in free if len(params[number].shape) > 1 and may_be_packed(function, number)]
     if FREE_LAYOUTS in (function.attrs or {}):  # in models it is always there

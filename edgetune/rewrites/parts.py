@@ -20,12 +20,14 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import expressions, is_among, is_branch, mentions
+from edgetune.graph.written_loops import WRITTEN
 from edgetune.rewrites.channels_last import with_channels_last
 from edgetune.rewrites.copies_for_lanes import with_copies_for_lanes
 from edgetune.rewrites.interleaved_sums import with_interleaved_sums
 from edgetune.rewrites.member_lanes import with_members_as_lanes
 from edgetune.rewrites.product_lanes import with_product_lanes
 from edgetune.rewrites.reordered import elements_of
+from edgetune.rewrites.running_rows import running_row
 from edgetune.rewrites.short_rows import with_rows_as_lanes, with_turned_rows
 from edgetune.rewrites.transposed_convolution import with_phases
 from edgetune.rewrites.whole_rows import with_whole_rows
@@ -80,11 +82,18 @@ def divisions_of(
     taken = DIVISIONS if ways is None else ways
     shares = (1.0, core.margins.measured)
     decided, shared = (_groups(analysis, outputs, constants, core, share, taken) for share in shares)
-    groups = decided if len(decided) > 1 else shared
-    if len(groups) == 1:
+    groups = decided if _is_changed(decided, analysis) else shared
+    if not _is_changed(groups, analysis):
         return [whole]
     parts = [_part(function, number, groups, constants, outputs) for number in range(len(groups))]
-    return [parts, whole] if len(decided) > 1 else [whole, parts]
+    return [parts, whole] if groups is decided else [whole, parts]
+
+
+def _is_changed(groups: Sequence[Sequence[Stmt]], analysis: BlockAnalysis) -> bool:
+    """Whether the statements of kernels are more than one kernel, or others than those of the whole function."""
+    blocks = [stage.block for stage in analysis.stages]
+    same = all(any(block_of(one).same_as(block) for block in blocks) for group in groups for one in group)
+    return len(groups) > 1 or not same
 
 
 def _groups(
@@ -200,6 +209,27 @@ def _and_the_rest(
     return divided
 
 
+def _of_one_stage(apply: Callable[[BlockStage], Stmt | None]) -> Divide:
+    """A way that makes a kernel of one stage; what comes before it and after it is divided by all ways."""
+
+    def divided(
+        stages: list[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer], core: Core
+    ) -> Kernels:
+        made = ((place, apply(stage)) for place, stage in enumerate(stages))
+        place, own = next((one for one in made if one[1] is not None), (0, None))
+        if own is None:
+            return []
+
+        def side(some: list[BlockStage], others: list[BlockStage]) -> Kernels:
+            read = [*needed, *(region.source for one in others for region in one.reads())]
+            return _divided(some, constants, read, core, DIVISIONS) if some else []
+
+        before, after = stages[:place], stages[place + 1 :]
+        return [*side(before, stages[place:]), [own], *side(after, stages[: place + 1])]
+
+    return divided
+
+
 DIVISIONS_BY_LANES = (
     Division("product lanes", "A product needs an axis on which vectors run.", _of_constants(with_product_lanes)),
     Division(
@@ -216,6 +246,7 @@ DIVISIONS_BY_LANES = (
 """The ways that change which axis lanes run along."""
 
 DIVISIONS = (
+    Division("running rows", "One step for each element of a row.", _of_one_stage(running_row)),
     Division("transposed convolution", "Zeros between the terms of a sum take no time.", with_phases),
     Division(
         "channels last",
@@ -380,6 +411,8 @@ def _part(
     body = tirx.SeqStmt(list(groups[number])) if len(groups[number]) > 1 else groups[number][0]
     root = s_tir.SBlockRealize([], True, s_tir.SBlock([], [], [], "root", body, None, local))
     made = s_tir.renew_defs(tirx.PrimFunc([*reads, *writes], root, function.ret_type, function.attrs))
+    if any(WRITTEN in block.annotations for block in blocks):
+        made = made.with_attr(WRITTEN, 1)
     main = next((block for block in blocks if block.init is not None), blocks[-1])
     return PartOfExpression(str(main.name_hint), made, tuple(reads), tuple(writes))
 

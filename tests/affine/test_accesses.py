@@ -36,6 +36,30 @@ def test_moves(places: list[Expr], step: int, follows: bool, stays: bool) -> Non
     assert (access.step(LANE), access.follows(LANE), access.stays_or_follows(LANE)) == (step, follows, stays)
 
 
+@pytest.mark.parametrize(
+    ("places", "step"),
+    [
+        ([ROW, LANE], 1),
+        ([ROW + 1, LANE], 1),
+        ([4 - ROW, 5 - LANE], -1),
+        ([ROW, LANE * 2], None),  # of 12 places in a row of 6
+        ([LANE, ROW], None),
+        ([LANE * 0, LANE * 0], 0),
+        ([tirx.IntImm("int32", 2), LANE], None),
+        ([tirx.floordiv(ROW, 2), LANE], None),
+    ],
+)
+def test_axes_that_count_as_one(places: list[Expr], step: int | None) -> None:
+    axes = [tirx.IterVar((0, 5), ROW, 0), tirx.IterVar((0, 6), LANE, 0)]
+    assert Access(X, places).joint_step(axes) == step
+
+
+def test_axes_count_as_one_whatever_others_do() -> None:
+    plane, tensor = tirx.Var("plane", "int32"), tirx.decl_buffer((9, 5, 6), "float32", "y")
+    axes = [tirx.IterVar((0, 5), ROW, 0), tirx.IterVar((0, 6), LANE, 0)]
+    assert Access(tensor, [tirx.floordiv(plane * plane, 3), ROW, LANE]).joint_step(axes) == 1
+
+
 @given(indices(), st.integers(1, 12), st.integers(1, 6), st.integers(1, 30))
 def test_inside_is_what_all_places_say(index: Expr, extent: int, rows: int, size: int) -> None:
     domain = Domain.of([(LANE, extent), (ROW, rows)])

@@ -26,10 +26,17 @@ def with_text(text: str, **more: object) -> Facts:
     return replace(BEFORE, kernels=(replace(BEFORE.kernels[0], text=text),), **more)  # type: ignore[arg-type]
 
 
+def with_functions(functions: str) -> Facts:
+    """Of a kernel that calls other functions of the preamble under the same names."""
+    return replace(BEFORE, kernels=(replace(BEFORE.kernels[0], functions=functions),))
+
+
 @pytest.mark.parametrize(
     ("after", "verdict", "ratio"),
     [
         (BEFORE, "equal", 1.0),
+        (with_functions("other"), "same cost", 1.0),
+        (replace(with_functions("other"), instructions=900), "faster", 0.9),
         (with_text(RENAMED), "names only", 1.0),
         (with_text(TEXT.replace("i < 8", "i < 9")), "same cost", 1.0),
         (with_text(TEXT.replace("8", "9"), instructions=900), "faster", 0.9),

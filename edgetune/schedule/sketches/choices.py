@@ -26,7 +26,9 @@ from edgetune.schedule.sketches.inlining import is_costly
 from edgetune.tvm_types import BufferRegion, Expr, IterVar, LoopRV, SBlock, Var
 
 _MOST_ALTERNATIVES = 8
-_MOST_IN_ROW = 4  # compilers vectorise rows of four well themselves
+MOST_IN_ROW = 4
+"""Elements of the longest row that is unrolled: compilers vectorise rows of four well themselves."""
+
 _MADE_BY_HAND = (tirx.Min, tirx.Max, tirx.Select, ir.Call)
 
 
@@ -67,7 +69,7 @@ def unroll_short_row(sch: Schedule, block: SBlock, loops: Sequence[LoopRV], nati
     """
     extents = [extent_of(axis) for axis in block.iter_vars]
     whole = [known_extent(sch, loop) for loop in loops] == extents
-    if not whole or len(loops) == 1 or not 1 < extents[-1] <= _MOST_IN_ROW:
+    if not whole or len(loops) == 1 or not 1 < extents[-1] <= MOST_IN_ROW:
         return
     first = _first_of_rows(block)
     rows = sch.fuse(*loops[first:-1]) if first < len(loops) - 2 else loops[-2]
@@ -82,7 +84,7 @@ def _first_of_rows(block: SBlock) -> int:
     """The number of the first of the axes that count the rows as one."""
     axes = block.iter_vars
     first = len(axes) - 2
-    while first > 0 and all(_as_one(region, *axes[first - 1 : first + 1]) for region in _regions(block)):
+    while first > 0 and all(_as_one(region, axes[first - 1 : first + 1]) for region in _regions(block)):
         first -= 1
     return first
 
@@ -103,7 +105,7 @@ def pays_across(block: SBlock, native_lanes: int) -> bool:
     if any(str(one.source.ty.dtype) != "float32" for one in _regions(block)):
         return False
     row = block.iter_vars[-2].var
-    if extents[-1] == _MOST_IN_ROW and not any(map(is_costly, nodes)):
+    if extents[-1] == MOST_IN_ROW and not any(map(is_costly, nodes)):
         return False
     if not any(isinstance(node, _MADE_BY_HAND) or _divides(node, row) for node in nodes):
         return False
@@ -124,14 +126,6 @@ def _regions(block: SBlock) -> list[BufferRegion]:
     return [*block.reads, *block.writes]
 
 
-def _as_one(region: BufferRegion, outer: IterVar, inner: IterVar) -> bool:
-    """Whether an access counts through two axes as through one, or depends on none of them."""
-    indices = [item.min for item in region.region]
-    places = [number for number, index in enumerate(indices) if any(mentions(index, one.var) for one in (outer, inner))]
-    if not places:
-        return True
-    if places != [places[0], places[0] + 1]:
-        return False
-    pair = [indices[number] for number in places]
-    exact = pair[0].same_as(outer.var) and pair[1].same_as(inner.var)
-    return exact and int(region.source.shape[places[1]]) == extent_of(inner)
+def _as_one(region: BufferRegion, axes: Sequence[IterVar]) -> bool:
+    """Whether an access counts through axes as through one, or depends on none of them."""
+    return Access(region.source, [item.min for item in region.region]).joint_step(axes) is not None

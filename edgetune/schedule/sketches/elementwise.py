@@ -22,7 +22,7 @@ from edgetune.schedule.sketches.block_analysis import (
     loop_extent,
     stores,
 )
-from edgetune.schedule.sketches.choices import axis_of_choice, pays_across, unroll_short_row
+from edgetune.schedule.sketches.choices import MOST_IN_ROW, axis_of_choice, pays_across, unroll_short_row
 from edgetune.schedule.sketches.clipped_rows import CLIPPED, has_clipped_rows
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.index_sets import changes_along_row, divide_row, is_known_in_phases
@@ -47,6 +47,7 @@ from edgetune.tvm_types import BufferRegion, Expr, IterVar, LoopRV, SBlock
 MAX_VECTORS = 8
 _FEWEST_LANES = 4
 _MOST_PHASES = 8
+_MOST_PHASES_AROUND = 9  # 3 x 3
 _ROWS = 8
 
 
@@ -147,7 +148,16 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
     elif not pays_across(block, native_lanes) and (axis := _transposed(block)) is not None:
         _vectorize_across(sch, block, loops, axis, native_lanes)
     elif not _split_divided_row(sch, stage, block, loops, native_lanes, decide) and _nested(sch, loops):
-        unroll_short_row(sch, block, loops, native_lanes)
+        _unroll_row(sch, stage, loops, native_lanes)
+
+
+def _unroll_row(sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV], native_lanes: int) -> None:
+    """Unroll a row of few elements, and with it what is left where indices divide the axes around it."""
+    if 1 < loop_extent(sch, loops[-1]) <= MOST_IN_ROW and _phases_around(sch, stage, loops[:-1]):
+        _unroll_phases(sch, stage, loops[:-1], loops[-1])
+        sch.unroll(loops[-1])
+    else:
+        unroll_short_row(sch, stage.block, loops, native_lanes)
 
 
 def _vectorize_across(sch: Schedule, block: SBlock, loops: Sequence[LoopRV], axis: int, native_lanes: int) -> None:
@@ -290,11 +300,25 @@ def _lanes_of_row(
     divided any more.
     """
     *loops, row = loops
-    factors = [_factor(stage, axis, alone=True) for axis in stage.spatial[:-1]]
-    whole = all(known_extent(sch, loop) == extent_of(axis) for loop, axis in zip(loops, stage.spatial, strict=False))
+    phased = _phases_around(sch, stage, loops)
     lane = _lanes(sch, row, native_lanes, decide)
-    if lane is None or not whole or not 1 < prod(factors) <= _MOST_PHASES or not _nested(sch, loops):
-        return
+    if lane is not None and phased:
+        _unroll_phases(sch, stage, loops, lane)
+
+
+def _phases_around(sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV]) -> bool:
+    """Whether indices divide the axes of the `loops` around a row by few, and nothing else is in these."""
+    whole = all(known_extent(sch, loop) == extent_of(axis) for loop, axis in zip(loops, stage.spatial, strict=False))
+    return whole and 1 < prod(_factors_around(stage)) <= _MOST_PHASES_AROUND and _nested(sch, loops)
+
+
+def _factors_around(stage: BlockStage) -> list[int]:
+    return [_factor(stage, axis, alone=True) for axis in stage.spatial[:-1]]
+
+
+def _unroll_phases(sch: Schedule, stage: BlockStage, loops: Sequence[LoopRV], lane: LoopRV) -> None:
+    """Unroll what is left where indices divide the axes of the loops around a row, just around its innermost loop."""
+    factors = _factors_around(stage)
     phases = [sch.split(loop, [None, factor])[1] for loop, factor in zip(loops, factors, strict=True) if factor > 1]
     around = sch.get_loops(sch.get_sblock(stage.name))
     inner = [sch.get(loop) for loop in (*phases, lane)]
@@ -339,35 +363,28 @@ def _transpose_in_blocks(sch: Schedule, loops: Sequence[LoopRV], axis: int, most
 
 
 def _joint_axes(block: SBlock) -> int:
-    """How many of the last axes count as one through neighbours, or pairs, of every tensor that depends on one."""
+    """How many of the last axes count as one, along which every tensor moves by neighbours or steps that vectors know.
+
+    Or it moves along none of them.
+    """
     count = 1
     while count < len(block.iter_vars) and all(
-        _counts_as_one(region, block.iter_vars[-count - 1 :]) for region in (*block.reads, *block.writes)
+        _joint_step(region, block.iter_vars[-count - 1 :]) in _steps_of_vectors(region)
+        for region in (*block.reads, *block.writes)
     ):
         count += 1
     return count
 
 
-def _counts_as_one(region: BufferRegion, axes: Sequence[IterVar]) -> bool:
-    """Whether an access has exactly these axes, each whole, as its last indices or before those of a pair of float32.
+def _joint_step(region: BufferRegion, axes: Sequence[IterVar]) -> int | None:
+    """See `Access.joint_step`; None for several elements at once."""
+    step = Access(region.source, [item.min for item in region.region]).joint_step(axes)
+    return step if step == 0 or all(is_one(item.extent) for item in region.region) else None
 
-    Or none of its indices mentions one.
-    """
-    indices = [item.min for item in region.region]
-    used = [any(mentions(index, axis.var) for axis in axes) for index in indices]
-    if not any(used):
-        return True
-    first, end = used.index(True), used.index(True) + len(axes)
-    if end > len(indices) or used != [first <= place < end for place in range(len(indices))]:
-        return False
-    steps = (1, 2) if str(region.source.ty.dtype) == "float32" else (1,)
-    if prod(int(extent) for extent in region.source.shape[end:]) not in steps:
-        return False
-    own = zip(region.region[first:end], region.source.shape[first:end], axes, strict=True)
-    return all(
-        item.min.same_as(axis.var) and is_one(item.extent) and int(extent) == extent_of(axis)
-        for item, extent, axis in own
-    )
+
+def _steps_of_vectors(region: BufferRegion) -> tuple[int, ...]:
+    """Those between the elements of a vector that is loaded by a few instructions; 0 for one element."""
+    return (0, 1, 2, -1) if str(region.source.ty.dtype) == "float32" else (0, 1)
 
 
 def _nested(sch: Schedule, loops: Sequence[LoopRV]) -> bool:
@@ -398,10 +415,14 @@ def _lanes(sch: Schedule, loop: LoopRV, native_lanes: int, decide: Decisions, mo
 
 
 def _transposed(block: SBlock) -> int | None:
-    """The axis along which every read is contiguous, while the output is not: a transposition."""
+    """The axis along which every read is contiguous, while the output is not: a transposition.
+
+    Not one just around a row that is unrolled: of its stores side by side, compilers make vectors that take turns.
+    """
     for number, axis in enumerate(block.iter_vars[:-1]):
-        if all(extent_of(inner) == 1 for inner in block.iter_vars[number + 1 :]):
-            return None  # the output is contiguous along it
+        inside = prod(extent_of(inner) for inner in block.iter_vars[number + 1 :])
+        if inside == 1 or (inside <= MOST_IN_ROW and extent_of(block.iter_vars[-1]) == inside):
+            return None
         reads = map(_longer_axes, block.reads)
         uses = [indices for indices in reads if any(mentions(index, axis.var) for index in indices)]
         if uses and all(
