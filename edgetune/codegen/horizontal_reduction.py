@@ -22,11 +22,12 @@ from tvm import ir, tirx
 
 from edgetune.affine.domain import Domain, are_equal
 from edgetune.affine.expressions import variables_in
-from edgetune.codegen.dtypes import element_and_lanes
+from edgetune.codegen.dtypes import element, element_and_lanes
 from edgetune.codegen.horizontal_snippets import FOUR, scalar_extreme
 from edgetune.codegen.lines import assignment, call, declaration
 from edgetune.codegen.memory import pieces
-from edgetune.codegen.text import ADD, Code, Lvalue, Text, called, code, operation, vector_literal
+from edgetune.codegen.scalars import wrapped
+from edgetune.codegen.text import Code, Lvalue, Text, called, code, vector_literal
 from edgetune.codegen.traverse import flattened, map_loops
 from edgetune.codegen.unrolling import extent_of, with_kind
 from edgetune.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer, Var
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 _MOST = 2 * FOUR  # results that are neighbours; others join by four
 _FEWEST = 4  # lanes; with fewer, halving gains nothing
 _WORDS: dict[type, str] = {tirx.Add: "sum", tirx.Max: "largest", tirx.Min: "smallest"}
-_STARTS = {"sum": 0.0, "largest": -inf, "smallest": inf}  # of which a result does not depend
+_CONSTANTS = (tirx.FloatImm, tirx.IntImm)
 _MARK = "lanes_"
 
 
@@ -49,8 +50,14 @@ class _Result:
     vector: Code | None = None
 
 
+def joins_lanes(dtype: str) -> bool:
+    """Whether lanes of a type are joined by halves: those of numbers which have one type in memory and in registers."""
+    of = element(dtype)
+    return of.kind != "bool" and not of.half
+
+
 def join_lanes(node: Stmt) -> Stmt:
-    """`node` with each loop `for lane: t = t + v[first + lane]` over a whole vector of local floats as one statement.
+    """`node` with each loop `for lane: t = t + v[first + lane]` over a whole vector of local numbers as one statement.
 
     The statement stores the result of a call, `t = lanes_sum(t, v)`, which `printed_join` prints; or, where t = 0 comes
     before the loop, of `lanes_sum(0, v)`.
@@ -64,10 +71,10 @@ def _started(sequence: tirx.SeqStmt) -> Stmt:
     found: list[Stmt] = []
     for statement in flattened(sequence):
         before = found[-1] if found else None
-        if isinstance(before, tirx.BufferStore) and isinstance(before.value, tirx.FloatImm) and _word(statement):
+        if isinstance(before, tirx.BufferStore) and isinstance(before.value, _CONSTANTS) and _word(statement):
             word, old, vector = statement.value.args
             if _is(old, before.buffer, before.indices):
-                call = tirx.call_pure_extern("float32", str(word.value), before.value, vector)
+                call = tirx.call_pure_extern(str(old.ty.dtype), str(word.value), before.value, vector)
                 found[-1] = tirx.BufferStore(statement.buffer, call, statement.indices)
                 continue
         found.append(statement)
@@ -87,20 +94,21 @@ def _joined(loop: tirx.For) -> Stmt:
     if not isinstance(store, tirx.BufferStore) or type(store.value) not in _WORDS or lanes & (lanes - 1):
         return loop
     old, new = store.value.a, store.value.b
-    if lanes < _FEWEST or not _is(old, store.buffer, store.indices) or str(store.buffer.dtype) != "float32":
+    (of, own), dtype = element_and_lanes(store.value.ty), str(store.buffer.dtype)
+    if lanes < _FEWEST or not _is(old, store.buffer, store.indices) or own > 1 or not joins_lanes(of.dtype):
         return loop
     if not isinstance(new, ir.TensorLoad) or new.source.scope() != "local" or len(new.indices) != 1:
         return loop
     first = _first_lane(new.indices[0], loop.loop_var, lanes)
-    if first is None or str(new.source.ty.dtype) != "float32":
+    if first is None or str(new.source.ty.dtype) != dtype:
         return loop
     used: set[Var] = set()
     variables_in(list(store.indices), used)
     begins = isinstance(loop.min, tirx.IntImm) and int(loop.min.value) == 0
     if loop.loop_var in used or not begins:  # each lane has its own element, or not all lanes are read
         return loop
-    vector = new.source.vload([first], f"float32x{lanes}")
-    call = tirx.call_pure_extern("float32", _MARK + _WORDS[type(store.value)], old, vector)
+    vector = new.source.vload([first], f"{dtype}x{lanes}")
+    call = tirx.call_pure_extern(dtype, _MARK + _WORDS[type(store.value)], old, vector)
     return tirx.BufferStore(store.buffer, call, store.indices)
 
 
@@ -267,18 +275,25 @@ def _vector_of(some: Sequence[_Result], values: Sequence[_Result], c_type: str) 
 
 def _emit_result(printer: StatementPrinter, store: Stmt, *values: _Result) -> None:
     """Store what the call of `store` starts from, joined with `values`."""
-    word = _word(store)
+    word, of = _word(store), element_and_lanes(store.value.ty)[0]
     texts = [one.text for one in values]
     result, *rest = texts if _is_start(store) else [printer.scalar(store.value.args[1]), *texts]
     for text in rest:
         if word == "sum":
-            result = Text(operation("{} + {}", result, text), ADD)
+            result = wrapped(result, "+", text, of)
         else:
-            result = called(printer.context.need(f"{scalar_extreme(word)}:f32"), result, text)
+            result = called(printer.context.need(f"{scalar_extreme(word)}:{of.value_short}"), result, text)
     printer.context.emit(assignment(printer.element_text(store.buffer, store.indices), result))
 
 
 def _is_start(store: Stmt) -> bool:
     """Whether a join starts from a constant that changes no result."""
-    start = store.value.args[1]
-    return isinstance(start, tirx.FloatImm) and float(start.value) == _STARTS[_word(store)]
+    start, word = store.value.args[1], _word(store)
+    if isinstance(start, tirx.FloatImm):
+        return float(start.value) == {"sum": 0.0, "largest": -inf, "smallest": inf}[word]
+    if not isinstance(start, tirx.IntImm):
+        return False
+    of = element_and_lanes(start.ty)[0]
+    signed = of.kind == "int"
+    least, most = -(1 << of.bits - 1) if signed else 0, (1 << of.bits - signed) - 1
+    return int(start.value) == {"sum": 0, "largest": least, "smallest": most}[word]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from edgetune.codegen.dtypes import by_short
+
 FOUR = 4
 """Lanes that a shuffle of two vectors keeps together, and the fewest vectors that a function joins."""
 
@@ -16,14 +18,16 @@ def scalar_extreme(word: str) -> str:
 def needed(word: str, rest: str) -> list[str]:
     """Snippets that `lanes_function` needs."""
     types = [f"type:{rest}", f"type:i{rest[1:]}"]
-    return types if word == "sum" else [*types, f"v{scalar_extreme(word)}:{rest}"]
+    if word == "sum":
+        return types if _is_float(rest) else [*types, f"type:u{rest[1:]}"]
+    return [*types, f"v{scalar_extreme(word)}:{rest}"]
 
 
 def lanes_function(word: str, rest: str) -> str:
     """`float @lanes_sum_f32x16(const f32x16 *)`: the sum (maximum, minimum) of all lanes, by halves."""
-    lanes = int(rest.partition("x")[2])
+    lanes, of = int(rest.partition("x")[2]), by_short(rest.partition("x")[0])
     text = f"/* The {word} of all lanes, by halves. */\n"
-    text += f"static inline __attribute__((always_inline)) float @lanes_{word}_{rest}(const {rest} *v)\n{{\n"
+    text += f"static inline __attribute__((always_inline)) {of.value} @lanes_{word}_{rest}(const {rest} *v)\n{{\n"
     text += f"    {rest} a = *v, b;\n"
     half = lanes // 2
     while half:
@@ -64,7 +68,8 @@ def lanes_each_function(word: str, rest: str) -> str:
     )
     text += f"{{\n    {vector} {', '.join(f'v{place}' for place in range(len(left) // 2))}, other;\n"
 
-    for size in (1, 1, *[FOUR] * (lanes // 8 if len(names) > FOUR else 0)):
+    rounds = lanes.bit_length() - FOUR.bit_length() if len(names) > FOUR else 0
+    for size in (1, 1, *[FOUR] * rounds):
         even = [place for place in range(2 * lanes) if not place // size % 2]
         even = _in_fours(even, lanes) if size == 1 else even
         left = left if len(left) > 1 else left * 2
@@ -91,7 +96,16 @@ def _in_fours(places: Sequence[int], lanes: int) -> list[int]:
 
 
 def _step(word: str, rest: str, value: str, other: str) -> str:
-    return f"{value} += {other};" if word == "sum" else f"@v{scalar_extreme(word)}_{rest}(&{value}, &{other});"
+    if word != "sum":
+        return f"@v{scalar_extreme(word)}_{rest}(&{value}, &{other});"
+    if _is_float(rest):
+        return f"{value} += {other};"
+    unsigned = f"u{rest[1:]}"  # sums of data wrap
+    return f"{value} = ({rest})(({unsigned}){value} + ({unsigned}){other});"
+
+
+def _is_float(rest: str) -> bool:
+    return by_short(rest.partition("x")[0]).kind == "float"
 
 
 def _listed(numbers: Iterable[int]) -> str:

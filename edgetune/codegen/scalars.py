@@ -43,6 +43,14 @@ from edgetune.errors import KernelFailed
 from edgetune.tvm_types import Expr, TvmBuffer, Var
 
 
+def wrapped(a: Text, sign: str, b: Text, of: Element) -> Text:
+    """C for a sum, a difference or a product of data of one type, which wraps where that is an integer."""
+    if of.kind == "float" or (of.kind == "uint" and of.bits >= 32):
+        return joined(a, sign, b)
+    wide = "uint64_t" if of.bits == 64 else "uint32_t"
+    return cast(of.value, Text(joined(cast(wide, a), sign, cast(wide, b)).code, ADD))
+
+
 class ElementPrinter:
     """The part of the scalar printer that reads and writes memory. `lane` is as in `ScalarPrinter`."""
 
@@ -246,12 +254,9 @@ class ScalarPrinter(ElementPrinter):
             if sign in "+-" and isinstance(e.b, tirx.IntImm):
                 return plus(a, int(f"{sign}1") * int(e.b.value), of)
             return joined(a, sign, b)
-        if of.kind == "uint" and of.bits >= 32:
-            return joined(a, sign, b)
         if of.bits >= 32 and self._fits(e, of):
             return joined(a, sign, b)
-        wide = "uint64_t" if of.bits == 64 else "uint32_t"
-        return cast(of.value, Text(joined(cast(wide, a), sign, cast(wide, b)).code, ADD))
+        return wrapped(a, sign, b, of)
 
     def _fits(self, e: Expr, of: Element) -> bool:
         if element_and_lanes(e.ty)[1] > 1:

@@ -25,9 +25,9 @@ NUMPY: dict[str, Any] = {"sum": np.sum, "largest": np.max, "smallest": np.min}
 NAMES = sorted(TERMS)
 
 
-def joined(word: str, rows: int, columns: int, lanes: int, order: str = "rows") -> Any:
+def joined(word: str, rows: int, columns: int, lanes: int, order: str = "rows", dtype: str = "float32") -> Any:
     """Results in registers, each of two vectors of terms, stored in the `order` of rows, columns, or of two tiles."""
-    x = te.placeholder((rows, columns, 2 * lanes), name="x")
+    x = te.placeholder((rows, columns, 2 * lanes), dtype, name="x")
     k = te.reduce_axis((0, 2 * lanes), name="k")
     y = te.compute((rows, columns), lambda i, j: TERMS[word](x[i, j, k], k), name="y")
     sch = Schedule(module_of(prim_func([x], y)))
@@ -68,6 +68,25 @@ def test_each_result_has_its_own_lanes(word: str, bits: int, cc: str, tmp_path: 
         wanted = NUMPY[word](x, axis=-1)
         arrays = [x, np.zeros(wanted.shape, "f4")]
         found = run_kernel(source, wide_target(bits), arrays, tmp_path, cc=cc, extra=SANITIZERS)[-1]
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", ["float64", "int32", "uint32", "int16", "uint8", "int8", "int64"])
+@pytest.mark.parametrize("word", NAMES)
+def test_lanes_of_all_types(word: str, dtype: str, tmp_path: Path) -> None:
+    """Sums of integers wrap."""
+    target = wide_target(256)
+    lanes = 256 // (8 * np.dtype(dtype).itemsize)
+    for rows, columns in ((1, 1), (1, 3), (2, 9)):
+        source = source_of(joined(word, rows, columns, lanes, dtype=dtype), 256)
+        assert f"@lanes_{word}_" in source.definition
+        compile_strictly(source, target, tmp_path, "clang-19")
+        ends = (-99, 99) if dtype == "float64" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        x = np.random.default_rng(7).integers(*ends, (rows, columns, 2 * lanes), endpoint=True).astype(dtype)
+        wanted = np.asarray(x.sum(-1, dtype=dtype) if word == "sum" else NUMPY[word](x, axis=-1))
+        arrays = [x, np.zeros(wanted.shape, dtype)]
+        found = run_kernel(source, target, arrays, tmp_path, cc="clang-19", extra=SANITIZERS)[-1]
         np.testing.assert_array_equal(found, wanted)
 
 

@@ -18,7 +18,9 @@ from tvm.s_tir import Schedule
 
 from edgetune.affine.expressions import mentions
 from edgetune.affine.steps import step_along
+from edgetune.codegen.horizontal_reduction import joins_lanes
 from edgetune.codegen.horizontal_snippets import FOUR
+from edgetune.graph.program import byte_size
 from edgetune.schedule.rules.tiling import (
     FEWEST_LANES,
     MAX_TILE,
@@ -32,7 +34,7 @@ from edgetune.schedule.rules.tiling import (
 )
 from edgetune.schedule.sketches.block_analysis import BlockStage, loop_extent
 from edgetune.schedule.sketches.decisions import Decisions
-from edgetune.schedule.sketches.tile import FLOAT, lanes_for
+from edgetune.schedule.sketches.tile import lanes_for
 from edgetune.schedule.tile_costs import divisors, step_cycles
 from edgetune.target.core import Core
 from edgetune.target.costs import Costs
@@ -67,10 +69,10 @@ class PartialSums:
 def find_factored(stage: BlockStage, native_lanes: int, weights: Sequence[TvmBuffer] = ()) -> FactoredReduction | None:
     """The axis over which lanes can run, the longest where several can; None if there is none.
 
-    `weights` are packed when the package is built, so that any of their axes may become contiguous. Only float32
-    vectors are joined by halves (see `edgetune.codegen.horizontal_reduction`).
+    `weights` are packed when the package is built, so that any of their axes may become contiguous. The lanes of some
+    types are joined by halves (see `edgetune.codegen.horizontal_reduction`).
     """
-    if not stage.spatial or [str(write.source.ty.dtype) for write in stage.block.writes] != ["float32"]:
+    if not stage.spatial or len(stage.block.writes) != 1 or not joins_lanes(str(stage.block.writes[0].source.ty.dtype)):
         return None
     found = [
         FactoredReduction(stage, number, lanes_for(stage.reduction_extents[number], native_lanes))
@@ -243,5 +245,6 @@ def _block(factored: FactoredReduction, core: Core, extents: Sequence[int], size
     """Tiles of the last axis whose operands fill at most half of L1, beside those of the other axes."""
     last = len(extents) - 1
     tile = sizes[f"tile{last}"]
-    row = FLOAT * prod(factored.stage.reduction_extents) * tile
+    read = max(byte_size((1,), str(load.source.ty.dtype)) for load in loads_of(factored.stage))
+    row = read * prod(factored.stage.reduction_extents) * tile
     return max(divisors(extents[last] // tile, max(1, core.l1_bytes // 2 // row)))
