@@ -40,6 +40,12 @@ _MOST_IN_VECTORS = 128
 _MOST_INTERLEAVED = 4
 """Results of an iteration that compilers store as vectors which take turns."""
 
+_OF_A_SPILL = 2.0
+"""Instructions of a sum without a register in an iteration: it is loaded and stored."""
+
+_BESIDE_SUMS = 2
+"""Registers that sums leave to their operands: one is loaded, and one has an element in all lanes."""
+
 _OF_A_STEP = 3
 """Registers that the operands of a step need, beside those that are kept over a loop."""
 
@@ -53,7 +59,7 @@ def estimated_instructions(lines: Sequence[Line], target: Target) -> float:
     """Instructions of a run of the `lines` of a function."""
     walk = _Walk(lines, target)
     folds = target.instruction_set.folds_loads
-    total = walk.iterations * _OF_ITERATION
+    total = walk.iterations * _OF_ITERATION + walk.spilled * _OF_A_SPILL
     for one in walk.computed:
         if not (folds and one.folded and one.uses == 1):
             total += one.times * instructions_of(one.operation, target)
@@ -121,7 +127,7 @@ class _Walk:
         self.foldable = _LOADS if broadcasts else (VECTOR_LOAD,)
         self.versions: Counter[str] = Counter()
         self.computed: list[_Computed] = []
-        self.iterations = 0.0
+        self.iterations = self.spilled = 0.0
         self.blocks: list[_Block] = []
         self.made_of = {line.constant: line.mentions - {line.constant} for line in lines if line.constant}
         self._block(range(len(lines)), _Block(1.0))
@@ -164,6 +170,10 @@ class _Walk:
         block.note(head)
         block.own |= head.writes
         self.iterations += 0 if short else block.times
+        if innermost:
+            lines = (self.lines[number] for number in inside)
+            sums = frozenset().union(*(line.writes & line.mentions for line in lines if not line.in_memory))
+            self.spilled += block.times * max(0, len(sums) - (self.registers - _BESIDE_SUMS))
         return block
 
     def _fills_vectors(self, head: Line, inside: range, operations: Sequence[Operation]) -> bool:
