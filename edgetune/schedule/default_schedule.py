@@ -265,16 +265,16 @@ def ranked_variants(tile: Tile, target: Target, *, streamed: bool) -> list[Varia
         inside = (variant.order[-2:-1] == ("channel",)) != (first == "channel")
         again = far and variant.order[0] != "channel"  # uncached weights would be loaded again for each row
         outputs = variant.prefetch_outputs != (by_rows and tile.added > 0)
-        whole = (not variant.fuse, variant.pad_rows)
         return (
             not variant.copy_columns,
             variant.prefetch_inputs != wide,
             -variant.parts,
-            *whole,
+            not variant.fuse,
             again,
             inside,
             not variant.prefetch_weights_l1,
             outputs,
+            variant.pad_rows,
         )
 
     return sorted(variants, key=rank)

@@ -3,7 +3,8 @@
 The formula knows how long operations wait for each other. It does not know all that is printed around them: loads,
 addresses, sums that are joined, lanes that are computed twice. Where a core cannot begin the printed instructions in
 the predicted cycles, and they are many more than the kernel's own operations and elements ask for, the printed C of
-some other schedules is compared: where rows of results fill no whole vectors, for there the ways differ most.
+some other schedules is compared. That is done where the ways differ most: where rows of results fill no whole vectors,
+and where padding is tested for each of many terms or copied once.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from edgetune.schedule.algorithms.schedule_text import (
 from edgetune.schedule.default_algorithms import cheapest_tiles, form_for_odd_extents, predicted_cycles
 from edgetune.schedule.default_schedule import Guess, default_guess, guess_within, guesses, has_empty_tensor
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
-from edgetune.schedule.sketches.spaces import native_lanes
+from edgetune.schedule.sketches.spaces import native_lanes, tile_of
 from edgetune.target.costs import MARGINS
 from edgetune.target.target import Target
 from edgetune.tvm_types import PrimFunc
@@ -62,7 +63,10 @@ def guessed_schedule(
     are faster.
     """
     first = formula_schedule(function, target, scratch_limit, allowed, streamed=streamed)
-    if is_written(function) or has_empty_tensor(function) or not _has_odd_rows(function, target):
+    if is_written(function) or has_empty_tensor(function):
+        return first
+    odd = _has_odd_rows(function, target)
+    if not odd and not _tests_padding_again(function, target):
         return first
     each = target.costs.instruction
     name = algorithm_of(first.trace)
@@ -71,7 +75,7 @@ def guessed_schedule(
     if begun == inf or begun <= max(predicted, MARGINS.of_ideal * each * _least_instructions(function, target)):
         return first
     found = {first: MARGINS.gain_of_estimate * begun}
-    for algorithm in _algorithms(function, allowed, target):
+    for algorithm in _algorithms(function, allowed, target) if odd else [direct_algorithm(function)]:
         least = _predicted(algorithm.function, target)
         for guess in islice(guesses(algorithm.function, target, scratch_limit, streamed=streamed), _STRUCTURES):
             named = replace(guess, trace=schedule_text(algorithm.name, guess.trace))
@@ -115,6 +119,11 @@ def _has_odd_rows(function: PrimFunc, target: Target) -> bool:
     analysis, lanes = analyse_blocks(function), native_lanes(function, target)
     reductions = [] if analysis is None else analysis.reductions
     return any(stage.spatial_extents and stage.spatial_extents[-1] % lanes for stage in reductions)
+
+
+def _tests_padding_again(function: PrimFunc, target: Target) -> bool:
+    found = tile_of(function, target)
+    return found is not None and found[1].tests_again
 
 
 def _least_instructions(function: PrimFunc, target: Target) -> float:

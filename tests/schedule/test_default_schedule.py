@@ -10,15 +10,19 @@ import pytest
 from tvm import te, tirx
 
 from benchmarks.disassembly import loops_of
+from benchmarks.oracle.facts import target_of
 from edgetune.codegen import emit_kernel, kernel_unit, split_packing
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.algorithms.catalogue import algorithms_among
+from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.default_schedule import default_guess, default_trace, ranked_variants
 from edgetune.schedule.default_sizes import tile_sizes
+from edgetune.schedule.guessed_schedule import estimated_instructions, formula_schedule, guessed_schedule
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.liveness import Body, Reads, epilogue_operands, reads_of
 from edgetune.schedule.sketches.spaces import tile_of
 from edgetune.target.target import load_target
+from edgetune.tvm_types import PrimFunc
 from tests.sketch_samples import board, conv2d, dense, prim_func
 
 
@@ -174,6 +178,31 @@ def test_a_large_window_is_unrolled_along_the_pixels_that_share_its_rows() -> No
     sizes = tile_sizes(analysis, tile, ranked_variants(tile, target, streamed=False)[0], target)
     assert sizes["pixel"] > 1
     assert (sizes["reduction0"], sizes["reduction1"]) == (7, 1)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "again"),
+    [
+        (conv2d((16, 16, 32), 32), True),
+        (conv2d((16, 16, 32), 32, pad=(0, 0, 0, 0)), False),
+        (conv2d((16, 16, 32), 32, groups=32), False),  # depthwise: all terms of a window decide
+    ],
+    ids=["channels in a window", "no padding", "a channel each"],
+)
+def test_padding_is_tested_again_for_terms_of_which_it_does_not_depend(kernel: PrimFunc, again: bool) -> None:
+    found = tile_of(kernel, board(256, 16))
+    assert found is not None
+    assert found[1].tests_again == again
+
+
+@pytest.mark.long
+def test_padding_is_copied_where_its_tests_take_longer() -> None:
+    """A third of the instructions of a 3x3 convolution of 32 channels on NEON were tests, and loads of their own."""
+    target, kernel = target_of(128), conv2d((16, 16, 32), 32, tail="residual")
+    guess = guessed_schedule(kernel, target, 1 << 20, FORMS)
+    tested = formula_schedule(kernel, target, 1 << 20, FORMS)
+    counts = [estimated_instructions(kernel, one.trace, target) for one in (guess, tested)]
+    assert counts[0] < 0.8 * counts[1]
 
 
 def test_plain_loops_leave_weights_alone_that_cannot_be_packed(monkeypatch: pytest.MonkeyPatch) -> None:

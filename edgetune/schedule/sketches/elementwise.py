@@ -377,9 +377,10 @@ def _joint_axes(block: SBlock) -> int:
 
 
 def _joint_step(region: BufferRegion, axes: Sequence[IterVar]) -> int | None:
-    """See `Access.joint_step`; None for several elements at once."""
+    """See `Access.joint_step`; None for several elements at once along an axis that moves."""
     step = Access(region.source, [item.min for item in region.region]).joint_step(axes)
-    return step if step == 0 or all(is_one(item.extent) for item in region.region) else None
+    moving = (item for item in region.region if any(mentions(item.min, axis.var) for axis in axes))
+    return step if all(is_one(item.extent) for item in moving) else None
 
 
 def _steps_of_vectors(region: BufferRegion) -> tuple[int, ...]:

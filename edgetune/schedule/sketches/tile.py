@@ -56,6 +56,7 @@ class Tile:
     columns: int | None = None  # which read of the anchor is a run-time operand that all pixels share, as B in A B
     copy: str | None = None  # the stage in `before` that copies these columns
     crosses_lines: bool = False  # vectors of the operand that pixels share lie in two lines of the cache each
+    tests_again: bool = False  # inlined padding is tested for each of several terms, of which it does not depend
 
     @property
     def per_channel(self) -> bool:
@@ -125,7 +126,22 @@ def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
         0 if pixel is None else _input_bytes(anchor, anchor.spatial[pixel]),
         _added(analysis, anchor, after),
         *_columns(analysis, anchor, None if pixel is None else anchor.spatial[pixel]),
+        tests_again=len(pads) == 1 and _tests_again(anchor, pads[0]),
     )
+
+
+def _tests_again(anchor: BlockStage, pad: BlockStage) -> bool:
+    """Whether some axis of terms does not decide where padding is, as channels beside rows and columns of a window."""
+    written = pad.block.writes[0].source
+    tested = [
+        item.min
+        for region in anchor.reads()
+        if region.source.same_as(written)
+        for item, axis in zip(region.region, pad.spatial, strict=True)
+        if pad.branches_along(axis)
+    ]
+    decide = [any(mentions(index, axis.var) for index in tested) for axis in anchor.reduction if extent_of(axis) > 1]
+    return any(decide) and not all(decide)
 
 
 def is_place(stage: BlockStage) -> bool:
