@@ -143,3 +143,12 @@ def test_loops_around_short_rows_become_one(wide: int, loops: int) -> None:
     )
     assert source.definition.count("for (") == loops
     assert source.definition.count("blended[") == 3
+
+
+def test_rows_that_a_branch_tells_apart_stay_rows() -> None:
+    """Rows of two tensors, one below the other: as one row, each element was tested."""
+    x, y = (te.placeholder((rows, 25), name=name) for name, rows in (("x", 5), ("y", 20)))
+    whole = te.compute((25, 25), lambda i, j: tirx.if_then_else(i >= 5, y[i - 5, j], x[i, j]), "whole")
+    function, target = prim_func([x, y], whole), wide_target(256)
+    text = default_schedule(function, target, 0, FORMS)[0]
+    assert "f32x8" in emit_kernel(apply_schedule(function, text).module, target, "kernel").definition

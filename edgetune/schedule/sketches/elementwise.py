@@ -100,9 +100,9 @@ def _vectorize_block(
 ) -> None:
     """Vectors along the last of the `loops` inside a block, which includes those before it where they are one row."""
     joint = 1
-    while joint < _joint_axes(sch.get(sch.get_sblock(stage.name))) and known_extent(sch, loops[-joint]) == extent_of(
-        stage.spatial[-joint]
-    ):
+    block = sch.get(sch.get_sblock(stage.name))
+    most = _joint_axes(replace(stage, block=block, spatial=tuple(block.iter_vars)))
+    while joint < most and known_extent(sch, loops[-joint]) == extent_of(stage.spatial[-joint]):
         joint += 1
     _lanes(sch, sch.fuse(*loops[-joint:]) if joint > 1 else loops[-1], native_lanes, decide)
 
@@ -136,7 +136,7 @@ def vectorize_stage(sch: Schedule, stage: BlockStage, native_lanes: int, decide:
         return
     whole = native_lanes if width == native_lanes else 1
     vectors = max(width, row // native_lanes)
-    joint = _joint_axes(block) if width < native_lanes else 1
+    joint = _joint_axes(stage) if width < native_lanes else 1
     if width < native_lanes and uniform(block) and _nested(sch, loops):
         _lanes(sch, sch.fuse(*loops), native_lanes, decide)
     elif joint > 1 and _nested(sch, loops[-joint:]):
@@ -362,15 +362,19 @@ def _transpose_in_blocks(sch: Schedule, loops: Sequence[LoopRV], axis: int, most
     sch.reorder(*loops[axis + 1 : place], loops[axis], *loops[place:])
 
 
-def _joint_axes(block: SBlock) -> int:
+def _joint_axes(stage: BlockStage) -> int:
     """How many of the last axes count as one, along which every tensor moves by neighbours or steps that vectors know.
 
-    Or it moves along none of them.
+    Or it moves along none of them. No branch depends on one of them.
     """
-    count = 1
-    while count < len(block.iter_vars) and all(
-        _joint_step(region, block.iter_vars[-count - 1 :]) in _steps_of_vectors(region)
-        for region in (*block.reads, *block.writes)
+    count, axes = 1, stage.spatial
+    while (
+        count < len(axes)
+        and not stage.branches_along(axes[-count - 1])
+        and all(
+            _joint_step(region, axes[-count - 1 :]) in _steps_of_vectors(region)
+            for region in (*stage.block.reads, *stage.block.writes)
+        )
     ):
         count += 1
     return count
