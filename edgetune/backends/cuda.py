@@ -115,10 +115,11 @@ class Cuda:
 
     def in_forms(self, program: Program, target: BoardKind) -> Program:
         """Return the program in the forms that formulas decide; nothing here estimates kernels of a GPU."""
+        from edgetune.rewrites.parts import PARALLEL_DIVISIONS
         from edgetune.rewrites.program import decided
 
         del target
-        return replace(decided(program), divisions=())
+        return replace(decided(program, PARALLEL_DIVISIONS), divisions=())
 
     def in_place_at_best(self, program: Program, target: BoardKind) -> dict[int, int]:
         """Return nothing: kernels of a GPU write elsewhere."""

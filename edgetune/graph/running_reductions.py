@@ -20,12 +20,13 @@ from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, redu
 from edgetune.target.costs import MARGINS
 from edgetune.tvm_types import Expr, PrimFunc, Stmt
 
-_FEWEST_TERMS = 48
+FEWEST_TERMS = 48
 """Terms of a row below which windows save little."""
 
 _LANES = 8
 """Elements of windows and results are a multiple of this: whole vectors of AVX2, and so of NEON."""
 
+_CONSTANTS = (tirx.FloatImm, tirx.IntImm)
 _SLACK = {
     tirx.LE: lambda node: node.b - node.a,
     tirx.LT: lambda node: node.b - node.a - 1,
@@ -59,17 +60,17 @@ def shorten_running_reductions(function: PrimFunc) -> PrimFunc:
 def _stages(statement: Stmt) -> list[ReductionStage]:
     whole = reduction_of(statement)
     found = None if whole is None else running(whole)
-    if whole is None or found is None or found.term[1] < _FEWEST_TERMS:
+    if whole is None or found is None or found.term[1] < FEWEST_TERMS or str(whole.out.ty.dtype) != "float32":
         return []
     return _windows(whole, found) if whole.elements * whole.terms >= MARGINS.running_terms else []
 
 
 def running(whole: ReductionStage) -> Running | None:
     """The running reduction that a stage is; None for any other stage."""
-    if len(whole.summed) != 1 or not whole.spatial or str(whole.out.ty.dtype) != "float32":
+    if len(whole.summed) != 1 or not whole.spatial:
         return None
     (term,), select = whole.summed, whole.term
-    fixed = isinstance(whole.first, tirx.FloatImm) and isinstance(select, tirx.Select)
+    fixed = isinstance(whole.first, _CONSTANTS) and isinstance(select, tirx.Select)
     if not fixed or type(select.condition) not in _SLACK:
         return None
     places = [place for place, axis in enumerate(whole.spatial) if mentions(select.condition, axis[0])]
@@ -77,7 +78,7 @@ def running(whole: ReductionStage) -> Running | None:
         return None
     (place,) = places
     result = whole.spatial[place]
-    if not isinstance(select.false_value, tirx.FloatImm):
+    if not isinstance(select.false_value, _CONSTANTS):
         return None
     sums = whole.combine is tirx.Add
     if sums and (float(select.false_value.value) != 0.0 or float(whole.first.value) != 0.0):

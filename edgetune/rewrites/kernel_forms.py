@@ -19,7 +19,7 @@ from edgetune.graph.program import Kernel, Param, Role, Rows, byte_size
 from edgetune.graph.workload import workload_hash
 from edgetune.graph.written_loops import is_written
 from edgetune.rewrites.packing import may_be_packed
-from edgetune.rewrites.parts import DIVISIONS, PartOfExpression, divisions_of
+from edgetune.rewrites.parts import DIVISIONS, Division, PartOfExpression, divisions_of
 from edgetune.rewrites.passes import PASSES_OF_PARTS, rewritten
 from edgetune.schedule.sketches.block_analysis import analyse_blocks, extent_of
 from edgetune.target.core import WIDEST, Core
@@ -58,15 +58,18 @@ class Form:
         return tuple(workload_hash(part.function) for part in self.parts)
 
 
-def forms_of(kernel: Kernel, cores: Sequence[Core] = ()) -> list[Form]:
-    """The forms of a kernel, each once; `cores` are those that it is divided for beside the widest one."""
+def forms_of(kernel: Kernel, cores: Sequence[Core] = (), ways: Sequence[Division] = DIVISIONS) -> list[Form]:
+    """The forms of a kernel, each once; `cores` are those that it is divided for beside the widest one.
+
+    `ways` are those of dividing it.
+    """
     found: dict[tuple[str, ...], Form] = {}
-    for form in _all_forms(kernel, cores):
+    for form in _all_forms(kernel, cores, ways):
         found.setdefault(form.workloads, form)
     return list(found.values())
 
 
-def _all_forms(kernel: Kernel, cores: Sequence[Core]) -> Iterator[Form]:
+def _all_forms(kernel: Kernel, cores: Sequence[Core], ways: Sequence[Division]) -> Iterator[Form]:
     plain = Form((whole_part(kernel),))
     divisible = not is_attention(kernel.function) and analyse_blocks(kernel.function) is not None
     if kernel.definition is None or not divisible:
@@ -80,11 +83,11 @@ def _all_forms(kernel: Kernel, cores: Sequence[Core]) -> Iterator[Form]:
     )
     own = [core for core in cores if core.lanes > 1]  # without vectors, nothing is gained by another order
     for core in (WIDEST, *own):
-        for parts in divisions_of(function, outputs, constants, core):
+        for parts in divisions_of(function, outputs, constants, core, ways):
             yield _form(kernel, function, parts)
     yield plain
     for core in own:
-        for way in DIVISIONS:
+        for way in ways:
             for parts in divisions_of(function, outputs, constants, replace(core, margins=GENEROUS), [way]):
                 yield _form(kernel, function, parts)
 

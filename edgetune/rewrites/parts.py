@@ -165,30 +165,42 @@ def _with_buffers(statement: Stmt, stands_for: Mapping[TvmBuffer, TvmBuffer]) ->
 Kernels = Sequence[Sequence[Stmt | BlockStage]]
 """Of each kernel, its new statements and the stages that stay as they are."""
 
-Divide = Callable[[list[BlockStage], Sequence[TvmBuffer], Sequence[TvmBuffer], Core], Kernels]
+Divide = Callable[[list[BlockStage], Sequence[TvmBuffer], Sequence[TvmBuffer], Core, "Sequence[Division]"], Kernels]
 """The kernels that compute some stages; empty where that is no gain.
 
-The other arguments are the buffers that are constants, those that are read elsewhere or are results, and the core.
+The other arguments are the buffers that are constants, those that are read elsewhere or are results, the core, and the
+ways that may be taken for what is left.
 """
 
 
 @dataclass(frozen=True)
 class Division:
-    """A way to compute a group of stages by several kernels: what `apply` does, and why."""
+    """A way to compute a group of stages by several kernels: what `apply` does, and why.
+
+    `in_order`: steps of a kernel follow one another, so that there are few for the many threads of a GPU.
+    """
 
     name: str
     reason: str
     apply: Divide
+    in_order: bool = False
 
 
 def _of_constants(apply: Callable[[list[BlockStage], Sequence[TvmBuffer], Core], Kernels]) -> Divide:
     """A way that keeps each tensor that is read elsewhere."""
-    return lambda stages, constants, _, core: apply(stages, constants, core)
+    return lambda stages, constants, _needed, core, _ways: apply(stages, constants, core)
 
 
 def _of_needed(apply: Callable[[list[BlockStage], Sequence[TvmBuffer], Core], Kernels]) -> Divide:
     """A way that treats constants like other tensors."""
-    return lambda stages, _, needed, core: apply(stages, needed, core)
+    return lambda stages, _constants, needed, core, _ways: apply(stages, needed, core)
+
+
+def _of_both(
+    apply: Callable[[list[BlockStage], Sequence[TvmBuffer], Sequence[TvmBuffer], Core], Kernels],
+) -> Divide:
+    """A way that tells constants and tensors that are read elsewhere apart."""
+    return lambda stages, constants, needed, core, _ways: apply(stages, constants, needed, core)
 
 
 def _and_the_rest(
@@ -198,10 +210,14 @@ def _and_the_rest(
     ],
     ways: Sequence[Division],
 ) -> Divide:
-    """A way that leaves stages for later: these are divided by one of `ways`."""
+    """A way that leaves stages for later: these are divided by one of `ways`, which are its own."""
 
     def divided(
-        stages: list[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer], core: Core
+        stages: list[BlockStage],
+        constants: Sequence[TvmBuffer],
+        needed: Sequence[TvmBuffer],
+        core: Core,
+        _: Sequence[Division],
     ) -> Kernels:
         made, rest = apply(stages, constants, needed, core) or ([], [])
         return [*made, *(_divided(rest, constants, needed, core, ways) if rest else [])]
@@ -210,10 +226,14 @@ def _and_the_rest(
 
 
 def _of_one_stage(apply: Callable[[BlockStage], Stmt | None]) -> Divide:
-    """A way that makes a kernel of one stage; what comes before it and after it is divided by all ways."""
+    """A way that makes a kernel of one stage; what comes before it and after it is divided by the ways there are."""
 
     def divided(
-        stages: list[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer], core: Core
+        stages: list[BlockStage],
+        constants: Sequence[TvmBuffer],
+        needed: Sequence[TvmBuffer],
+        core: Core,
+        ways: Sequence[Division],
     ) -> Kernels:
         made = ((place, apply(stage)) for place, stage in enumerate(stages))
         place, own = next((one for one in made if one[1] is not None), (0, None))
@@ -222,7 +242,7 @@ def _of_one_stage(apply: Callable[[BlockStage], Stmt | None]) -> Divide:
 
         def side(some: list[BlockStage], others: list[BlockStage]) -> Kernels:
             read = [*needed, *(region.source for one in others for region in one.reads())]
-            return _divided(some, constants, read, core, DIVISIONS) if some else []
+            return _divided(some, constants, read, core, ways) if some else []
 
         before, after = stages[:place], stages[place + 1 :]
         return [*side(before, stages[place:]), [own], *side(after, stages[: place + 1])]
@@ -235,19 +255,19 @@ DIVISIONS_BY_LANES = (
     Division(
         "interleaved sums", "Results of two to seven in a row fill no vector.", _of_constants(with_interleaved_sums)
     ),
-    Division("rows as lanes", "A row shorter than a vector has lanes across rows.", with_rows_as_lanes),
+    Division("rows as lanes", "A row shorter than a vector has lanes across rows.", _of_both(with_rows_as_lanes)),
     Division(
         "copies for lanes", "Lanes that read with gaps are loaded one by one.", _of_constants(with_copies_for_lanes)
     ),
     Division("whole rows", "An extreme is the same with its last term repeated.", _of_needed(with_whole_rows)),
-    Division("turned rows", "Short rows across the lanes are read as columns.", with_turned_rows),
-    Division("members as lanes", "A small member of a batch fills no vector.", with_members_as_lanes),
+    Division("turned rows", "Short rows across the lanes are read as columns.", _of_both(with_turned_rows)),
+    Division("members as lanes", "A small member of a batch fills no vector.", _of_both(with_members_as_lanes)),
 )
 """The ways that change which axis lanes run along."""
 
 DIVISIONS = (
-    Division("running rows", "One step for each element of a row.", _of_one_stage(running_row)),
-    Division("transposed convolution", "Zeros between the terms of a sum take no time.", with_phases),
+    Division("running rows", "One step for each element of a row.", _of_one_stage(running_row), in_order=True),
+    Division("transposed convolution", "Zeros between the terms of a sum take no time.", _of_both(with_phases)),
     Division(
         "channels last",
         "Windows and padding lie outside of the lanes.",
@@ -256,6 +276,9 @@ DIVISIONS = (
     *DIVISIONS_BY_LANES,
 )
 """The ways to divide a group of stages: the first that is a gain counts."""
+
+PARALLEL_DIVISIONS = tuple(way for way in DIVISIONS if not way.in_order)
+"""Those whose kernels have work for many threads."""
 
 
 def _divided(
@@ -266,7 +289,7 @@ def _divided(
     ways: Sequence[Division],
 ) -> Kernels:
     """The kernels of a group of stages by the first of `ways` that is a gain, or the group as it is."""
-    kernels = (way.apply(stages, constants, needed, core) for way in ways)
+    kernels = (way.apply(stages, constants, needed, core, ways) for way in ways)
     return next(filter(None, kernels), [stages])
 
 

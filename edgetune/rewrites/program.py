@@ -18,6 +18,7 @@ from edgetune.graph.memory.live_ranges import live_bytes
 from edgetune.graph.program import Buffer, Call, Kernel, Program
 from edgetune.graph.workload import workload_hash
 from edgetune.rewrites.kernel_forms import Form, KernelPart, forms_of, whole_part
+from edgetune.rewrites.parts import DIVISIONS, Division
 from edgetune.rewrites.scratch import scratch_of_expression, scratch_of_model
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.guessed_schedule import estimated_instructions, formula_schedule
@@ -33,9 +34,9 @@ _MOST_FORMS = 2
 """Forms of a kernel that are measured, and the first one."""
 
 
-def decided(program: Program) -> Program:
-    """`program` with each kernel in its first form; the second ones are a division of it."""
-    return _with_divisions(program, [_forms(program, number) for number in range(len(program.kernels))])
+def decided(program: Program, ways: Sequence[Division] = DIVISIONS) -> Program:
+    """`program` with each kernel in its first form; the second ones are a division of it. `ways` divide kernels."""
+    return _with_divisions(program, [_forms(program, number, (), ways) for number in range(len(program.kernels))])
 
 
 def for_target(program: Program, target: Target) -> Program:
@@ -51,10 +52,10 @@ def for_target(program: Program, target: Target) -> Program:
     return _with_divisions(program, [by_memory(program, n, one, scarce=scarce) for n, one in enumerate(forms)])
 
 
-def _forms(program: Program, number: int, cores: Sequence[Core] = ()) -> list[Form]:
+def _forms(program: Program, number: int, cores: Sequence[Core], ways: Sequence[Division] = DIVISIONS) -> list[Form]:
     """The forms of the kernel with that number; as one kernel, where a call overwrites what it reads."""
     kernel = program.kernels[number]
-    found = forms_of(kernel, cores)
+    found = forms_of(kernel, cores, ways)
     if any(_overwrites(call, kernel) for call in program.calls if call.kernel == number):
         return [form for form in found if len(form.parts) == 1]
     return found

@@ -2,7 +2,7 @@
 
 The definition takes all terms for each result, and lanes across results leave out half of them. A walk that keeps the
 result so far takes one step for each element. Steps wait for each other, so this is for rows so short that a core has
-several of them in flight; longer ones are windows (`edgetune.graph.running_reductions`).
+several of them in flight: those that are too short for windows (`edgetune.graph.running_reductions`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import with_places
+from edgetune.codegen.dtypes import element
 from edgetune.graph.reduction_stage import ReductionStage, reduction_of
-from edgetune.graph.running_reductions import Running, running, with_idle
+from edgetune.graph.running_reductions import FEWEST_TERMS, Running, running, with_idle
 from edgetune.graph.written_loops import WRITTEN, Variable, integer, loop, nest, sequence, store
 from edgetune.schedule.sketches.block_analysis import BlockStage
 from edgetune.tvm_types import Expr, Node, Stmt, TvmBuffer, Var
@@ -21,19 +22,16 @@ from edgetune.tvm_types import Expr, Node, Stmt, TvmBuffer, Var
 _UNROLLED = 4
 """Steps of an iteration."""
 
-_MOST_TERMS = 64
-"""Steps that wait for each other, so few that a core begins the next rows beside them."""
-
 
 def running_row(stage: BlockStage) -> Stmt | None:
     """The loops that compute a stage in one walk along each row; None for all but running reductions of short rows."""
     whole = reduction_of(s_tir.SBlockRealize([axis.var for axis in stage.block.iter_vars], True, stage.block))
     found = None if whole is None else running(whole)
-    if whole is None or found is None or found.place != len(whole.spatial) - 1 or found.term[1] > _MOST_TERMS:
+    if whole is None or found is None or found.place != len(whole.spatial) - 1 or found.term[1] >= FEWEST_TERMS:
         return None
-    exclusive = 1 if found.later else -1
-    if found.offset not in {0, exclusive} or whole.index_type != "int32":
-        return None
+    exclusive, of = 1 if found.later else -1, element(str(whole.out.ty.dtype))
+    if found.offset not in {0, exclusive} or whole.index_type != "int32" or of.half or of.kind == "bool":
+        return None  # numbers of half precision are rounded where they are stored
     return _walk(stage, whole, found)
 
 

@@ -13,9 +13,13 @@ from hypothesis import strategies as st
 from tvm import te, tirx
 
 from edgetune.codegen import emit_kernel
+from edgetune.frontend.tensor_expression import kernel
 from edgetune.graph.evaluate import ReferenceFunction, evaluate_program
 from edgetune.graph.program import Program
+from edgetune.graph.running_reductions import FEWEST_TERMS
 from edgetune.graph.written_loops import is_written
+from edgetune.rewrites.parts import DIVISIONS, PARALLEL_DIVISIONS
+from edgetune.rewrites.program import decided
 from edgetune.schedule.sketches.spaces import untouched
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.examples import costly
@@ -64,7 +68,7 @@ def arrays_of(shape: tuple[int, ...]) -> list[np.ndarray]:
 @given(
     st.sampled_from(WALKED),
     st.sampled_from([(), (5,), (3, 4)]),
-    st.integers(2, 64),
+    st.integers(2, FEWEST_TERMS - 1),
     st.sampled_from(sorted(REDUCED)),
     st.sampled_from([-30.0, -0.25, 30.0, -float("inf")]),
 )
@@ -95,7 +99,46 @@ def test_terms_beyond_the_place_of_a_result_are_no_walk(kind: str) -> None:
 
 def test_long_rows_are_no_walk() -> None:
     """Steps that wait for each other leave a core idle, and errors of sums grow with their terms."""
-    assert not any(is_written(one.function) for one in running("up to", (9, 65), "sum", 0.0).kernels)
+    for length, walk in ((FEWEST_TERMS - 1, True), (FEWEST_TERMS, False)):
+        assert [is_written(one.function) for one in running("up to", (9, length), "sum", 0.0).kernels] == [walk]
+
+
+def test_a_gpu_has_no_walks() -> None:
+    """One thread would take all steps of a row."""
+    k = te.reduce_axis((0, 26), "k")
+
+    def compute(x: te.Tensor) -> te.Tensor:
+        return te.compute((8, 26), lambda i, j: te.sum(tirx.if_then_else(k <= j, x[i, k], 0.0), axis=k), "running")
+
+    whole = kernel.program_from_te(compute, {"x": ((8, 26), "float32")}, {}, "made")
+    for ways, walk in ((DIVISIONS, True), (PARALLEL_DIVISIONS, False)):
+        assert [is_written(one.function) for one in decided(whole, ways).kernels] == [walk]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", ["float64", "int8", "uint16", "int32"])
+@pytest.mark.parametrize("how", sorted(REDUCED))
+def test_numbers_of_all_types_walk(how: str, dtype: str, tmp_path: Path) -> None:
+    """Sums of integers wrap."""
+    k = te.reduce_axis((0, 13), "k")
+
+    def compute(x: te.Tensor) -> te.Tensor:
+        idle = tirx.const(0, dtype)
+        return te.compute(
+            (5, 13), lambda i, j: REDUCED[how](tirx.if_then_else(k <= j, x[i, k], idle), axis=k), "running"
+        )
+
+    (walk,) = program_from_te(compute, {"x": ((5, 13), dtype)}, {}, "made").kernels
+    assert is_written(walk.function)
+    ends = (-99, 99) if dtype == "float64" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    x = np.random.default_rng(3).integers(*ends, (5, 13), endpoint=True).astype(dtype)
+    terms = np.where(np.tri(13, dtype=bool), x[:, None, :], np.zeros((), dtype))
+    wanted = terms.sum(-1, dtype=dtype) if how == "sum" else SUMS[how].reduce(terms, axis=-1)
+    target = wide_target(256)
+    source = emit_kernel(untouched(walk.function).mod, target, "walk")
+    compile_strictly(source, target, tmp_path, "clang-19")
+    found = run_kernel(source, target, [x, np.zeros_like(x)], tmp_path, extra=SANITIZERS)[-1]
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_what_follows_a_walk_is_a_kernel_of_its_own() -> None:

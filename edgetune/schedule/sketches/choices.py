@@ -127,5 +127,5 @@ def _regions(block: SBlock) -> list[BufferRegion]:
 
 
 def _as_one(region: BufferRegion, axes: Sequence[IterVar]) -> bool:
-    """Whether an access counts through axes as through one, or depends on none of them."""
+    """Whether an access counts through axes as through one, by any step, or depends on none of them."""
     return Access(region.source, [item.min for item in region.region]).joint_step(axes) is not None

@@ -365,7 +365,7 @@ def _transpose_in_blocks(sch: Schedule, loops: Sequence[LoopRV], axis: int, most
 def _joint_axes(stage: BlockStage) -> int:
     """How many of the last axes count as one, along which every tensor moves by neighbours or steps that vectors know.
 
-    Or it moves along none of them. No branch depends on one of them.
+    Or it moves along none of them. No branch depends on any but the last one.
     """
     count, axes = 1, stage.spatial
     while (
