@@ -236,8 +236,8 @@ def _pipeline() -> tuple[Pass, Callable[[], Pass], Callable[[], Pass]]:
 
     Buffers become flat as in our C: TVM's pass reads other elements where an index divides (see `flat_buffers.py`), and
     a right kernel would be refused. Buffers keep their size: TVM makes some smaller by axes that are unknown
-    there. Common subexpressions are left to LLVM: TVM's pass uses a variable before it defines it where values are bound
-    inside of an expression, as `_chosen` does.
+    there. Common subexpressions are left to LLVM: TVM's pass uses a variable before it defines it where values are
+    bound inside of an expression, as `_chosen` does.
     """
     passes = tvm.transform.Sequential(
         [
