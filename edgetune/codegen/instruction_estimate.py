@@ -171,8 +171,7 @@ class _Walk:
         block.own |= head.writes
         self.iterations += 0 if short else block.times
         if innermost:
-            lines = (self.lines[number] for number in inside)
-            sums = frozenset().union(*(line.writes & line.mentions for line in lines if not line.in_memory))
+            sums = {self.lines[number].added_to for number in inside} - {""}
             self.spilled += block.times * max(0, len(sums) - (self.registers - _BESIDE_SUMS))
         return block
 

@@ -51,7 +51,7 @@ class Line:
     `in_memory`: it may write there, or to one lane of a variable. A `constant` is a name that it declares for good.
     `target` is the place that it assigns `value` to, where it only does that. A loop from 0 `counts` to a number. Any
     loop runs about so many `trips`, and a condition holds in a `share` of cases. A `single` call in place is not joined
-    with others.
+    with others. `added_to` is a whole variable to which it adds.
     """
 
     code: Code
@@ -68,6 +68,7 @@ class Line:
     share: float = 0.5
     call: CallInPlace | None = None
     single: bool = False
+    added_to: str = ""
 
     def __str__(self) -> str:
         """The line as C has it."""
@@ -105,13 +106,16 @@ def assignment(target: Lvalue, value: Text) -> Line:
     writes = frozenset((target.variable,))
     text, kind = code("{} = {};", target, value), STORE if target.single else VECTOR_STORE
     text = text if target.whole else text.computed(kind, target, offset=target.offset)
-    return Line(text, writes=writes, in_memory=not target.whole, target=target, value=value)
+    sums = target.whole and target.variable in value.code.variables
+    added_to = target.variable if sums else ""
+    return Line(text, writes=writes, in_memory=not target.whole, target=target, value=value, added_to=added_to)
 
 
 def addition(target: Lvalue, value: object) -> Line:
     """`target += value;`."""
     writes = frozenset((target.variable,))
-    return Line(added(target, value), writes=writes, in_memory=not target.whole)
+    added_to = target.variable if target.whole else ""
+    return Line(added(target, value), writes=writes, in_memory=not target.whole, added_to=added_to)
 
 
 def call(function: str, *operands: object, elements: int = 1) -> Line:

@@ -13,7 +13,7 @@ from tvm import sym, te, tirx, topi
 from benchmarks.oracle.facts import target_of
 from edgetune.codegen.branch_shares import UNKNOWN, Iterations
 from edgetune.codegen.instruction_estimate import estimated_instructions
-from edgetune.codegen.lines import CLOSING, Line, addition, assignment, branch, call, constant, loop
+from edgetune.codegen.lines import CLOSING, Line, addition, assignment, branch, call, constant, loop, variable
 from edgetune.codegen.literals import digits
 from edgetune.codegen.text import Code, Lvalue, Text, code, joined, operation
 from edgetune.codegen.work import VECTOR_LOAD, SnippetName
@@ -92,6 +92,18 @@ def test_sums_without_a_register_are_loaded_and_stored() -> None:
     assert sums(14, X86) - sums(8, X86) == 6 * 2
     assert sums(20, X86) - sums(14, X86) == 6 * 4
     assert sums(20, ARM) - sums(14, ARM) == 6 * 2
+
+
+def test_what_an_iteration_declares_is_no_sum() -> None:
+    """Variables of running extremes were counted as sums without a register."""
+
+    def extremes(number: int) -> float:
+        names = [Code(f"larger_{place}", (f"larger_{place}",)) for place in range(number)]
+        lines = [variable("f32x8", name, value(X, ROW, place)) for place, name in enumerate(names)]
+        calls = [call(SnippetName.of("vmax", "vmax:f32x8"), Lvalue.of(name).address) for name in names]
+        return estimate(counted(ROW, 1000, *lines, *calls), X86) / 1000
+
+    assert extremes(20) - extremes(14) == pytest.approx(extremes(14) - extremes(8))
 
 
 def test_a_sum_that_is_stored_on_the_way_fills_no_vectors() -> None:
