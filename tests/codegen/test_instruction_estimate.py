@@ -160,8 +160,8 @@ def test_the_share_of_a_condition_is_that_of_the_iterations() -> None:
     i, j, x = tirx.Var("i", "int32"), tirx.Var("j", "int32"), tirx.decl_buffer((8,), "float32", "x")
     iterations = Iterations()
     nothing = tirx.Evaluate(tirx.IntImm("int32", 0))
-    for variable, extent in ((i, 8), (j, 4)):
-        made = tirx.For(variable, tirx.IntImm("int32", 0), tirx.IntImm("int32", extent), tirx.ForKind.SERIAL, nothing)
+    for counter, extent in ((i, 8), (j, 4)):
+        made = tirx.For(counter, tirx.IntImm("int32", 0), tirx.IntImm("int32", extent), tirx.ForKind.SERIAL, nothing)
         assert iterations.enter(made, sym.Analyzer()) == extent
     assert iterations.share(i > 0) == 7 / 8
     assert iterations.share(tirx.And(i > 0, j < 2)) == 7 / 16
