@@ -27,8 +27,8 @@ class _SameFunction:
 def memoised(size: int) -> Callable[[_Function], _Function]:
     """Keeps the results of the last `size` calls of a function without effects, whose first argument is a PrimFunc.
 
-    Its callers share a result, and change nothing in it. The other arguments are hashable. Functions are told apart by
-    identity, so a copy is computed again; those of which a result is kept stay in memory. Safe in threads.
+    Callers share a result, so none may change it. The other arguments are hashable. Functions are told apart by
+    identity: a copy is computed again. Functions whose results are kept stay in memory. Threads may call it.
     """
 
     def made(work: _Function) -> _Function:

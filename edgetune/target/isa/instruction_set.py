@@ -92,8 +92,8 @@ class InstructionSet:
     strided_loops: float = 2.5
     """Instructions that compilers make of a loop over elements with gaps, for each of one over neighbours; a factor.
 
-    It is 1 where an instruction loads or stores vectors of every second, third or fourth element. It was counted in
-    AVX2 and AVX-512 that GCC 12 makes.
+    It is 1 where an instruction loads or stores vectors of every second, third or fourth element. The default is an
+    assumption: `python -m benchmarks.oracle estimates` says how far estimates lie from counts with it.
     """
 
     tile_rows: float = inf
