@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import tvm_ffi
 from tvm import ir, s_tir, tirx
@@ -165,12 +166,22 @@ def _with_buffers(statement: Stmt, stands_for: Mapping[TvmBuffer, TvmBuffer]) ->
 Kernels = Sequence[Sequence[Stmt | BlockStage]]
 """Of each kernel, its new statements and the stages that stay as they are."""
 
-Divide = Callable[[list[BlockStage], Sequence[TvmBuffer], Sequence[TvmBuffer], Core, "Sequence[Division]"], Kernels]
-"""The kernels that compute some stages; empty where that is no gain.
 
-The other arguments are the buffers that are constants, those that are read elsewhere or are results, the core, and the
-ways that may be taken for what is left.
-"""
+class Group(NamedTuple):
+    """Stages that are divided for a core, some of their buffers, and the `ways` that divide what one way leaves.
+
+    `constants` are the buffers that are constants, `needed` those that are read elsewhere or are results.
+    """
+
+    stages: list[BlockStage]
+    constants: Sequence[TvmBuffer]
+    needed: Sequence[TvmBuffer]
+    core: Core
+    ways: Sequence[Division]
+
+
+Divide = Callable[[Group], Kernels]
+"""The kernels that compute a group; empty where that is no gain."""
 
 
 @dataclass(frozen=True)
@@ -188,19 +199,19 @@ class Division:
 
 def _of_constants(apply: Callable[[list[BlockStage], Sequence[TvmBuffer], Core], Kernels]) -> Divide:
     """A way that keeps each tensor that is read elsewhere."""
-    return lambda stages, constants, _needed, core, _ways: apply(stages, constants, core)
+    return lambda group: apply(group.stages, group.constants, group.core)
 
 
 def _of_needed(apply: Callable[[list[BlockStage], Sequence[TvmBuffer], Core], Kernels]) -> Divide:
     """A way that treats constants like other tensors."""
-    return lambda stages, _constants, needed, core, _ways: apply(stages, needed, core)
+    return lambda group: apply(group.stages, group.needed, group.core)
 
 
 def _of_both(
     apply: Callable[[list[BlockStage], Sequence[TvmBuffer], Sequence[TvmBuffer], Core], Kernels],
 ) -> Divide:
     """A way that tells constants and tensors that are read elsewhere apart."""
-    return lambda stages, constants, needed, core, _ways: apply(stages, constants, needed, core)
+    return lambda group: apply(group.stages, group.constants, group.needed, group.core)
 
 
 def _and_the_rest(
@@ -212,13 +223,8 @@ def _and_the_rest(
 ) -> Divide:
     """A way that leaves stages for later: these are divided by one of `ways`, which are its own."""
 
-    def divided(
-        stages: list[BlockStage],
-        constants: Sequence[TvmBuffer],
-        needed: Sequence[TvmBuffer],
-        core: Core,
-        _: Sequence[Division],
-    ) -> Kernels:
+    def divided(group: Group) -> Kernels:
+        stages, constants, needed, core, _ = group
         made, rest = apply(stages, constants, needed, core) or ([], [])
         return [*made, *(_divided(rest, constants, needed, core, ways) if rest else [])]
 
@@ -228,13 +234,8 @@ def _and_the_rest(
 def _of_one_stage(apply: Callable[[BlockStage], Stmt | None]) -> Divide:
     """A way that makes a kernel of one stage; what comes before it and after it is divided by the ways there are."""
 
-    def divided(
-        stages: list[BlockStage],
-        constants: Sequence[TvmBuffer],
-        needed: Sequence[TvmBuffer],
-        core: Core,
-        ways: Sequence[Division],
-    ) -> Kernels:
+    def divided(group: Group) -> Kernels:
+        stages, constants, needed, core, ways = group
         made = ((place, apply(stage)) for place, stage in enumerate(stages))
         place, own = next((one for one in made if one[1] is not None), (0, None))
         if own is None:
@@ -289,7 +290,7 @@ def _divided(
     ways: Sequence[Division],
 ) -> Kernels:
     """The kernels of a group of stages by the first of `ways` that is a gain, or the group as it is."""
-    kernels = (way.apply(stages, constants, needed, core, ways) for way in ways)
+    kernels = (way.apply(Group(stages, constants, needed, core, ways)) for way in ways)
     return next(filter(None, kernels), [stages])
 
 
