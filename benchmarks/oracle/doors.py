@@ -47,10 +47,14 @@ class DoorKernel:
 
 @dataclass(frozen=True)
 class Door:
-    """The kernels that one door makes; none, and the sentence of an error, where it fails."""
+    """The kernels that one door makes; none, and the sentence of an error, where it fails.
+
+    `measured` are the workloads of those that a search measures in their place.
+    """
 
     kernels: tuple[DoorKernel, ...] = ()
     failure: str = ""
+    measured: tuple[tuple[str, ...], ...] = ()
 
     @property
     def cycles(self) -> float | None:
@@ -86,7 +90,8 @@ def doors_of(shared: Path, name: str, width: int) -> Doors:
         try:
             program = program_for(subjects[subject.format(name)].read(), target)
             facts = kernels_of(program, choose(program, target, None, lambda _: None), target, _PREFIX)
-            found[door] = Door(tuple(map(_door_kernel, program.kernels, facts)))
+            measured = tuple(tuple(kernel.workload for kernel in one.kernels) for one in program.divisions)
+            found[door] = Door(tuple(map(_door_kernel, program.kernels, facts)), measured=measured)
         except EdgetuneError as error:
             found[door] = Door(failure=error.message)
     return Doors(name, width, found)
@@ -110,7 +115,9 @@ def difference(first: Door, other: Door, name: str) -> str:
     if counts[0] < counts[1]:
         return f"partition of the {name} makes {counts[1]} kernels: {_names(other.kernels)}"
     if counts[0] > counts[1]:
-        return f"the expression is divided into {counts[0]} kernels: {_names(first.kernels)}"
+        said = f"the expression is divided into {counts[0]} kernels: {_names(first.kernels)}"
+        measured = tuple(one.workload for one in first.kernels) in other.measured
+        return f"{said}; these are measured beside it, for they need more memory" if measured else said
     for one, two in zip(first.kernels, other.kernels, strict=True):
         if one.text != two.text:
             return f"{two.facts.name}: {_difference(one, two)}"
@@ -128,6 +135,8 @@ def _difference(one: DoorKernel, two: DoorKernel) -> str:
         return f"the same function, with at most {two.scratch:,} bytes of scratch instead of {one.scratch:,}"
     if one.stages != two.stages:
         return f"{two.stages} stages instead of {one.stages}"
+    if one.scratch != two.scratch:
+        return f"at most {two.scratch:,} bytes of scratch instead of {one.scratch:,}"
     forms = [algorithm_of(kernel.facts.trace) for kernel in (one, two)]
     if forms[0] != forms[1]:
         return f"the form {forms[1]} instead of {forms[0]}"

@@ -36,7 +36,7 @@ def break_line(line: str, columns: int) -> list[str]:
 def _best(line: str, start: int, columns: int) -> int | None:
     """Where to break `line`: the last of the places with the fewest brackets around them and the weakest operator."""
     best: tuple[tuple[int, int, int], int] | None = None
-    depths = _depths(line)
+    depths = _depths(line[: columns + 1])
     for match in _BREAK.finditer(line, start):
         mark = match[0]
         place = match.start() + (len(mark) if mark in _AFTER or mark == _LAST else 0)

@@ -17,8 +17,10 @@ from edgetune.affine.linear import Linear, linear
 from edgetune.codegen.contiguous_access import total_of
 from edgetune.codegen.lines import call
 from edgetune.codegen.literals import digits
+from edgetune.codegen.shuffles import has_shuffles
 from edgetune.codegen.text import ATOM, Text, code
 from edgetune.codegen.unrolling import extent_of
+from edgetune.graph.element_type import type_of
 from edgetune.tvm_types import BufferStore, Expr, For, Stmt, Var
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ def _copy(outer: For) -> Copy | None:
     if store is None or not isinstance(store.value, ir.TensorLoad) or len(store.indices) != 1:
         return None
     load = store.value
-    if len(load.indices) != 1 or any(str(one.ty.dtype) != "float32" for one in (store.buffer, load.source)):
+    if len(load.indices) != 1 or not all(has_shuffles(type_of(one)) for one in (store.buffer, load.source)):
         return None
     target, source = _form(store.indices[0], bound), _form(load.indices[0], bound)
     if target is None or source is None:

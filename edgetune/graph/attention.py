@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import tvm_ffi
 from tvm import s_tir, te, tirx
 
+from edgetune.graph.element_type import element_bytes
 from edgetune.graph.layout.fold_transposes import matmul, transposed
 from edgetune.target.core import WIDEST
 from edgetune.tvm_types import Expr, PrimFunc, SBlock, Tensor, Var
@@ -23,8 +24,6 @@ query, exp(score - maximum), the sum of these powers, the sum of values times po
 
 _ENOUGH = 24
 """Queries of one block: as many as the largest register tile has."""
-
-_FLOAT = 4  # bytes
 
 
 def attend(
@@ -56,7 +55,7 @@ def attend(
 
     def share(*index: Var) -> Expr:
         place = transposed(index, axes)
-        total, zero = totals(*place[:-1]), tirx.const(0.0, "float32")
+        total, zero = totals(*place[:-1]), tirx.const(0.0, str(q.dtype))
         value = mixed(*index) / total
         value = tirx.Select(total > zero, value, zero) if defined else value
         for condition in empty:
@@ -96,7 +95,8 @@ def least_scratch(function: PrimFunc) -> int:
     def visit(block: SBlock) -> None:
         if str(block.name_hint) == SCORES:
             *_, queries, keys = (int(axis.dom.extent) for axis in block.iter_vars)
-            found.append(2 * _FLOAT * min(queries, _ENOUGH) * (-(-keys // WIDEST.lanes) * WIDEST.lanes + 1))
+            row = -(-keys // WIDEST.lanes) * WIDEST.lanes + 1
+            found.append(2 * element_bytes(block.writes[0].source) * min(queries, _ENOUGH) * row)
 
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, visit))
     return max(found)

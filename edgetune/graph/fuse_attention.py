@@ -14,6 +14,7 @@ import tvm
 from tvm import relax, te, tirx, topi
 
 from edgetune.graph.attention import attend, where
+from edgetune.graph.element_type import is_floating
 from edgetune.graph.fold_constant import permutation
 from edgetune.graph.labelled_axes import MATRIX, BatchAxes, Labelled, Labels, in_shape, labelled, shape_of, source_of
 from edgetune.graph.nan_operands import maximum, minimum
@@ -245,8 +246,8 @@ def _broadcasts(value: relax.Var, chains: DefUse) -> bool:
 
 
 def _is_matrix(operand: relax.Expr) -> bool:
-    """Whether an operand is a matrix, or several, of float32."""
-    return len(operand.ty.shape) >= MATRIX and str(operand.ty.dtype) == "float32"
+    """Whether an operand is a matrix, or several, of floating-point numbers."""
+    return len(operand.ty.shape) >= MATRIX and is_floating(operand)
 
 
 def _steps(scores: Labelled, chains: DefUse) -> tuple[Labelled, tuple[_Step, ...]] | None:
@@ -262,7 +263,7 @@ def _steps(scores: Labelled, chains: DefUse) -> tuple[Labelled, tuple[_Step, ...
     for place, operand in enumerate(call.args):
         if constant(operand) is not None or shape_of(operand) != shape_of(call):
             continue
-        found = _steps(scores.at(operand, scores.axes), chains) if str(operand.ty.dtype) == "float32" else None
+        found = _steps(scores.at(operand, scores.axes), chains) if is_floating(operand) else None
         if found is not None and call.op.name == "relax.add" and _is_zero(call.args[1 - place]):
             return found  # no mask
         if found is not None:

@@ -15,6 +15,7 @@ from math import prod
 from tvm import tirx
 
 from edgetune.affine.expressions import with_places
+from edgetune.graph.element_type import element_bytes, is_floating, type_of
 from edgetune.graph.reduction_stage import (
     ReductionStage,
     buffer_of,
@@ -45,13 +46,12 @@ _PEELED = 32
 """Adjacent terms from which on lanes share them, although these do not divide their number."""
 
 _PARTS = "_parts"
-_FLOAT = 4  # bytes
 _LONGEST_ROW = 16384
 """Most bytes that a tensor of sums is taken to need: what is longer is computed part by part, or row by row."""
 
 
 def split_long_sums(function: PrimFunc) -> PrimFunc:
-    """`function` whose sums of at least 2^16 float32 terms are divided into parts.
+    """`function` whose sums of at least 2^16 floating-point terms are divided into parts.
 
     Where the terms of one result are adjacent, so are the sums of its parts. Otherwise the results lie side by side in
     each part, and short rows of them become wide ones (`rows_of_terms.py`).
@@ -73,7 +73,9 @@ def scratch_of_parts(function: PrimFunc) -> int:
     if not any(_reads_each_once(total, load) for total, load in reductions_of_results(function)):
         return 0
     buffers = function.body.block.alloc_buffers
-    return sum(min(_FLOAT * prod(int(extent) for extent in buffer.shape), _LONGEST_ROW) for buffer in buffers)
+    return sum(
+        min(element_bytes(buffer) * prod(int(extent) for extent in buffer.shape), _LONGEST_ROW) for buffer in buffers
+    )
 
 
 def _reads_each_once(total: ReductionStage, load: BufferLoad) -> bool:
@@ -85,9 +87,9 @@ def _reads_each_once(total: ReductionStage, load: BufferLoad) -> bool:
 
 
 def _long_sum(statement: Stmt) -> ReductionStage | None:
-    """The sum that the loops of a statement compute, if it is a long one in float32."""
+    """The sum that the loops of a statement compute, if it is a long one in floating point."""
     found = reduction_of(statement)
-    if found is None or found.combine is not tirx.Add or str(found.out.ty.dtype) != "float32":
+    if found is None or found.combine is not tirx.Add or not is_floating(found.out):
         return None
     if not isinstance(found.first, tirx.FloatImm) or found.first.value != 0:
         return None
@@ -135,7 +137,7 @@ def _divided(total: ReductionStage, *, in_lanes: bool, level: int = 1) -> list[R
     kept = (*outer, (place, count))
     spatial = (*total.spatial, *kept) if in_lanes else (*kept, *total.spatial)
     title = _PARTS if level == 1 else f"{_PARTS}{level}"
-    buffer = buffer_of(f"{total.out.name}{title}", spatial)
+    buffer = buffer_of(f"{total.out.name}{title}", spatial, type_of(total.out))
     at = tuple(variable for variable, _ in spatial)
     term = with_places(total.term, {one: place * steps + step})
     parts = ReductionStage(f"{total.name}{title}", buffer, at, spatial, ((step, steps), *within), term)

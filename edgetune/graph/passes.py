@@ -16,6 +16,7 @@ from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from edgetune.graph.concat_fusion import constants_apart, settle_patterns
+from edgetune.graph.element_type import is_floating
 from edgetune.graph.fold_constant import fold_constants
 from edgetune.graph.fold_scale import fold_scale
 from edgetune.graph.fuse_attention import fuse_attention
@@ -121,11 +122,11 @@ def _simplify(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> 
         return None if source is None else relax.op.reshape(source.args[0], shape)
     if call.op.name in _UNCHANGED and chains.computed(call.args[0]) and _type(call) == _type(call.args[0]):
         return call.args[0]
-    if call.op.name == "relax.divide" and str(call.ty.dtype) == "float32":
+    if call.op.name == "relax.divide" and is_floating(call):
         return _exact_reciprocal(call)
-    if call.op.name == "relax.log" and str(call.ty.dtype) in {"float32", "float64"}:
+    if call.op.name == "relax.log" and is_floating(call):
         return _log1p(call, chains, builder)
-    if call.op.name == "relax.erf" and str(call.ty.dtype) == "float32":
+    if call.op.name == "relax.erf" and is_floating(call):
         return _erf_of_product(call, chains)
     return None
 
@@ -139,7 +140,7 @@ def _exact_reciprocal(call: relax.Call) -> relax.Expr | None:
     value = constant(call.args[1])
     if value is None or not value.all() or not np.all(np.frexp(np.abs(value))[0] == 0.5):
         return None
-    return relax.op.multiply(call.args[0], relax.const((1.0 / value).astype("float32")))
+    return relax.op.multiply(call.args[0], relax.const((1.0 / value).astype(value.dtype)))
 
 
 def _erf_of_product(call: relax.Call, chains: DefUse) -> relax.Expr | None:
@@ -153,8 +154,8 @@ def _erf_of_product(call: relax.Call, chains: DefUse) -> relax.Expr | None:
     if divided is None or value is None or not value.all():
         return None
     with np.errstate(over="ignore"):
-        inverse = (1.0 / value.astype("float64")).astype("float32")
-    if not np.all(np.isfinite(inverse) & (np.abs(inverse) >= np.finfo("float32").tiny)):
+        inverse = (1.0 / value.astype("float64")).astype(value.dtype)
+    if not np.all(np.isfinite(inverse) & (np.abs(inverse) >= np.finfo(value.dtype).tiny)):
         return None  # 1 / c is subnormal, infinite or NaN: the result would be less accurate, or wrong
     return relax.op.erf(relax.op.multiply(divided.args[0], relax.const(inverse)))
 

@@ -84,7 +84,7 @@ def _move_integers(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder
     difference = relax.op.astype(integers, "int32")
     if found.zero_point.any():
         difference = relax.op.subtract(difference, constant_of(found.zero_point.reshape(())))
-    return relax.op.multiply(relax.op.astype(difference, "float32"), constant_of(found.scale.reshape(())))
+    return relax.op.multiply(relax.op.astype(difference, str(found.scale.dtype)), constant_of(found.scale.reshape(())))
 
 
 def _feeds_product(value: relax.Var, chains: DefUse) -> bool:
@@ -141,8 +141,8 @@ def _integer_operator(call: relax.Call, chains: DefUse, builder: relax.BlockBuil
         scale = weights.scale.reshape(1, 1, 1, -1) if weights.scale.size > 1 else weights.scale.reshape(())
     if exact:
         return accumulated
-    product = (scale.astype("float64") * float(data.scale.reshape(()))).astype("float32")
-    return relax.op.multiply(relax.op.astype(accumulated, "float32"), relax.const(product))
+    product = (scale.astype("float64") * float(data.scale.reshape(()))).astype(scale.dtype)
+    return relax.op.multiply(relax.op.astype(accumulated, str(scale.dtype)), relax.const(product))
 
 
 def _per_row(scale: np.ndarray) -> bool:

@@ -6,7 +6,7 @@ Passes that divide or reorder reductions read them from blocks, make others of t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -15,6 +15,7 @@ from tvm import ir, s_tir, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.affine.expressions import conjuncts, is_branch, with_places
+from edgetune.graph.element_type import type_of
 from edgetune.tvm_types import BufferLoad, Expr, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 
 Axis = tuple[Var, int]
@@ -38,7 +39,12 @@ class ReductionStage:
     summed: tuple[Axis, ...]
     term: Expr
     combine: type[Node] = tirx.Add
-    first: Expr = field(default_factory=lambda: tirx.const(0.0, "float32"))
+    first: Expr = None
+
+    def __post_init__(self) -> None:
+        """A reduction begins at zero where nothing else is said."""
+        if self.first is None:
+            object.__setattr__(self, "first", tirx.const(0, type_of(self.out)))
 
     @property
     def terms(self) -> int:
@@ -212,7 +218,7 @@ def variable(name: str, dtype: str) -> Var:
     return tirx.Var(name, dtype)
 
 
-def buffer_of(name: str, axes: Sequence[Axis], dtype: str = "float32") -> TvmBuffer:
+def buffer_of(name: str, axes: Sequence[Axis], dtype: str) -> TvmBuffer:
     """A buffer with an element for each place of some axes."""
     return tirx.decl_buffer([tirx.IntImm(str(one.ty.dtype), extent) for one, extent in axes], dtype, name)
 

@@ -13,6 +13,7 @@ from math import gcd, prod
 from tvm import tirx
 
 from edgetune.affine.expressions import mentions, with_places
+from edgetune.graph.element_type import type_of
 from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, variable
 from edgetune.target.core import WIDEST
 from edgetune.tvm_types import BufferLoad, Var
@@ -43,7 +44,7 @@ def in_wide_rows(total: ReductionStage) -> list[ReductionStage]:
         places[one] = lane // prod(size for _, size in row[number + 1 :]) % extent
     outer = tuple(axis for axis in total.summed if not any(axis[0].same_as(one) for one, _ in row))
     summed = tuple((many, depth // rows) if axis[0].same_as(deep) else axis for axis in outer)
-    buffer = buffer_of(f"{total.out.name}_wide", wide_row)
+    buffer = buffer_of(f"{total.out.name}_wide", wide_row, type_of(total.out))
     wide = ReductionStage(f"{total.name}_wide", buffer, (lane,), wide_row, summed, with_places(total.term, places))
     again = variable("row", total.index_type)
     at = again * width
@@ -61,7 +62,8 @@ def with_rest(total: ReductionStage, whole: ReductionStage, axis: Var, first: in
     own = variable("rest", total.index_type)
     summed = tuple((own, count) if one.same_as(axis) else (one, extent) for one, extent in total.summed)
     term = with_places(total.term, {axis: own + first})
-    buffers = [buffer_of(f"{total.out.name}_{word}", total.spatial) for word in ("whole", "rest")]
+    dtype = type_of(total.out)
+    buffers = [buffer_of(f"{total.out.name}_{word}", total.spatial, dtype) for word in ("whole", "rest")]
     at = tuple(one for one, _ in total.spatial)
     rest = ReductionStage(f"{total.name}_rest", buffers[1], at, total.spatial, summed, term)
     named = replace(whole, name=f"{total.name}_whole", out=buffers[0], at=at)

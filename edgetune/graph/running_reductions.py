@@ -16,6 +16,7 @@ from tvm import tirx
 
 from edgetune.affine.domain import simplified
 from edgetune.affine.expressions import mentions, with_places
+from edgetune.graph.element_type import is_floating, type_of
 from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, reduction_of, variable, with_stages
 from edgetune.target.costs import MARGINS
 from edgetune.tvm_types import Expr, PrimFunc, Stmt
@@ -60,7 +61,7 @@ def shorten_running_reductions(function: PrimFunc) -> PrimFunc:
 def _stages(statement: Stmt) -> list[ReductionStage]:
     whole = reduction_of(statement)
     found = None if whole is None else running(whole)
-    if whole is None or found is None or found.term[1] < FEWEST_TERMS or str(whole.out.ty.dtype) != "float32":
+    if whole is None or found is None or found.term[1] < FEWEST_TERMS or not is_floating(whole.out):
         return []
     return _windows(whole, found) if whole.elements * whole.terms >= MARGINS.running_terms else []
 
@@ -122,7 +123,7 @@ def _windows(whole: ReductionStage, found: Running) -> list[ReductionStage]:
         """A stage with its own axes, which still lacks its term; its running axis is as long as `extent`."""
         axes = [(variable(str(one.name), dtype), size) for one, size in whole.spatial]
         axes[axis] = (variable(word, dtype), extent)
-        name, out = f"{whole.name}_{word}", buffer_of(f"{whole.out.name}_{word}", axes)
+        name, out = f"{whole.name}_{word}", buffer_of(f"{whole.out.name}_{word}", axes, type_of(whole.out))
         at = tuple(one for one, _ in axes)
         return replace(whole, name=name, out=out, at=at, spatial=tuple(axes), summed=summed)
 

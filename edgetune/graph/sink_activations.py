@@ -18,6 +18,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from edgetune.graph.element_type import is_floating
 from edgetune.graph.fold_constant import permutation
 from edgetune.graph.rewrite import DefUse, constant, constant_of, rewrite
 from edgetune.graph.views.lower_splits import Range, ranges_of, sliced
@@ -46,7 +47,7 @@ def sink_activations(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def _sink(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> relax.Expr | None:
-    if call.op.name not in _ELEMENTWISE_OPERATORS or str(call.ty.dtype) != "float32":
+    if call.op.name not in _ELEMENTWISE_OPERATORS or not is_floating(call):
         return None
     read = _sunk_operand(call, chains)
     if read is None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from math import prod
 
 from edgetune.affine.expressions import is_among
+from edgetune.graph.element_type import is_floating
 from edgetune.rewrites.reordered import OrderConflict, Orders, mentioned, place_of, written_by
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of
 from edgetune.target.core import WIDEST, Core
@@ -75,7 +76,7 @@ def _sum_of_windows(stages: Sequence[BlockStage], core: Core) -> tuple[BlockStag
     reads = total.reads()
     if len(reads) != 2 or prod(total.reduction_extents) < core.terms(core.move("turned")):
         return None
-    if any(str(region.source.ty.dtype) != "float32" for region in (*reads, *total.block.writes)):
+    if not all(is_floating(region.source) for region in (*reads, *total.block.writes)):
         return None
     for image, weights in (reads, reads[::-1]):
         moving = [n for n, axis in enumerate(total.spatial) if extent_of(axis) > 1 and mentioned(image, axis)]

@@ -27,6 +27,7 @@ from edgetune.affine.domain import simplified
 from edgetune.affine.expressions import is_among, mentions, with_places
 from edgetune.affine.steps import step_along
 from edgetune.affine.values import integers_at
+from edgetune.graph.element_type import is_floating
 from edgetune.rewrites.copy_layouts import (
     OperandCopy,
     all_loads,
@@ -120,7 +121,7 @@ def _copies_of(
     """The copies that `copy_of` makes of what a sum reads and is no constant."""
     others = [*constants, written_by(total)]
     sources = {str(load.source.name): load.source for load in loads_of(total) if not is_among(load.source, others)}
-    floats = (buffer for buffer in sources.values() if str(buffer.ty.dtype) == "float32")
+    floats = filter(is_floating, sources.values())
     return [copy for buffer in floats if (copy := copy_of(total, buffer, core)) is not None]
 
 

@@ -18,6 +18,7 @@ from tvm import ir, s_tir, sym, tirx
 
 from edgetune.affine.expressions import SLACKS, conjuncts, expressions, is_branch, mentions, with_places
 from edgetune.affine.steps import step_along
+from edgetune.graph.element_type import is_floating, type_of
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
 from edgetune.schedule.rules.tiling import MAX_TILE, axes_of, loads_of
@@ -214,10 +215,12 @@ def _with_terms_last(total: BlockStage, axis: Var, constants: Sequence[TvmBuffer
     copies = []
     for (name, place), loads in across.items():
         buffer = loads[0].source
-        if str(buffer.ty.dtype) != "float32":
+        if not is_floating(buffer):
             return []
         shape = [int(extent) for extent in buffer.ty.shape]
-        written = tirx.decl_buffer([*shape[:place], *shape[place + 1 :], shape[place]], "float32", f"{name}_turned")
+        written = tirx.decl_buffer(
+            [*shape[:place], *shape[place + 1 :], shape[place]], type_of(buffer), f"{name}_turned"
+        )
         target = [tirx.Var(f"v_ax{number}", "int32") for number in range(len(shape))]
         source: list[Expr] = [*target[:place], target[-1], *target[place:-1]]
         made = copying(written, target, tirx.BufferLoad(buffer, source), buffer, source)

@@ -21,7 +21,7 @@ from edgetune.graph.written_loops import is_written
 from edgetune.rewrites.packing import may_be_packed
 from edgetune.rewrites.parts import DIVISIONS, Division, PartOfExpression, divisions_of
 from edgetune.rewrites.passes import PASSES_OF_PARTS, rewritten
-from edgetune.schedule.sketches.block_analysis import analyse_blocks, extent_of
+from edgetune.schedule.sketches.block_analysis import analyse_blocks, extent_of, widest_element_bytes
 from edgetune.target.core import WIDEST, Core
 from edgetune.target.costs import GENEROUS
 from edgetune.tvm_types import PrimFunc, SBlock, TvmBuffer
@@ -82,7 +82,7 @@ def _all_forms(kernel: Kernel, cores: Sequence[Core], ways: Sequence[Division]) 
         for role in ("output", "constant")
     )
     own = [core for core in cores if core.lanes > 1]  # without vectors, nothing is gained by another order
-    for core in (WIDEST, *own):
+    for core in (WIDEST.holding(widest_element_bytes(function)), *own):
         for parts in divisions_of(function, outputs, constants, core, ways):
             yield _form(kernel, function, parts)
     yield plain

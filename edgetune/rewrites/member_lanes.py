@@ -16,6 +16,7 @@ from tvm import ir, tirx
 
 from edgetune.affine.expressions import expressions, is_among, is_branch, mentions
 from edgetune.codegen.polynomials import BODIES
+from edgetune.graph.element_type import is_floating
 from edgetune.rewrites.reordered import mentioned, place_of, written_by
 from edgetune.rewrites.short_rows import with_axis_last
 from edgetune.schedule.sketches.block_analysis import BlockStage, stores
@@ -85,7 +86,7 @@ def _is_of_batch(stage: BlockStage, members: int, written: Sequence[TvmBuffer]) 
     sizes = (prod(map(int, buffer.ty.shape)) for buffer in tensors)
     if any(size > min(_MOST_ELEMENTS * members, _MOST_IN_ALL) for size in sizes):
         return False
-    return all(str(buffer.ty.dtype) == "float32" for buffer in tensors)
+    return all(map(is_floating, tensors))
 
 
 def _nodes(stage: BlockStage) -> Iterator[Expr]:

@@ -22,13 +22,13 @@ from edgetune.affine.access import Access
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import expressions, is_branch, loads_in, mentions, with_places
 from edgetune.affine.steps import step_along
+from edgetune.graph.element_type import is_floating
 from edgetune.graph.reduction_stage import with_fields
 from edgetune.schedule.sketches.block_analysis import extent_of
 from edgetune.schedule.sketches.places import divides_by_integer
 from edgetune.tvm_types import BufferLoad, Expr, For, IterVar, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 
 _REDUCTION = 2  # tirx.IterVar.CommReduce
-_FLOATS = ("float32", "float64")
 _STEPS = (tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max)
 _FAR = 100
 """The exponent from which on the reciprocal of a constant may not be a normal number."""
@@ -128,7 +128,7 @@ def _without_divisors(block: SBlock) -> SBlock:
     if block.init is None or not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tirx.Add):
         return block
     total, term = store.value.a, store.value.b
-    if str(term.ty.dtype) not in _FLOATS or not any(isinstance(node, tirx.Div) for node in expressions(term)):
+    if not is_floating(term) or not any(isinstance(node, tirx.Div) for node in expressions(term)):
         return block
     return _remade(block, block.reads, tirx.BufferStore(store.buffer, total + _multiplied(term), store.indices))
 

@@ -19,6 +19,7 @@ from tvm import tirx
 
 from edgetune.affine.access import Access
 from edgetune.affine.expressions import is_among, mentions
+from edgetune.graph.element_type import is_floating
 from edgetune.rewrites.reordered import OrderConflict, Orders, elements_of, written_by
 from edgetune.schedule.rules.factored_reduction import FactoredReduction, contiguous_axes, factored_sizes
 from edgetune.schedule.rules.tiling import loads_of
@@ -99,7 +100,7 @@ def _transposes(stage: BlockStage) -> bool:
 
 
 def _is_product(stage: BlockStage, core: Core) -> bool:
-    """Whether a reduction is large enough, and reads tensors of float32 by its axes alone: no windows, no groups."""
+    """Whether a reduction is large enough, and reads tensors of floats by its axes alone: no windows, no groups."""
     tensors = (*stage.reads(), *stage.block.writes)
     places = [axis.var for axis in (*stage.spatial, *stage.reduction)]
     indices = [index for load in loads_of(stage) for index in load.indices]
@@ -107,7 +108,7 @@ def _is_product(stage: BlockStage, core: Core) -> bool:
         stage.writes_its_axes()
         and stage.work >= core.least_terms
         and len(stage.reads()) > 1
-        and all(str(region.source.ty.dtype) == "float32" for region in tensors)
+        and all(is_floating(region.source) for region in tensors)
         and all(isinstance(index, tirx.IntImm) or any(index.same_as(place) for place in places) for index in indices)
     )
 

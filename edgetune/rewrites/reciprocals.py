@@ -14,6 +14,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import with_places
+from edgetune.graph.element_type import is_floating, type_of
 from edgetune.graph.reduction_stage import ReductionStage, reduction_of, variable, with_fields
 from edgetune.rewrites.stored_values import kept
 from edgetune.schedule.sketches.block_analysis import block_of
@@ -51,7 +52,7 @@ def with_reciprocals(function: PrimFunc) -> PrimFunc:
 
 def _is_total(total: ReductionStage, before: Sequence[Stmt]) -> bool:
     """Whether a sum is that of exp(x - m), with m the largest x that is summed."""
-    if total.combine is not tirx.Add or len(total.summed) != 1 or str(total.out.ty.dtype) != "float32":
+    if total.combine is not tirx.Add or len(total.summed) != 1 or not is_floating(total.out):
         return False
     if not isinstance(total.first, tirx.FloatImm) or float(total.first.value) != 0.0:
         return False
@@ -124,8 +125,9 @@ def _reciprocal(total: ReductionStage) -> ReductionStage:
     axes = tuple((variable(str(one.name), str(one.ty.dtype)), extent) for one, extent in total.spatial)
     renamed: Mapping[Expr, Expr] = {old: new for (old, _), (new, _) in zip(total.spatial, axes, strict=True)}
     at = tuple(with_places(index, renamed) for index in total.at)
-    out = tirx.decl_buffer(total.out.ty.shape, "float32", f"{total.out.name}_reciprocal")
-    value = tirx.const(1.0, "float32") / tirx.BufferLoad(total.out, list(at))
+    dtype = type_of(total.out)
+    out = tirx.decl_buffer(total.out.ty.shape, dtype, f"{total.out.name}_reciprocal")
+    value = tirx.const(1.0, dtype) / tirx.BufferLoad(total.out, list(at))
     return ReductionStage(f"{total.name}_reciprocal", out, at, axes, (), value)
 
 

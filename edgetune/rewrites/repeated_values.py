@@ -19,6 +19,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from edgetune.affine.expressions import expressions, is_branch, mentions
+from edgetune.graph.element_type import is_floating
 from edgetune.rewrites.stored_values import (
     StoredValue,
     axes_of,
@@ -63,7 +64,7 @@ def _without_repetition(
     """
     block = block_of(statement)
     store = block.body
-    if not isinstance(store, tirx.BufferStore) or str(store.buffer.ty.dtype) != "float32":
+    if not isinstance(store, tirx.BufferStore) or not is_floating(store.buffer):
         return statement, []
     if sum(1 for _ in islice(expressions(store.value), _MOST_NODES + 1)) > _MOST_NODES:
         return statement, []  # each part of a value is looked at as a whole
@@ -100,7 +101,7 @@ def _parts(value: Expr) -> Sequence[Expr]:
 
 
 def _is_repeated(value: Expr, block: SBlock) -> bool:
-    if not isinstance(value, _STORED) or str(value.ty.dtype) != "float32" or not _is_work(value, block):
+    if not isinstance(value, _STORED) or not is_floating(value) or not _is_work(value, block):
         return False
     loads = [node for node in expressions(value) if isinstance(node, ir.TensorLoad)]
     if not loads or not all(is_plain(load, block) for load in loads):

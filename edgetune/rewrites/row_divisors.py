@@ -19,6 +19,7 @@ from tvm import ir, tirx
 
 from edgetune.affine.expressions import expressions, mentions, with_places
 from edgetune.codegen.intrinsics import operator
+from edgetune.graph.element_type import is_floating, type_of
 from edgetune.graph.reduction_stage import ReductionStage, buffer_of, variable
 from edgetune.rewrites.stored_values import (
     StoredValue,
@@ -60,7 +61,7 @@ def _changes(block: SBlock, names: set[str]) -> tuple[list[tuple[Expr, Expr]], l
     found: list[Expr] = []
     tvm_ffi.structural_walk(block.body, (tirx.Div, found.append))
     changes: list[tuple[Expr, Expr]] = [
-        (node, node.a * (tirx.const(1.0, "float32") / node.b))
+        (node, node.a * (tirx.const(1.0, type_of(node.b)) / node.b))
         for node in found
         if _is_root(node.b) and _uses(node.b, block) >= MARGINS.uses_of_divisor
     ]
@@ -73,7 +74,7 @@ def _changes(block: SBlock, names: set[str]) -> tuple[list[tuple[Expr, Expr]], l
     (node,) = shared
     divisor = stored_value(node.b, block, _name(block, "divisor", names))
     power = _beside(divisor, _power(_own(divisor)), _name(block, "power", names))
-    value = tirx.const(1.0, "float32") / (_own(divisor) * _own(power, divisor))
+    value = tirx.const(1.0, type_of(node.b)) / (_own(divisor) * _own(power, divisor))
     reciprocal = _beside(divisor, value, _name(block, "reciprocal", names))
     return [(node, (node.a * power.load()) * reciprocal.load())], [divisor, power, reciprocal]
 
@@ -95,23 +96,22 @@ def _beside(divisor: StoredValue, value: Expr, name: str) -> StoredValue:
     renamed = {one: variable(str(one.name), str(one.ty.dtype)) for one, _ in axes}
     own = tuple((renamed[one], extent) for one, extent in axes)
     at = tuple(one for one, _ in own)
-    return StoredValue(
-        divisor.axes, ReductionStage(name, buffer_of(name, own), at, own, (), with_places(value, renamed))
-    )
+    out = buffer_of(name, own, type_of(value))
+    return StoredValue(divisor.axes, ReductionStage(name, out, at, own, (), with_places(value, renamed)))
 
 
 def _is_root(value: Expr) -> bool:
-    return isinstance(value, ir.Call) and operator(value) in _ROOTS and str(value.ty.dtype) == "float32"
+    return isinstance(value, ir.Call) and operator(value) in _ROOTS and is_floating(value)
 
 
 def _can_be_stored(value: Expr, block: SBlock) -> bool:
-    """Whether a value in float32 depends on axes of a block and is computed without functions, so that it is cheap."""
+    """Whether a float depends on axes of a block and is computed without functions, so that it is cheap."""
     nodes = list(expressions(value))
     cheap = (ir.TensorLoad, tirx.FloatImm, tirx.Add, tirx.Sub, tirx.Mul, tirx.Div)
     loads = [node for node in nodes if isinstance(node, ir.TensorLoad)]
     return (
-        str(value.ty.dtype) == "float32"
-        and all(isinstance(node, cheap) for node in nodes if str(node.ty.dtype) == "float32")
+        is_floating(value)
+        and all(isinstance(node, cheap) for node in nodes if is_floating(node))
         and all(is_plain(load, block) for load in loads)
         and len(axes_of(value, block)) > 0
     )
@@ -119,9 +119,10 @@ def _can_be_stored(value: Expr, block: SBlock) -> bool:
 
 def _power(divisor: Expr) -> Expr:
     """A power of two with which a divisor is neither tiny nor huge."""
-    tiny, huge = (tirx.const(2.0**exponent, "float32") for exponent in (-_FAR, _FAR))
+    dtype = type_of(divisor)
+    tiny, huge = (tirx.const(2.0**exponent, dtype) for exponent in (-_FAR, _FAR))
     size = tirx.abs(divisor)
-    return tirx.Select(size < tiny, huge, tirx.Select(size > huge, tiny, tirx.const(1.0, "float32")))
+    return tirx.Select(size < tiny, huge, tirx.Select(size > huge, tiny, tirx.const(1.0, dtype)))
 
 
 def _uses(divisor: Expr, block: SBlock) -> int:

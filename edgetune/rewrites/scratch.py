@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from edgetune.graph.kernels import scratch_of
 from edgetune.graph.program import Param, byte_size
+from edgetune.schedule.sketches.block_analysis import widest_element_bytes
 from edgetune.target.core import WIDEST
 from edgetune.tvm_types import PrimFunc
 
@@ -20,7 +22,7 @@ def scratch_of_expression(function: PrimFunc, params: Sequence[Param]) -> int:
     made in rows of their own.
     """
     outputs = (_in_whole_vectors(param.shape) for param in params if param.role == "output")
-    rows = max(byte_size(shape[-1:], "float32") for shape in outputs) * _ROWS
+    rows = max(prod(shape[-1:]) * widest_element_bytes(function) for shape in outputs) * _ROWS
     inputs = [byte_size(param.shape, param.dtype) for param in params if param.role == "input"]
     between = [
         byte_size(_in_whole_vectors([int(extent) for extent in buffer.ty.shape]), str(buffer.ty.dtype))

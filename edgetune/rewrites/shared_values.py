@@ -18,6 +18,7 @@ from tvm import ir, tirx
 
 from edgetune.affine.access import Access
 from edgetune.affine.expressions import expressions, is_choice, with_places
+from edgetune.graph.element_type import is_floating
 from edgetune.rewrites.stored_values import (
     StoredValue,
     axes_of,
@@ -86,7 +87,7 @@ def _uses(number: int, statement: Stmt) -> Iterator[_Use]:
     """The values of a stage that call a costly function, larger ones before their parts."""
     block = block_of(statement)
     store = block.body
-    if not isinstance(store, tirx.BufferStore) or str(store.buffer.ty.dtype) != "float32":
+    if not isinstance(store, tirx.BufferStore) or not is_floating(store.buffer):
         return
     if sum(1 for _ in islice(expressions(store.value), _MOST_NODES + 1)) > _MOST_NODES:
         return  # each part of a value is compared with all others
@@ -98,7 +99,7 @@ def _uses(number: int, statement: Stmt) -> Iterator[_Use]:
             continue
         loads = [node for node in nodes if isinstance(node, ir.TensorLoad)]
         own = any(load.source.same_as(store.buffer) for load in loads)
-        if loads and not own and str(value.ty.dtype) == "float32":
+        if loads and not own and is_floating(value):
             yield _Use(number, value, block, _mentioned(value, axes_of(value, block)))
 
 

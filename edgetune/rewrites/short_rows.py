@@ -21,6 +21,7 @@ from math import prod
 from tvm import tirx
 
 from edgetune.affine.expressions import expressions, is_among, mentions
+from edgetune.graph.element_type import is_floating
 from edgetune.rewrites.reordered import OrderConflict, Orders, mentioned, place_of, written_by
 from edgetune.schedule.rules.tiling import loads_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
@@ -99,7 +100,7 @@ def _is_short(extent: int, elements: int, core: Core) -> bool:
 
 def _has_rows(stage: BlockStage, extents: Sequence[int]) -> bool:
     """Whether a stage has one result for each element of the rows, or for each row."""
-    if not stage.writes_its_axes() or str(written_by(stage).ty.dtype) != "float32":
+    if not stage.writes_its_axes() or not is_floating(written_by(stage)):
         return False
     return stage.spatial_extents in (tuple(extents), tuple(extents[:-1]))
 
@@ -121,7 +122,7 @@ def _order(stage: BlockStage, row: int, constants: Sequence[TvmBuffer], orders: 
         if not mentioned(region, axis) or extent_of(axis) == 1:
             continue
         place = place_of(region, axis)
-        fixed = is_among(region.source, constants) or str(region.source.ty.dtype) != "float32"
+        fixed = is_among(region.source, constants) or not is_floating(region.source)
         if fixed or place is None:
             raise OrderConflict
         if place != len(region.region) - 1:
@@ -188,7 +189,7 @@ def _is_crossed(load: BufferLoad, stage: BlockStage) -> bool:
 
 def _crosses(load: BufferLoad, lane: IterVar) -> bool:
     """Whether lanes along an axis read the same element of one short row after another."""
-    if len(load.indices) != 2 or str(load.source.ty.dtype) != "float32":
+    if len(load.indices) != 2 or not is_floating(load.source):
         return False
     row, element = load.indices
     short = 1 < int(load.source.ty.shape[-1]) <= _LONGEST_COPIED

@@ -21,6 +21,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import is_among, mentions, with_places
+from edgetune.graph.element_type import is_floating
 from edgetune.rewrites.stored_values import statements_in, with_statements
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stage_of
@@ -94,7 +95,7 @@ def _rewritten(function: PrimFunc, rule: Callable[[BlockStage, Sequence[BlockSta
 
 
 def written_out(stage: BlockStage, most: int) -> Stmt | None:
-    """A stage without its reduction; None where that is no float32 sum of at most `most` terms."""
+    """A stage without its reduction; None where that is no floating-point sum of at most `most` terms."""
     term, axes = term_of_sum(stage), stage.reduction
     if term is None or not 1 < prod(stage.reduction_extents) <= most:
         return None
@@ -115,7 +116,7 @@ def term_of_sum(stage: BlockStage) -> Expr | None:
     if not isinstance(store, tirx.BufferStore) or not isinstance(first, tirx.BufferStore):
         return None
     zero = isinstance(first.value, tirx.FloatImm) and float(first.value.value) == 0.0
-    if not zero or not isinstance(store.value, tirx.Add) or str(store.buffer.ty.dtype) != "float32":
+    if not zero or not isinstance(store.value, tirx.Add) or not is_floating(store.buffer):
         return None
     if any(not isinstance(axis.dom.min, tirx.IntImm) or int(axis.dom.min.value) for axis in stage.block.iter_vars):
         return None

@@ -18,6 +18,7 @@ from tvm import ir, tirx
 from edgetune.affine.access import Access
 from edgetune.affine.domain import Domain, starts_at_zero
 from edgetune.affine.expressions import expressions, is_among, loads_in
+from edgetune.graph.element_type import is_floating
 from edgetune.rewrites.stored_values import (
     StoredValue,
     axes_of,
@@ -87,7 +88,7 @@ def _places(value: Expr, block: SBlock, *, gathers: bool) -> Iterator[Expr]:
 
 def _weights(value: Expr, block: SBlock) -> Iterator[Expr]:
     """The parts of a value that fewer axes than those of the stage compute, with several operations."""
-    if str(value.ty.dtype) == "float32" and isinstance(value, _ARITHMETIC) and _is_inside(value, block):
+    if is_floating(value) and isinstance(value, _ARITHMETIC) and _is_inside(value, block):
         weight = _without_offset(value)
         nodes = list(expressions(weight))
         operations = sum(isinstance(node, _ARITHMETIC) for node in nodes)
@@ -114,10 +115,7 @@ def _parts(value: Expr) -> Sequence[Expr]:
 
 def _is_number(value: Expr) -> bool:
     """Whether an integer is computed in floating point from an element of a tensor."""
-    return any(
-        isinstance(node, tirx.Cast) and str(node.value.ty.dtype) == "float32" and _loads(node)
-        for node in expressions(value)
-    )
+    return any(isinstance(node, tirx.Cast) and is_floating(node.value) and _loads(node) for node in expressions(value))
 
 
 def _is_gather(node: Expr) -> bool:

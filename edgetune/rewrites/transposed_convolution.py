@@ -26,6 +26,7 @@ from tvm import ir, tirx
 
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import conjuncts, expressions, is_among, is_choice, is_one, mentions, with_places
+from edgetune.graph.element_type import is_floating, type_of
 from edgetune.graph.reduction_stage import Axis, ReductionStage, buffer_of, factors_of, variable
 from edgetune.rewrites.reordered import written_by
 from edgetune.rewrites.short_sums import term_of_sum
@@ -63,6 +64,11 @@ class _Phases:
         """The axes of results that only the other factors depend on."""
         own = [axis for axis in self.total.spatial if any(mentions(one, axis.var) for one in self.others)]
         return [axis for axis in own if not any(mentions(index, axis.var) for index in self.load.indices)]
+
+    @property
+    def dtype(self) -> str:
+        """The type of the terms."""
+        return type_of(self.total.block.body.value)
 
     @property
     def phases(self) -> int:
@@ -156,7 +162,7 @@ class _Phases:
             if window is not None:
                 inside += [one >= window.first] if window.first else []
                 inside += [one < window.end] if window.end < window.read else []
-        value = tirx.if_then_else(tirx.all(*inside), tirx.BufferLoad(x, at), tirx.const(0.0, "float32"))
+        value = tirx.if_then_else(tirx.all(*inside), tirx.BufferLoad(x, at), tirx.const(0.0, type_of(x)))
         return _stage(f"{x.name}_padded", axes, value)
 
     def _taps(self) -> ReductionStage:
@@ -178,10 +184,10 @@ class _Phases:
             places[window.tap.var] = extent - 1 - tap if window.backwards else tap
         own: list[Axis] = self._with_phase([(one, extent) for _, one, extent in axes], (joined, self.joined))
         analyzer = Domain.of(own).analyzer
-        value = reduce(lambda a, b: a * b, self.others) if self.others else tirx.const(1.0, "float32")
+        value = reduce(lambda a, b: a * b, self.others) if self.others else tirx.const(1.0, self.dtype)
         value = analyzer.simplify(with_places(value, places))
         if inside:
-            value = tirx.if_then_else(analyzer.simplify(tirx.all(*inside)), value, tirx.const(0.0, "float32"))
+            value = tirx.if_then_else(analyzer.simplify(tirx.all(*inside)), value, tirx.const(0.0, self.dtype))
         return _stage(f"{self.total.name}_taps", own, value)
 
     def _shared(self) -> list[IterVar]:
@@ -222,7 +228,7 @@ class _Phases:
         if self.in_lanes or along is None or axes[-1][1] % along.factor == 0:
             return [self._written(dense, written_by(self.total), axes, shifted=True)]
         whole = [*axes[:-1], (axes[-1][0], along.results * along.factor)]
-        rows = self._written(dense, buffer_of(f"{self.total.name}_rows", whole), whole, shifted=False)
+        rows = self._written(dense, buffer_of(f"{self.total.name}_rows", whole, self.dtype), whole, shifted=False)
         *outer, last = (one for one, _ in axes)
         value = tirx.BufferLoad(rows.out, [*outer, last + along.shift if along.shift else last])
         at = (*outer, last)
@@ -254,7 +260,7 @@ class _Phases:
 
 def _stage(name: str, axes: Sequence[Axis], term: Expr) -> ReductionStage:
     """A stage that writes `term` at each place of `axes`."""
-    out = buffer_of(name, axes)
+    out = buffer_of(name, axes, type_of(term))
     return ReductionStage(name, out, tuple(one for one, _ in axes), tuple(axes), (), term)
 
 
@@ -314,7 +320,7 @@ def _phases(total: BlockStage, term: Expr, constants: Sequence[TvmBuffer], core:
     axes = [*total.spatial, *total.reduction]
     if not isinstance(load, ir.TensorLoad) or any(str(axis.var.ty.dtype) != "int32" for axis in axes):
         return None
-    if any(isinstance(one, ir.TensorLoad) and str(one.source.ty.dtype) != "float32" for one in loads):
+    if not all(is_floating(one) for one in loads if isinstance(one, ir.TensorLoad)):
         return None
     analyzer = Domain.of_block(axes).analyzer
     conditions = [part for one in conditions for part in conjuncts(analyzer.simplify(one))]

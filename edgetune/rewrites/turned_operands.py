@@ -14,6 +14,7 @@ from math import prod
 from tvm import ir, tirx
 
 from edgetune.affine.expressions import expressions, is_among
+from edgetune.graph.element_type import is_floating
 from edgetune.rewrites.stored_values import (
     StoredValue,
     axes_of,
@@ -74,7 +75,7 @@ def _turned(block: SBlock, parameters: Sequence[TvmBuffer]) -> list[BufferLoad]:
         for load in nodes
         if isinstance(load, ir.TensorLoad)
         and is_among(load.source, parameters)
-        and str(load.source.ty.dtype) == "float32"
+        and is_floating(load.source)
         and is_plain(load, block)
         and _lies_across(load, block)
     ]

@@ -13,6 +13,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from edgetune.affine.expressions import is_among, mentions
+from edgetune.graph.element_type import is_floating
 from edgetune.rewrites.reordered import OrderConflict, Orders, place_of, written_by
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of
 from edgetune.target.core import WIDEST, Core
@@ -59,7 +60,7 @@ def with_whole_rows(
 
 def _has_rest(stage: BlockStage, core: Core) -> bool:
     """Whether a stage writes rows of more than one vector, which vectors do not divide."""
-    if len(stage.spatial) < 2 or not stage.writes_its_axes() or str(written_by(stage).ty.dtype) != "float32":
+    if len(stage.spatial) < 2 or not stage.writes_its_axes() or not is_floating(written_by(stage)):
         return False
     row = extent_of(stage.spatial[-1])
     return row > core.lanes and row % core.lanes > 0 and int(stage.spatial[-1].dom.min) == 0

@@ -21,6 +21,7 @@ from tvm import ir, tirx
 from edgetune.affine.access import Access
 from edgetune.affine.domain import Domain, simplified, starts_at_zero
 from edgetune.affine.expressions import expressions, is_branch, loads_in, mentions, with_places
+from edgetune.graph.element_type import is_floating, type_of
 from edgetune.graph.reduction_stage import Axis, ReductionStage, variable
 from edgetune.rewrites.stored_values import (
     StoredValue,
@@ -111,7 +112,7 @@ def _note(statement: Stmt, known: _Known, written: Sequence[TvmBuffer]) -> None:
     block, store = block_of(statement), block_of(statement).body
     if not isinstance(store, tirx.BufferStore) or block.init is not None or COMPUTED_ONCE in block.annotations:
         return
-    if any(store.buffer.same_as(one) for one in written) or str(store.buffer.ty.dtype) != "float32":
+    if any(store.buffer.same_as(one) for one in written) or not is_floating(store.buffer):
         return
     work = None if _has_condition(store.value) else _work(store.value, known)
     if work is not None and work.operations:
@@ -127,7 +128,7 @@ def _stored(statement: Stmt, known: _Known) -> tuple[Stmt, list[StoredValue]]:
     """A statement that loads the values of its windows, and these. Stages that are kept for it become known."""
     block = block_of(statement)
     store = block.body
-    if not isinstance(store, tirx.BufferStore) or str(store.buffer.ty.dtype) != "float32":
+    if not isinstance(store, tirx.BufferStore) or not is_floating(store.buffer):
         return statement, []
     if sum(1 for _ in islice(expressions(store.value), _MOST_NODES + 1)) > _MOST_NODES:
         return statement, []
@@ -253,13 +254,13 @@ def _value_at(value: Expr, windows: _Windows, name: str) -> StoredValue:
 
     term = with_places(with_places(value, _first_terms(windows)), renamed)
     term = tvm_ffi.structural_map(term, [(ir.TensorLoad, simple)])
-    out = tirx.decl_buffer([tirx.IntImm(str(one.ty.dtype), extent) for one, extent in axes], "float32", name)
+    out = tirx.decl_buffer([tirx.IntImm(str(one.ty.dtype), extent) for one, extent in axes], type_of(value), name)
     return StoredValue(tuple(own), ReductionStage(name, out, tuple(one for one, _ in axes), tuple(axes), (), term))
 
 
 def _work(value: Expr, known: _Known) -> _Work | None:
-    """The cycles of a value, and of stages that it reads and repeats; None for what is no float32."""
-    if str(value.ty.dtype) != "float32":
+    """The cycles of a value, and of stages that it reads and repeats; None for what is no floating-point number."""
+    if not is_floating(value):
         return None
     operations, loads, costs = 0.0, 0.0, WIDEST.costs
     for node in _values(value):

@@ -20,6 +20,7 @@ from math import lcm
 
 from edgetune.affine.expressions import mentions
 from edgetune.graph.attention import MIXED, PRODUCTS, RESULT
+from edgetune.graph.element_type import element_bytes
 from edgetune.schedule.sketches.attention_rows import AttentionRows, RowsVariant
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.schedule.sketches.limits import FREE_SCRATCH
@@ -31,7 +32,6 @@ from edgetune.schedule.sketches.winograd_tile import MAX_BLOCK, BlockVariant, Tr
 from edgetune.schedule.tile_costs import LINE, cheapest, divisors, step_cycles
 from edgetune.target.target import Target
 
-_FLOAT = 4  # bytes
 _SCORES_SHARE = 4  # scores may fill one part in this many of L1
 _DEPTH = 4  # steps of the sum over channels that are unrolled
 _ENOUGH = 24  # tiles of a block above which streaming the weights once more costs little
@@ -87,7 +87,7 @@ def block_note(tiles: TransformedTiles, sizes: dict[str, int]) -> str:
 def _scratch(tiles: TransformedTiles, rows: int, columns: int, vectors: int) -> int:
     """Bytes of the transformed inputs of a block and of the products with its filters."""
     channels = tiles.channels + vectors * tiles.output_lanes
-    return tiles.inputs**2 * rows * columns * channels * _FLOAT
+    return tiles.inputs**2 * rows * columns * channels * tiles.element_bytes
 
 
 def _rank(tiles: TransformedTiles, cache: int, rows: int, columns: int, vectors: int) -> tuple[bool, int, int, int]:
@@ -138,7 +138,7 @@ def _row_sizes(rows: AttentionRows, target: Target, limit: int) -> Iterator[dict
     sizes = {"score_row": scores["pixel"], "score_vectors": scores["vectors"], "reduction0": scores["reduction0"]}
     sizes |= {"row": mixed["pixel"], "vectors": mixed["vectors"], "reduction1": mixed["reduction0"]}
     least = lcm(scores["pixel"], mixed["pixel"])
-    most = target.l1_bytes // (_SCORES_SHARE * _FLOAT * rows.keys)
+    most = target.l1_bytes // (_SCORES_SHARE * rows.element_bytes * rows.keys)
     blocks = [block for block in divisors(rows.queries, most) if block % least == 0]
     yield sizes | {"block": max(blocks, default=least)}
     yield sizes | {"block": least}
@@ -168,5 +168,5 @@ def _crosses_lines(tile: Tile) -> bool:
     """Whether vectors are as long as a line of the cache, and rows of what queries share begin inside a line."""
     moving = tile.anchor.spatial[tile.channel].var
     shared = [region for region in tile.anchor.reads() if mentions(region.region[-1].min, moving)]
-    lengths = [_FLOAT * int(region.source.shape[-1]) for region in shared]
-    return _FLOAT * tile.lanes >= LINE and any(length % LINE for length in lengths)
+    lengths = [element_bytes(region.source) * int(region.source.shape[-1]) for region in shared]
+    return tile.operand_element * tile.lanes >= LINE and any(length % LINE for length in lengths)

@@ -34,7 +34,7 @@ from edgetune.schedule.algorithms.schedule_text import (
 from edgetune.schedule.default_algorithms import cheapest_tiles, form_for_odd_extents, predicted_cycles
 from edgetune.schedule.default_schedule import Guess, default_guess, guess_within, guesses, has_empty_tensor
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
-from edgetune.schedule.sketches.spaces import native_lanes, tile_of
+from edgetune.schedule.sketches.spaces import core_of, native_lanes, tile_of
 from edgetune.target.costs import MARGINS
 from edgetune.target.target import Target
 from edgetune.tvm_types import PrimFunc
@@ -43,7 +43,7 @@ _STRUCTURES = 2
 """Schedules of an algorithm that are printed, the formula's best ones."""
 
 _SYMBOL = "kernel"
-_OF_MULTIPLY_ADD, _FLOAT = 2, 4  # operations, and bytes of an element
+_OF_MULTIPLY_ADD = 2  # operations
 
 
 def default_schedule(
@@ -128,8 +128,9 @@ def _tests_padding_again(function: PrimFunc, target: Target) -> bool:
 
 def _least_instructions(function: PrimFunc, target: Target) -> float:
     """Instructions of a kernel where all lanes count: multiply-adds, and loads and stores of each element once."""
-    lanes = native_lanes(function, target)
-    return (operations(function) / _OF_MULTIPLY_ADD + tensor_bytes(function) / _FLOAT) / lanes
+    core = core_of(function, target)
+    elements = tensor_bytes(function) / core.element_bytes
+    return (operations(function) / _OF_MULTIPLY_ADD + elements) / core.lanes
 
 
 def _algorithms(function: PrimFunc, allowed: Collection[str], target: Target) -> Iterator[Algorithm]:

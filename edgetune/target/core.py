@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgetune.target.costs import COSTS, MARGINS, Costs, Margins, Order
 
@@ -10,6 +10,8 @@ from edgetune.target.costs import COSTS, MARGINS, Costs, Margins, Order
 @dataclass(frozen=True)
 class Core:
     """What formulas know of a core: lanes of a vector, vector registers, bytes of L1, and what things cost.
+
+    Elements have `element_bytes`; see `holding`.
 
     `margins` say when a formula is believed; they come along, for a formula that only proposes believes itself sooner.
     """
@@ -19,6 +21,7 @@ class Core:
     l1_bytes: int
     costs: Costs = COSTS
     margins: Margins = MARGINS
+    element_bytes: int = 4
 
     def terms(self, cycles: float) -> float:
         """How many multiply-adds, of one lane each, take this many cycles in whole vectors."""
@@ -29,9 +32,14 @@ class Core:
         """Terms of a sum below which the call of another kernel for it costs more than it saves."""
         return self.terms(self.costs.kernel_call)
 
-    def move(self, order: Order, element_bytes: int = 4) -> float:
+    def move(self, order: Order) -> float:
         """Cycles of one element of a copy; see `Costs.move`."""
-        return self.costs.move(order, element_bytes, self.lanes)
+        return self.costs.move(order, self.element_bytes, self.lanes)
+
+    def holding(self, element_bytes: int) -> Core:
+        """The core with the lanes that its vectors have for elements of so many bytes."""
+        lanes = max(1, self.lanes * self.element_bytes // element_bytes)
+        return replace(self, lanes=lanes, element_bytes=element_bytes)
 
 
 WIDEST = Core(lanes=16, registers=32, l1_bytes=32 << 10)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from edgetune.graph.element_type import type_of
 from edgetune.graph.kernels import FREE_LAYOUTS, with_free_layouts
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
@@ -22,8 +23,8 @@ from edgetune.schedule.sketches.block_analysis import (
     analyse_blocks,
     block_of,
     extent_of,
+    lanes_in,
     statements_of,
-    widest_element_bits,
 )
 from edgetune.tvm_types import BufferLoad, BufferStore, Expr, Node, PrimFunc, Stmt, TvmBuffer, Var
 
@@ -39,7 +40,7 @@ def peeled_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     None if no reduction has a contiguous axis that is longer than a vector and not whole vectors.
     """
     analysis = analyse_blocks(function)
-    lanes = size_of(name) // widest_element_bits(function)
+    lanes = lanes_in(size_of(name), function)
     if analysis is None or lanes == 1:
         return None
     axes = {stage.name: _axis(stage, lanes) for stage in analysis.reductions}
@@ -75,7 +76,7 @@ def _axis(stage: BlockStage, lanes: int) -> int | None:
     store = stage.block.body
     if not stage.spatial or not stage.writes_its_axes() or not isinstance(store, tirx.BufferStore):
         return None
-    if not isinstance(store.value, _JOINS) or str(store.buffer.ty.dtype) != "float32":
+    if not isinstance(store.value, _JOINS):
         return None
     if not isinstance(store.value.a, ir.TensorLoad) or not store.value.a.source.same_as(store.buffer):
         return None
@@ -105,7 +106,7 @@ def _peeled(stage: BlockStage, axis: int, lanes: int) -> tuple[list[Stmt], list[
 def _part(stage: BlockStage, axis: int, part: range, word: str, overlap: int = 0) -> tuple[Stmt, TvmBuffer]:
     """The stage over a `part` of a reduction axis, into a buffer of its own; a sum leaves out the first `overlap`."""
     output = stage.block.writes[0].source
-    buffer = tirx.decl_buffer(output.ty.shape, "float32", f"{output.name}_{word}")
+    buffer = tirx.decl_buffer(output.ty.shape, type_of(output), f"{output.name}_{word}")
     axes = [*stage.spatial, *stage.reduction]
     variables = [tirx.Var(one.var.name, one.var.ty) for one in axes]  # new ones: the other part has its own
     places: list[Expr] = list(variables)
@@ -120,7 +121,7 @@ def _part(stage: BlockStage, axis: int, part: range, word: str, overlap: int = 0
     def store(node: BufferStore) -> BufferStore:
         value = node.value
         if overlap and isinstance(value, tirx.Add):
-            value = value.a + tirx.Select(counted >= overlap, value.b, tirx.const(0.0, "float32"))
+            value = value.a + tirx.Select(counted >= overlap, value.b, tirx.const(0, type_of(output)))
         return tirx.BufferStore(buffer, value, node.indices)
 
     def rename(variable: Var) -> Expr:

@@ -30,6 +30,7 @@ from edgetune.schedule.gpu.copy_stages import (
 from edgetune.schedule.gpu.design import (
     MOST_SUMS,
     MOST_THREADS_Z,
+    SUM_BYTES,
     WARP,
     BlockLimits,
     DesignChoice,
@@ -41,7 +42,7 @@ from edgetune.schedule.gpu.design import (
     pack_last,
 )
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, extent_of
-from edgetune.schedule.sketches.tile import FLOAT, Tile
+from edgetune.schedule.sketches.tile import Tile
 from edgetune.tvm_types import BufferRegion, ExprRV, LoopRV, SBlockRV
 
 _MOST = {"row": 4, "pixel": 8, "channel": 8}  # of one thread
@@ -282,7 +283,7 @@ class BlockTile:
     def _shared_bytes(self, sizes: Sizes) -> int:
         """Bytes of shared memory, of all stages."""
         once, steps = self._copied_elements(sizes)
-        return FLOAT * once + stages_bytes(FLOAT * steps, stages_of(sizes), 2)
+        return SUM_BYTES * once + stages_bytes(SUM_BYTES * steps, stages_of(sizes), 2)
 
     def _counts(self, sizes: Sizes) -> tuple[int, int, int]:
         """Threads of a block; sums and operands of a thread."""

@@ -24,6 +24,9 @@ MOST_REGISTERS = 255
 MOST_SUMS = 64
 """Sums of one thread: the printer unrolls no more copies, and a loop that is not unrolled has no registers."""
 
+SUM_BYTES = 4
+"""Sums of all designs are float32."""
+
 _VECTOR_BITS = 128  # the widest access of one thread
 PACKED = "meta_schedule.layout_rewrite_preproc"
 

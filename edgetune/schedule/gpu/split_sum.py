@@ -13,9 +13,9 @@ from math import ceil, prod
 
 from tvm.s_tir import Schedule
 
-from edgetune.schedule.gpu.design import WARP, BlockLimits, LoopSplit, Sizes, divisors, pack_last
+from edgetune.schedule.gpu.design import SUM_BYTES, WARP, BlockLimits, LoopSplit, Sizes, divisors, pack_last
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis
-from edgetune.schedule.sketches.tile import FLOAT, Tile
+from edgetune.schedule.sketches.tile import Tile
 
 _SHORTEST = 32  # elements of a sum that several threads share
 _MOST_OUTPUTS, _MOST_PARTS = 64, 64
@@ -81,7 +81,7 @@ class SplitSum:
     def fault(self, sizes: Sizes) -> str | None:
         """Why decisions cannot work."""
         (_, outputs), (_, parts) = sizes["outputs"], sizes["sum"]
-        return self.limits.fault(outputs * parts, _REGISTERS, FLOAT * outputs * parts)
+        return self.limits.fault(outputs * parts, _REGISTERS, SUM_BYTES * outputs * parts)
 
     def cycles(self, sizes: Sizes) -> float:
         """Cycles: what a thread waits for, or what four schedulers issue, and the join; times turns of blocks."""

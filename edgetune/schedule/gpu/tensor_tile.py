@@ -30,10 +30,10 @@ from edgetune.codegen.cuda.tile_intrinsics import (
     multiply_add,
 )
 from edgetune.schedule.gpu.copy_stages import CopyStages, stage_options, stages_fault, stages_of, waits
-from edgetune.schedule.gpu.design import PACKED, WARP, BlockLimits, DesignChoice, LoopSplit, Sizes, bind_copy
+from edgetune.schedule.gpu.design import PACKED, SUM_BYTES, WARP, BlockLimits, DesignChoice, LoopSplit, Sizes, bind_copy
 from edgetune.schedule.gpu.matrix_roles import MatrixRoles, matrix_roles
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis
-from edgetune.schedule.sketches.tile import FLOAT, Tile
+from edgetune.schedule.sketches.tile import Tile
 from edgetune.tvm_types import LoopRV, SBlockRV
 
 _CORES = {"float16": "fp16", "bfloat16": "bf16"}
@@ -132,7 +132,7 @@ class TensorTile:
         """Bytes of both operands, of all stages, and of a block's sums, in shared memory."""
         rows, columns, sums = (TILE * prod(sizes[split.name][1:]) for split in self.splits)
         operands = _HALF * (rows * (sums + _SKEW) + sums * (columns + _SKEW))
-        return stages_of(sizes) * operands, FLOAT * rows * (columns + _SKEW // 2)
+        return stages_of(sizes) * operands, SUM_BYTES * rows * (columns + _SKEW // 2)
 
     def cycles(self, sizes: Sizes) -> float:
         """Cycles: products, copies and the last stage, each as four schedulers issue them; times turns of blocks."""
@@ -144,7 +144,7 @@ class TensorTile:
         products = inner * max(ceil(warps / _SCHEDULERS) * rows * columns * _PRODUCT, loaded)
         pieces = ceil(operands / stages_of(sizes) / _VECTOR / (WARP * warps))
         copied = pieces * _COPY * max(1, warps / _SCHEDULERS)
-        finished = ceil(sums / FLOAT / (WARP * warps)) * _ELEMENT * max(1, warps / _SCHEDULERS)
+        finished = ceil(sums / SUM_BYTES / (WARP * warps)) * _ELEMENT * max(1, warps / _SCHEDULERS)
         waited = waits(_LATENCY, steps, stages_of(sizes), products)
         block = steps * (products + copied) + waited + finished + _LATENCY
         turns = ceil(self.roles.others * row_blocks * column_blocks / self.limits.multiprocessors)

@@ -12,9 +12,9 @@ from math import prod
 from tvm.s_tir import Schedule
 
 from edgetune.affine.expressions import is_one
+from edgetune.graph.element_type import element_bytes
 from edgetune.schedule.sketches.block_analysis import MOST_LANES, BlockAnalysis, BlockStage, extent_of, loop_extent
 from edgetune.schedule.sketches.decisions import Decisions
-from edgetune.schedule.sketches.tile import FLOAT
 
 BLOCK = "columns"
 """Name of the decision how many vectors of columns a block has."""
@@ -60,7 +60,10 @@ def block_of_columns(analysis: BlockAnalysis, lanes: int, l1_bytes: int) -> int:
     0 if there is none of at least a line: then rows of a block would share lines with the next one.
     """
     width = extent_of(analysis.stages[-1].spatial[-1])
-    kept = sum(FLOAT * prod(stage.spatial_extents) // width for stage in analysis.stages[:-1])
+    kept = sum(
+        element_bytes(stage.block.writes[0].source) * prod(stage.spatial_extents) // width
+        for stage in analysis.stages[:-1]
+    )
     blocks = (vectors for vectors in range(1, MOST_VECTORS + 1) if width % (vectors * lanes) == 0)
     least = min(width, _LINE)
     fitting = (n for n in blocks if n * lanes >= least and kept * n * lanes <= l1_bytes // 2)

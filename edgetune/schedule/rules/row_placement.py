@@ -11,18 +11,18 @@ from collections.abc import Mapping
 from math import prod
 
 import numpy as np
-from tvm import DataType, s_tir, tirx
+from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.affine.expressions import mentions
 from edgetune.affine.values import integers_at
+from edgetune.graph.element_type import element_bytes
 from edgetune.schedule.sketches.block_analysis import COMPUTED_ONCE, BlockAnalysis, BlockStage, known_extent
 from edgetune.schedule.tile_costs import divisors, step_cycles
 from edgetune.target.core import Core
 from edgetune.target.costs import MARGINS
 from edgetune.tvm_types import Expr, Stmt, Var
 
-_FLOAT = 4  # bytes
 _SHARE = 4  # of the registers
 
 _MOST_PLACES = 1 << 16
@@ -82,8 +82,7 @@ def images_apart(analysis: BlockAnalysis, name: str, images: int, l1_bytes: int)
     So it is where no number of rows is right, and half of L1 holds all of them.
     """
     out = analysis.stage(name).block.writes[0].source
-    bits = DataType(str(out.ty.dtype)).bits
-    size = prod(map(int, out.ty.shape)) * ((bits + 7) // 8) // images
+    size = prod(map(int, out.ty.shape)) * element_bytes(out) // images
     return images > 1 and size <= l1_bytes // 2 and shifted_reads(analysis, name)
 
 
@@ -93,7 +92,7 @@ def repeated_work(stage: BlockStage, l1_bytes: int) -> int:
     These are of rows that the windows of two blocks of rows share. Only a stage that is stored as it is worth it comes
     in question: padding of a whole image is shared by all channels, a sum takes longer than its result from L2.
     """
-    far = _FLOAT * prod(stage.spatial_extents) > l1_bytes // 2
+    far = element_bytes(stage.block.writes[0].source) * prod(stage.spatial_extents) > l1_bytes // 2
     once = COMPUTED_ONCE in stage.block.annotations and not stage.reduction
     return int(MARGINS.repeated * stage.work) if far and once else 0
 

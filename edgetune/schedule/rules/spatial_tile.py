@@ -32,7 +32,7 @@ from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, loo
 from edgetune.schedule.sketches.clipped_rows import has_clipped_rows
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.lane_loads import has_rows_of_terms
-from edgetune.schedule.sketches.tile import FLOAT, lanes_for
+from edgetune.schedule.sketches.tile import lanes_for
 from edgetune.schedule.tile_costs import divisors, step_cycles
 from edgetune.target.core import Core
 from edgetune.tvm_types import Expr, TvmBuffer
@@ -232,7 +232,7 @@ def tile_sizes(tile: SpatialTile, core: Core, extents: Sequence[int] | None = No
         core.move("turned") * prod(int(extent) for extent in stage.block.reads[number].source.ty.shape)
         for number, _ in tile.packed
     ) / max(1, stage.work // tile.lanes)
-    columns = FLOAT * sizes[-1] * prod(stage.reduction_extents)
+    columns = core.element_bytes * sizes[-1] * prod(stage.reduction_extents)
     far = columns > core.l1_bytes // 2
     choices = tile_choices(sizes[:-1])
     best = (inf, 0, dict[str, int]())

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tvm.s_tir import Schedule
 
 from edgetune.graph.attention import LARGEST, MIXED, POWERS, PRODUCTS, RESULT, SCORES, TOTALS
+from edgetune.graph.element_type import element_bytes
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.register_tile import MAX_UNROLLED_DEPTH
@@ -53,6 +54,11 @@ class AttentionRows:
     column_lanes: int
     native_lanes: int
     query_tile: int
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of a score."""
+        return element_bytes(_written(self.analysis, PRODUCTS))
 
 
 def find_rows(analysis: BlockAnalysis, native_lanes: int) -> AttentionRows | None:

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from tvm import DataType, s_tir, sym, tirx
+from tvm import s_tir, sym, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import expressions, is_branch, is_choice, is_one, is_zero, mentions
+from edgetune.graph.element_type import element_bytes
 from edgetune.graph.kernels import FREE_LAYOUTS
 from edgetune.graph.memoise import memoised
 from edgetune.tvm_types import (
@@ -236,15 +237,19 @@ def _is_point(item: Node, axis: IterVar) -> bool:
 
 
 @memoised(64)
-def widest_element_bits(function: PrimFunc) -> int:
-    """Bits of the widest type in memory among the tensors of an unscheduled PrimFunc; at least 8.
+def widest_element_bytes(function: PrimFunc) -> int:
+    """Bytes of the widest type in memory among the tensors of an unscheduled PrimFunc.
 
     Sums and other intermediate tensors count: int8 products are summed in int32.
     """
     analysis = analyse_blocks(function)
     written = [write.source for stage in analysis.stages for write in stage.block.writes] if analysis else []
-    types = [DataType(str(buffer.ty.dtype)) for buffer in (*function.params, *written)]
-    return max((8 * ((dtype.bits + 7) // 8) for dtype in types), default=32)
+    return max(map(element_bytes, (*function.params, *written)), default=4)
+
+
+def lanes_in(bits: int, function: PrimFunc) -> int:
+    """Elements of the widest type among the tensors of an unscheduled PrimFunc in a vector of `bits`; at least 1."""
+    return max(1, bits // (8 * widest_element_bytes(function)))
 
 
 def extent_of(axis: IterVar) -> int:

@@ -21,6 +21,8 @@ from edgetune.affine.access import Access
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import expressions, is_branch, mentions, with_places
 from edgetune.codegen.interleaved_rows import FEWEST_LANES
+from edgetune.codegen.shuffles import has_shuffles
+from edgetune.graph.element_type import type_of
 from edgetune.schedule.sketches.block_analysis import extent_of, known_extent, stores
 from edgetune.schedule.sketches.inlining import is_costly
 from edgetune.tvm_types import BufferRegion, Expr, IterVar, LoopRV, SBlock, Var
@@ -92,7 +94,7 @@ def _first_of_rows(block: SBlock) -> int:
 def pays_across(block: SBlock, native_lanes: int) -> bool:
     """Whether vectors across rows of two to four do what compilers make no good ones of, and load all of it.
 
-    That is a costly function of float32, and in shorter rows any, a minimum, a maximum, a selection or an index that
+    That is a costly function, and in shorter rows any, a minimum, a maximum, a selection or an index that
     wraps or divides.
     """
     extents = [extent_of(axis) for axis in block.iter_vars]
@@ -102,7 +104,7 @@ def pays_across(block: SBlock, native_lanes: int) -> bool:
     if prod(extents[first:-1]) < native_lanes or not isinstance(block.body, tirx.BufferStore):
         return False
     nodes = list(expressions(block.body.value))
-    if any(str(one.source.ty.dtype) != "float32" for one in _regions(block)):
+    if not all(has_shuffles(type_of(one.source)) for one in _regions(block)):
         return False
     row = block.iter_vars[-2].var
     if extents[-1] == MOST_IN_ROW and not any(map(is_costly, nodes)):

@@ -12,6 +12,8 @@ from tvm.s_tir import Schedule
 from edgetune.affine.access import Access
 from edgetune.affine.expressions import expressions, is_one, mentions
 from edgetune.affine.steps import step_along
+from edgetune.codegen.shuffles import steps_of_vectors
+from edgetune.graph.element_type import type_of
 from edgetune.schedule.rules.row_placement import move_inwards
 from edgetune.schedule.sketches.block_analysis import (
     COMPUTED_ONCE,
@@ -372,7 +374,7 @@ def _joint_axes(stage: BlockStage) -> int:
         count < len(axes)
         and not stage.branches_along(axes[-count - 1])
         and all(
-            _joint_step(region, axes[-count - 1 :]) in _steps_of_vectors(region)
+            _joint_step(region, axes[-count - 1 :]) in steps_of_vectors(type_of(region.source))
             for region in (*stage.block.reads, *stage.block.writes)
         )
     ):
@@ -385,11 +387,6 @@ def _joint_step(region: BufferRegion, axes: Sequence[IterVar]) -> int | None:
     step = Access(region.source, [item.min for item in region.region]).joint_step(axes)
     moving = (item for item in region.region if any(mentions(item.min, axis.var) for axis in axes))
     return step if all(is_one(item.extent) for item in moving) else None
-
-
-def _steps_of_vectors(region: BufferRegion) -> tuple[int, ...]:
-    """Those between the elements of a vector that is loaded by a few instructions; 0 for one element."""
-    return (0, 1, 2, -1) if str(region.source.ty.dtype) == "float32" else (0, 1)
 
 
 def _nested(sch: Schedule, loops: Sequence[LoopRV]) -> bool:

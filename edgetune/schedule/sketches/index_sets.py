@@ -19,6 +19,8 @@ from edgetune.affine.domain import Domain, is_inside_at, simplified
 from edgetune.affine.expressions import conjuncts, expressions, is_branch, is_choice, is_one, is_zero, mentions
 from edgetune.affine.pieces import ends_of, formula_at
 from edgetune.affine.values import COMPARISONS, integers_at
+from edgetune.codegen.shuffles import steps_of_vectors
+from edgetune.graph.element_type import type_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, known_extent
 from edgetune.schedule.sketches.places import divides_by_integer
 from edgetune.tvm_types import BufferStore, Expr, For, IterVar, LoopRV, Stmt, Var
@@ -36,9 +38,6 @@ LEAST_SHARE = 0.75
 
 _DIVIDING = (*COMPARISONS, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max)
 """What changes at few places of a row."""
-
-_STEPS = {"float32": {0, 1, 2, -1}}
-"""Steps along a vector that have vector loads. All but 0 and 1 need shuffles, which exist for float32."""
 
 
 @dataclass(frozen=True)
@@ -297,7 +296,7 @@ def _in_vectors(store: BufferStore, lane: Var) -> bool:
     if _branches(store.value):
         return False
     loads = (node for node in expressions(store.value) if isinstance(node, ir.TensorLoad))
-    return all(Access.of(load).step(lane) in _STEPS.get(str(load.source.ty.dtype), {0, 1}) for load in loads)
+    return all(Access.of(load).step(lane) in steps_of_vectors(type_of(load.source)) for load in loads)
 
 
 def _branches(value: Expr) -> list[Expr]:

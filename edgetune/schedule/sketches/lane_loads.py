@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-
 from tvm import ir, tirx
 
 from edgetune.affine.access import Access
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import expressions, is_branch
+from edgetune.codegen.shuffles import steps_of_vectors
+from edgetune.graph.element_type import type_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stores
 from edgetune.tvm_types import BufferLoad, IterVar, SBlock
-
-SHUFFLED_STEPS = frozenset({0, 1, 2, -1})
-"""Strides along the lane axis for which float32 has vector loads: one or two of them, at most with a shuffle."""
 
 _FEWEST_SHUFFLED = 4
 _SECOND = 2
@@ -36,10 +33,11 @@ def in_vectors(block: SBlock, lanes: int = 1) -> bool:
     `contiguous`.
     """
     lane = block.iter_vars[-1]
-    steps = SHUFFLED_STEPS if extent_of(lane) >= _FEWEST_SHUFFLED else ()
+    long = extent_of(lane) >= _FEWEST_SHUFFLED
     values = (node for store in stores(block.body) for node in expressions(store.value))
     return all(
-        Access.of(load).stays_or_follows(lane.var, lanes) or _in_step(load, lane, steps)
+        Access.of(load).stays_or_follows(lane.var, lanes)
+        or (long and _step(load, lane) in steps_of_vectors(type_of(load.source)))
         for load in values
         if isinstance(load, ir.TensorLoad)
     )
@@ -63,26 +61,26 @@ def uniform(block: SBlock) -> bool:
 def has_rows_of_terms(stage: BlockStage, *, every_second: bool = False) -> bool:
     """Whether neighbours along the last axis of a reduction's results are sums of neighbours.
 
-    `every_second`: or of every second element of a float32 row, which is two loads and a shuffle.
+    `every_second`: or of every second element of a row, which is two loads and a shuffle.
     """
     if not stage.spatial or not stage.writes_its_axes() or stage.branches_along(stage.spatial[-1]):
         return False
     lane = stage.spatial[-1]
     values = (node for store in stores(stage.block.body) for node in expressions(store.value))
     return all(
-        Access.of(load).stays_or_follows(lane.var) or _in_step(load, lane, {1, 2} if every_second else {1})
+        Access.of(load).stays_or_follows(lane.var) or _step(load, lane) in (_taken_steps(load) if every_second else {1})
         for load in values
         if isinstance(load, ir.TensorLoad)
     )
 
 
 def copies_every_second(block: SBlock) -> bool:
-    """Whether a stage copies every second element of a row of float32: two loads and a shuffle make a vector."""
+    """Whether a stage copies every second element of a row: two loads and a shuffle make a vector."""
     store = block.body
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, ir.TensorLoad):
         return False
     return (
-        str(store.value.source.ty.dtype) == "float32"
+        _SECOND in steps_of_vectors(type_of(store.value.source))
         and Access.of(store.value).step(block.iter_vars[-1].var) == _SECOND
     )
 
@@ -93,7 +91,10 @@ def calls_function(block: SBlock) -> bool:
     return any(isinstance(node, ir.Call) and not is_branch(node) for node in values)
 
 
-def _in_step(load: BufferLoad, lane: IterVar, steps: Container[int]) -> bool:
-    """Whether a load moves by one of `steps` elements with `lane`; those of no float32 lie side by side."""
-    step = Access.of(load, Domain.of_block([lane])).step(lane.var)
-    return step in steps if str(load.source.ty.dtype) == "float32" else step == 1 and 1 in steps
+def _step(load: BufferLoad, lane: IterVar) -> int | None:
+    """The elements by which a load moves with `lane`."""
+    return Access.of(load, Domain.of_block([lane])).step(lane.var)
+
+
+def _taken_steps(load: BufferLoad) -> frozenset[int]:
+    return steps_of_vectors(type_of(load.source)) & {1, _SECOND}

@@ -20,6 +20,8 @@ from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import with_places
 from edgetune.affine.pieces import ends_of
 from edgetune.codegen.interleaved_rows import FEWEST_LANES
+from edgetune.codegen.shuffles import has_shuffles
+from edgetune.graph.element_type import type_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, known_extent
 from edgetune.schedule.sketches.idle_steps import with_own_variables
 from edgetune.schedule.sketches.index_sets import LEAST_SHARE, MOST_PARTS, RowPart, is_whole, part_of
@@ -51,7 +53,7 @@ def divide_phases(sch: Schedule, stage: BlockStage, row: LoopRV, phases: int, na
     """
     loop = sch.get(row)
     fewest, block = FEWEST_LANES.get(phases), stage.block
-    if fewest is None or native_lanes < fewest or not stage.writes_its_axes() or not _is_float32(block):
+    if fewest is None or native_lanes < fewest or not stage.writes_its_axes() or not _has_shuffles(block):
         return False
     whole = isinstance(loop.body, s_tir.SBlockRealize) and is_whole(loop, loop.body)
     if not whole or known_extent(sch, row) != extent_of(stage.spatial[-1]):
@@ -82,8 +84,8 @@ def phases_of_row(loop: For) -> Stmt:
     return statements[0] if len(statements) == 1 else tirx.SeqStmt(statements)
 
 
-def _is_float32(block: SBlock) -> bool:
-    return all(str(region.source.ty.dtype) == "float32" for region in (*block.reads, *block.writes))
+def _has_shuffles(block: SBlock) -> bool:
+    return all(has_shuffles(type_of(region.source)) for region in (*block.reads, *block.writes))
 
 
 def _phases(block: SBlock, phases: int) -> _Phases | None:

@@ -15,13 +15,13 @@ from tvm.s_tir import Schedule
 from edgetune.affine.access import Access
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import expressions, mentions, operands, with_places
+from edgetune.codegen.shuffles import steps_of_vectors
+from edgetune.graph.element_type import type_of
 from edgetune.schedule.sketches.block_analysis import extent_of, stores
-from edgetune.schedule.sketches.lane_loads import SHUFFLED_STEPS
 from edgetune.schedule.tile_costs import divisors
 from edgetune.tvm_types import Expr, LoopRV, SBlock, Var
 
 FEWEST_IN_RUN = 4
-_STEPS = frozenset({0, 1})
 
 
 def longest_run(block: SBlock) -> int:
@@ -74,7 +74,7 @@ def _is_run(values: Sequence[Expr], lane: Var, run: int) -> bool:
                 inside.analyzer.simplify(with_places(index, {lane: number * run + place})) for index in node.indices
             ]
             step = Access(node.source, there, inside).step(place)
-            if step not in (SHUFFLED_STEPS if str(node.source.ty.dtype) == "float32" else _STEPS):
+            if step not in steps_of_vectors(type_of(node.source)):
                 return False
         elif _divides(node, lane):
             return False

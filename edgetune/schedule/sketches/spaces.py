@@ -15,7 +15,7 @@ from edgetune.schedule.rules.derivation import Stages, Structure, derive, find_s
 from edgetune.schedule.sketches import elementwise
 from edgetune.schedule.sketches.attention_rows import VARIANTS as ROWS_VARIANTS
 from edgetune.schedule.sketches.attention_rows import AttentionRows, RowsVariant, apply_rows, find_rows
-from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks, widest_element_bits
+from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks, lanes_in, widest_element_bytes
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.limits import UNLIMITED_SCRATCH, FitsLimits, ScheduleLimits
 from edgetune.schedule.sketches.reducers import with_finite_starts
@@ -130,7 +130,7 @@ def untouched(function: PrimFunc, seed: int = 1) -> Schedule:
 
 def native_lanes(function: PrimFunc, target: Target) -> int:
     """Elements of the widest type among the function's tensors in one vector register of `target`; at least 1."""
-    return max(1, target.vector_bits // widest_element_bits(function))
+    return lanes_in(target.vector_bits, function)
 
 
 def _tiled(
@@ -159,7 +159,13 @@ def derived(
 
 def core_of(function: PrimFunc, target: Target) -> Core:
     """What formulas know of the target's core, for the widest type of a function."""
-    return Core(native_lanes(function, target), max(2, target.vector_registers), target.l1_bytes, target.costs)
+    return Core(
+        native_lanes(function, target),
+        max(2, target.vector_registers),
+        target.l1_bytes,
+        target.costs,
+        element_bytes=widest_element_bytes(function),
+    )
 
 
 def fills_vectors(function: PrimFunc, analysis: BlockAnalysis, target: Target) -> bool:

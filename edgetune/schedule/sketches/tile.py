@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from tvm import DataType, tirx
+from tvm import tirx
 
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import mentions
+from edgetune.graph.element_type import element_bytes
 from edgetune.schedule.sketches.block_analysis import (
     COMPUTED_ONCE,
     MOST_LANES,
@@ -28,9 +29,6 @@ from edgetune.tvm_types import Expr, IterVar, Var
 
 COPIED_COLUMNS = "edgetune.copied_columns"
 """Annotation of a block that copies columns of a run-time operand."""
-
-FLOAT = 4
-"""Bytes per element that are assumed for sums and weights."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Tile:
     group: int  # adjacent channels that read the same input: 1 for depthwise and pooling, all for a plain product
     lanes: int
     keeps_type: bool = True  # the output has the type of the sums
-    output_element: int = FLOAT  # bytes
+    output_element: int = 4  # bytes
     overlaps: bool = False  # several places of the axes are the same output element
     block: int = 0  # the pixels of a tile should divide this number; 0: all pixels
     input_bytes: int = 0  # bytes of the operands that pixels do not share
@@ -69,9 +67,14 @@ class Tile:
         return max(1, (self.anchor.spatial_extents[self.channel] if self.per_channel else self.group) // self.lanes)
 
     @property
+    def operand_element(self) -> int:
+        """Bytes of an element of the operands, of the widest of them."""
+        return max((element_bytes(region.source) for region in self.anchor.reads()), default=self.output_element)
+
+    @property
     def weight_bytes(self) -> int:
         """Bytes of the operand that all pixels share."""
-        return FLOAT * self.anchor.spatial_extents[self.channel] * prod(self.anchor.reduction_extents)
+        return self.operand_element * self.anchor.spatial_extents[self.channel] * prod(self.anchor.reduction_extents)
 
     @property
     def passing_bytes(self) -> int:
@@ -120,7 +123,7 @@ def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
         group,
         lanes_for(extent if group == 1 else gcd(extent, group), native_lanes),  # no vector straddles two groups
         _type_of(anchor) == _type_of(after[-1] if after else anchor),
-        (DataType(_type_of(after[-1] if after else anchor)).bits + 7) // 8,
+        element_bytes((after[-1] if after else anchor).block.writes[0].source),
         not all(stage.writes_its_axes() for stage in after),
         analysis.attribute(TILE_PIXELS) or 0,
         0 if pixel is None else _input_bytes(anchor, anchor.spatial[pixel]),
@@ -152,7 +155,7 @@ def is_place(stage: BlockStage) -> bool:
 def _input_bytes(anchor: BlockStage, pixel: IterVar) -> int:
     """Bytes of the tensors from which each pixel reads its own elements."""
     own = [read.source for read in anchor.reads() if any(mentions(item.min, pixel.var) for item in read.region)]
-    return sum(prod(map(int, buffer.ty.shape)) * ((DataType(str(buffer.ty.dtype)).bits + 7) // 8) for buffer in own)
+    return sum(prod(map(int, buffer.ty.shape)) * element_bytes(buffer) for buffer in own)
 
 
 def _added(analysis: BlockAnalysis, anchor: BlockStage, after: Sequence[BlockStage]) -> int:

@@ -19,6 +19,8 @@ from tvm.s_tir import Schedule
 from edgetune.affine.domain import simplified
 from edgetune.affine.expressions import expressions, is_branch, mentions, with_places
 from edgetune.codegen.column_loads import COLUMNS, LONGEST_ROW
+from edgetune.codegen.shuffles import has_shuffles
+from edgetune.graph.element_type import type_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, known_extent, loop_extent, stores
 from edgetune.schedule.sketches.inlining import is_costly
 from edgetune.target.costs import MARGINS, Costs
@@ -81,7 +83,7 @@ def order_of_copy(block: SBlock) -> list[int] | None:
     store = block.body
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, ir.TensorLoad):
         return None
-    if any(str(one.ty.dtype) != "float32" for one in (store.buffer, store.value.source)):
+    if not all(has_shuffles(type_of(one)) for one in (store.buffer, store.value.source)):
         return None
     found: list[int] = []
     for index, extent in zip(store.value.indices, store.value.source.ty.shape, strict=True):
@@ -141,7 +143,7 @@ def _group(load: BufferLoad, lane: Var) -> tuple[str, int] | None:
     """The tensor of a load and the first of the four columns that its column is turned with; None for other loads."""
     shape = [int(extent) for extent in load.source.ty.shape]
     along = [number for number, index in enumerate(load.indices) if mentions(index, lane)]
-    if len(along) != 1 or str(load.source.ty.dtype) != "float32":
+    if len(along) != 1 or not has_shuffles(type_of(load.source)):
         return None
     place = along[0]
     step, first = _line(load.indices[place], lane)

@@ -7,7 +7,7 @@ from math import prod
 from typing import Literal
 
 from edgetune.codegen.reduction_blocks import near_divisor
-from edgetune.schedule.sketches.tile import FLOAT, Tile, reads_each_once, streams_weights
+from edgetune.schedule.sketches.tile import Tile, reads_each_once, streams_weights
 
 Outer = Literal["row", "pixel", "channel"]
 _BLOCK_VECTORS = 3  # approximate vectors of channels in a tile
@@ -77,7 +77,7 @@ def parts_for(tile: Tile, cache_bytes: int) -> int:
         return 1
     rows = prod(tile.anchor.spatial_extents[axis] for axis in (tile.row, tile.pixel) if axis is not None)
     columns = 2 * min(_BLOCK_VECTORS, tile.vectors) * tile.lanes  # the current block, and the next one being loaded
-    size = FLOAT * (rows + columns)
+    size = tile.operand_element * (rows + columns)
     wanted = 1
     while max(extents) // wanted > _SHORTEST_PART and max(extents) // wanted * size > cache_bytes:
         wanted += 1
@@ -89,7 +89,7 @@ def copies_columns(tile: Tile) -> bool:
     if tile.columns is None or not reads_each_once(tile):
         return False
     rows = prod(tile.anchor.spatial_extents[axis] for axis in (tile.row, tile.pixel) if axis is not None)
-    far = FLOAT * tile.anchor.spatial_extents[tile.channel] >= _FAR_APART
+    far = tile.operand_element * tile.anchor.spatial_extents[tile.channel] >= _FAR_APART
     return far and rows >= _ROWS_OF_COPIES and prod(tile.anchor.reduction_extents) >= _LONG_COLUMN
 
 

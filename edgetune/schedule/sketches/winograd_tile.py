@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from tvm.s_tir import Schedule
 
 from edgetune.codegen.prefetch.weights_l2 import ANNOTATION as WEIGHTS_L2
+from edgetune.graph.element_type import element_bytes
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.schedule.sketches.decisions import Decisions
 from edgetune.schedule.sketches.tile import lanes_for
 from edgetune.tvm_types import LoopRV, SBlockRV
 
-_FLOAT = 4  # bytes
 MAX_UNROLLED_DEPTH = 8  # largest part of the sum over channels that is unrolled
 MAX_BLOCK = 64  # most tiles along one axis of a block, and most vectors of output channels in a block
 
@@ -38,6 +38,7 @@ class TransformedTiles:
 
     `tile` is m of F(m x m, 3 x 3), `inputs` is m + 2. `rows` and `columns` are numbers of tiles. `channels` and
     `filters` are numbers of elements, in vectors of `input_lanes` and `output_lanes` lanes.
+    An element has `element_bytes`.
     """
 
     tile: int
@@ -50,6 +51,7 @@ class TransformedTiles:
     after: tuple[str, ...]
     input_lanes: int
     output_lanes: int
+    element_bytes: int
 
     @property
     def vectors(self) -> int:
@@ -70,7 +72,8 @@ def find_tiles(analysis: BlockAnalysis, native_lanes: int) -> TransformedTiles |
     channels = analysis.stage(TRANSFORMED).spatial_extents[-1]
     before, after = tuple(names[:first]), tuple(names[last:])
     lanes = lanes_for(channels, native_lanes), lanes_for(filters, native_lanes)
-    return TransformedTiles(tile, inputs, rows, columns, channels, filters, before, after, *lanes)
+    size = element_bytes(analysis.stage(PRODUCTS).block.writes[0].source)
+    return TransformedTiles(tile, inputs, rows, columns, channels, filters, before, after, *lanes, size)
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ VARIANTS = (
 
 def streams_filters(tiles: TransformedTiles, kept_bytes: int) -> bool:
     """Whether the transformed weights exceed the `kept_bytes` that stay in a cache."""
-    return _FLOAT * tiles.inputs**2 * tiles.channels * tiles.filters > kept_bytes
+    return tiles.element_bytes * tiles.inputs**2 * tiles.channels * tiles.filters > kept_bytes
 
 
 def apply_tiles(

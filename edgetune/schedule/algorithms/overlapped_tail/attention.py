@@ -15,7 +15,7 @@ from edgetune.schedule.algorithms.overlapped_tail.function import Stretching
 from edgetune.schedule.algorithms.overlapped_tail.overlap import Overlap
 from edgetune.schedule.algorithms.schedule_text import TILES, VECTORS, size_of
 from edgetune.schedule.sketches.attention_rows import COLUMN_LANES, KEY_LANES, QUERY_TILE, AttentionRows, find_rows
-from edgetune.schedule.sketches.block_analysis import MOST_LANES, BlockStage, analyse_blocks, widest_element_bits
+from edgetune.schedule.sketches.block_analysis import MOST_LANES, BlockStage, analyse_blocks, lanes_in
 from edgetune.tvm_types import PrimFunc
 
 _ANY_LANES = 64
@@ -51,7 +51,7 @@ def lanes_within(extent: int, lanes: int) -> int:
 
 def _of_vectors(rows: AttentionRows, name: str) -> PrimFunc | None:
     """The function with keys and columns in whole vectors; None if they are already."""
-    lanes = size_of(name) // widest_element_bits(rows.analysis.function)
+    lanes = lanes_in(size_of(name), rows.analysis.function)
     keys, columns = (lanes_within(extent, lanes) for extent in (rows.keys, rows.columns))
     function = rows.analysis.function
     if rows.keys % keys:

@@ -28,7 +28,7 @@ from edgetune.schedule.sketches.block_analysis import (
     BlockAnalysis,
     BlockStage,
     analyse_blocks,
-    widest_element_bits,
+    lanes_in,
 )
 from edgetune.schedule.sketches.tile import Tile, find_tile
 from edgetune.schedule.sketches.variants import copies_columns
@@ -95,7 +95,7 @@ def whole_vectors_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     if attention_rows(function) is not None:
         return whole_attention_algorithm(function, name)
     analysis = analyse_blocks(function)
-    lanes = size_of(name) // widest_element_bits(function)
+    lanes = lanes_in(size_of(name), function)
     if analysis is None or lanes == 1:
         return None
     tile = find_tile(analysis, lanes)

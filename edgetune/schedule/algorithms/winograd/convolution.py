@@ -8,6 +8,7 @@ from tvm import ir, tirx
 
 from edgetune.affine.domain import Domain, simplified
 from edgetune.affine.expressions import is_branch, is_zero
+from edgetune.graph.element_type import is_floating, type_of
 from edgetune.schedule.algorithms.winograd.minimal_filtering import KERNEL
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, BlockStage, analyse_blocks, extent_of
 from edgetune.tvm_types import BufferLoad, Expr, IterVar, PrimFunc, TvmBuffer, Var
@@ -35,6 +36,11 @@ class Convolution:
     result: TvmBuffer
     before: tuple[BlockStage, ...]
     after: tuple[BlockStage, ...]
+
+    @property
+    def dtype(self) -> str:
+        """The type of data, weights and results."""
+        return type_of(self.source)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -77,7 +83,7 @@ def find_convolution(function: PrimFunc) -> Convolution | None:
 
 
 def _operands(anchor: BlockStage, analysis: BlockAnalysis) -> tuple[BufferLoad, BufferLoad] | None:
-    """Loads of data and weights, if the stage sums products of exactly these, all in float32."""
+    """Loads of data and weights, if the stage sums products of exactly these, all of one floating-point type."""
     store = anchor.block.body
     if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, tirx.Add):
         return None
@@ -87,7 +93,8 @@ def _operands(anchor: BlockStage, analysis: BlockAnalysis) -> tuple[BufferLoad, 
     loads = [product.a, product.b]
     if not all(isinstance(load, ir.TensorLoad) and len(load.indices) == _RANK for load in loads):
         return None
-    if any(str(load.source.ty.dtype) != "float32" for load in loads) or str(store.buffer.ty.dtype) != "float32":
+    types = {type_of(store.buffer), *(type_of(load.source) for load in loads)}
+    if len(types) > 1 or not is_floating(store.buffer):
         return None
     free = analysis.packed()
     constant = [any(load.source.same_as(param) for param in free) for load in loads]

@@ -121,8 +121,8 @@ def tensors_of(convolution: Convolution, algorithm: MinimalFiltering) -> tuple[t
     def shape(*extents: int) -> list[Expr]:
         return [tirx.IntImm(index, extent) for extent in extents]
 
-    source = te.placeholder(convolution.source.ty.shape, "float32", "source")
-    weights = te.placeholder(shape(a, a, channels, filters), "float32", "weights")
+    source = te.placeholder(convolution.source.ty.shape, convolution.dtype, "source")
+    weights = te.placeholder(shape(a, a, channels, filters), convolution.dtype, "weights")
     padded = te.compute(
         shape(batch, rows * m + a - m, columns * m + a - m, channels),
         lambda n, y, x, c: _inside(source, convolution, n, y, x, c),
@@ -130,12 +130,12 @@ def tensors_of(convolution: Convolution, algorithm: MinimalFiltering) -> tuple[t
     )
     row_sums = te.compute(
         shape(batch, rows, columns, a, a, channels),
-        lambda n, r, s, i, j, c: _sum(i, _by_parity, into, lambda k: padded[n, r * m + k, s * m + j, c]),
+        lambda n, r, s, i, j, c: _sum(i, _by_parity, into, lambda k: padded(n, r * m + k, s * m + j, c)),
         ROWS,
     )
     transformed = te.compute(
         shape(a, a, batch, rows, columns, channels),
-        lambda i, j, n, r, s, c: _sum(j, _by_parity, into, lambda k: row_sums[n, r, s, i, k, c]),
+        lambda i, j, n, r, s, c: _sum(j, _by_parity, into, lambda k: row_sums(n, r, s, i, k, c)),
         TRANSFORMED,
     )
     channel = te.reduce_axis((tirx.IntImm(index, 0), tirx.IntImm(index, channels)), "channel")
@@ -146,12 +146,12 @@ def tensors_of(convolution: Convolution, algorithm: MinimalFiltering) -> tuple[t
     )
     summed = te.compute(
         shape(batch, rows, columns, m, a, filters),
-        lambda n, r, s, i, j, f: _sum(i, _by_pairs, back, lambda k: products[k, j, n, r, s, f]),
+        lambda n, r, s, i, j, f: _sum(i, _by_pairs, back, lambda k: products(k, j, n, r, s, f)),
         SUMMED,
     )
     result = te.compute(
         shape(batch, height, width, filters),
-        lambda n, y, x, f: _sum(x % m, _by_pairs, back, lambda k: summed[n, y // m, x // m, y % m, k, f]),
+        lambda n, y, x, f: _sum(x % m, _by_pairs, back, lambda k: summed(n, y // m, x // m, y % m, k, f)),
         RESULT,
     )
     return source, weights, result
@@ -161,7 +161,7 @@ def _inside(source: te.Tensor, convolution: Convolution, n: Expr, y: Expr, x: Ex
     _, height, width, _ = source.shape
     top, left = convolution.top, convolution.left
     inside = tirx.all(y >= top, y < top + height, x >= left, x < left + width)
-    return tirx.if_then_else(inside, source[n, y - top, x - left, c], tirx.const(0.0, "float32"))
+    return tirx.if_then_else(inside, source[n, y - top, x - left, c], tirx.const(0.0, convolution.dtype))
 
 
 def _sum(row: Expr, arrange: _Arrangement, matrix: np.ndarray, element: _Element) -> Expr:
@@ -220,4 +220,4 @@ def _joined(terms: Sequence[tuple[Expr, bool] | None]) -> Expr:
 
 
 def _scaled(value: Expr, factor: float) -> Expr:
-    return value if factor == 1.0 else value * tirx.const(factor, "float32")
+    return value if factor == 1.0 else value * tirx.const(factor, str(value.ty.dtype))
