@@ -117,10 +117,10 @@ def test_a_form_that_needs_more_memory_is_chosen_for_half_the_instructions(
 
 def test_a_board_that_says_how_much_memory_it_has_measures_no_form_that_needs_more(tmp_path: Path) -> None:
     """Whatever the estimate says of it."""
-    nodes = [helper.make_node("Softmax", ["x"], ["y"], axis=-1)]
-    plain = program(tmp_path, nodes, {"x": (2048, 6)})
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])]
+    plain = program(tmp_path, nodes, {"x": (1, 3, 33, 33)}, w=np.ones((5, 3, 3, 3), "f4"))
     board = load_target("rpi4")
-    scarce = board.model_copy(update={"memory_sizes": {"ram": 1 << 20}})
+    scarce = board.model_copy(update={"memory_map": load_target("mps2-an500").memory_map})
     most = [
         max(max(live_bytes(one)) for one in (chosen, *chosen.divisions))
         for chosen in (for_target(plain, board), for_target(plain, scarce))
