@@ -95,8 +95,8 @@ def kill_and_resume(model: Path, trials: int, kills: int, seed: int, db: Path, o
 
 
 def _nothing_lost(before: State, after: State) -> None:
-    lost = [number for number, row in before.records.items() if after.records.get(number) != row]
-    assert not lost, f"{len(lost)} records are gone or changed, the first has id {lost[0]}"
+    lost = [number for number, row in before.records.items() if not _is_kept(row, after.records.get(number))]
+    assert not lost, f"{len(lost)} records are gone or changed, as {_change(before, after, lost[0])}"
     # A candidate that had a record, or was never begun before, is begun at most once between two looks.
     for key, count in after.starts.items():
         more = count - before.starts[key]
@@ -104,6 +104,23 @@ def _nothing_lost(before: State, after: State) -> None:
         assert not more or not before.starts[key] or key in before.in_flight, (
             f"candidate {key[-1]} was measured again, and it was not in flight at the kill"
         )
+
+
+def _is_kept(old: tuple[Any, ...], new: tuple[Any, ...] | None) -> bool:
+    """Whether a record stands as it was; the next search may measure again what was refused because of noise."""
+    places = [KEPT.split(", ").index(name) - 1 for name in (*IDENTITY.split(", "), "seed", "round", "trace")]
+    if new is not None and old[KEPT.split(", ").index("status") - 1] == "refused_noisy":
+        return all(old[place] == new[place] for place in places)
+    return old == new
+
+
+def _change(before: State, after: State, number: int) -> str:
+    """What became of a record."""
+    old, new = before.records[number], after.records.get(number)
+    if new is None:
+        return f"{number}: gone"
+    names = KEPT.split(", ")[1:]
+    return f"{number}: {[one for one in zip(names, old, new, strict=True) if one[1] != one[2]]}"
 
 
 def _kill_at(command: list[str], db: Path, records: int, delay: float, *, in_flight: bool) -> None:
