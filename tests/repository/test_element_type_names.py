@@ -45,8 +45,7 @@ def _naming(source: str) -> list[str]:
     """The lines of a file that name float32 or count 4 bytes, without those of strings that stand alone."""
     prose: set[int] = set()
     for node in ast.walk(ast.parse(source)):
-        alone = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if alone and isinstance(node.value.value, str):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             prose.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     lines = enumerate(source.splitlines(), 1)
     return [line for number, line in lines if number not in prose and NAMED.search(line)]
