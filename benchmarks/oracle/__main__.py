@@ -4,6 +4,7 @@ python -m benchmarks.oracle freeze FOLDER [--like BEFORE] [--subjects NAME,...] 
 python -m benchmarks.oracle compare BEFORE AFTER [--shown N] [--short-rows]
 python -m benchmarks.oracle estimates FOLDER [--shown N]
 python -m benchmarks.oracle snippets [--widths 128,256,512]
+python -m benchmarks.oracle records MODEL DATABASE
 python -m benchmarks.oracle doors [--names NAME,...] [--widths 0,128,256,512] [--jobs N]
 
 Frozen are, for vectors of 0, 128, 256 and 512 bits: the C of each kernel under its default schedule, its trace and its
@@ -12,6 +13,9 @@ the folder already is not frozen again. Kernels that are the same in the folder 
 counted there is copied. The exit code of `compare` is 1 where something failed or is slower. With `--short-rows`, only
 expressions are compared whose results have a last axis of 3 to 31. `estimates` says how far the estimated instructions
 lie from the counted ones; `snippets` says the same of functions that kernels call, as a compiler makes them.
+
+`records` says of the correct records of a model whether their schedules still give the C that was timed, or which are
+orphaned: the model has no kernel with their workload any more.
 
 `doors` says of forty expressions what kernels are made of the expression, of the same as operators of ONNX
 (`onnx_NAME` in the corpus) and of the same as a registered operator (`operator_NAME`), and in how many these are equal.
@@ -31,6 +35,7 @@ from benchmarks.oracle.corpus import corpus, selected, short_rows_of
 from benchmarks.oracle.doors import doors_of, lines, summary
 from benchmarks.oracle.estimates import estimates
 from benchmarks.oracle.facts import WIDTHS, Facts, freeze_one
+from benchmarks.oracle.old_records import fates
 from benchmarks.oracle.snippet_instructions import counted_snippets
 from benchmarks.oracle.twins.said import twins
 
@@ -130,6 +135,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     estimating.add_argument("--shown", type=int, default=10)
     snippets = verbs.add_parser("snippets")
     snippets.add_argument("--widths", default=",".join(str(width) for width in WIDTHS if width))
+    old = verbs.add_parser("records")
+    old.add_argument("model", type=Path)
+    old.add_argument("database", type=Path)
     doors = verbs.add_parser("doors")
     doors.add_argument("--names", default=",".join(twins()))
     doors.add_argument("--widths", default=",".join(map(str, WIDTHS)))
@@ -139,6 +147,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _compare(options.before, options.after, options.shown, short_rows=options.short_rows)
     if options.verb == "estimates":
         return _estimates(options.folder, options.shown)
+    if options.verb == "records":
+        print("\n".join(fates(options.model, options.database)))
+        return 0
     widths = [int(width) for width in options.widths.split(",")]
     if options.verb == "snippets":
         return _snippets(widths)
