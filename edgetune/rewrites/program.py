@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from re import sub
-from typing import NamedTuple
 
 from edgetune.graph.evaluate import evaluate
 from edgetune.graph.macs import multiply_accumulates
@@ -35,19 +34,6 @@ _MOST_FORMS = 2
 """Forms of a kernel that are measured, and the first one."""
 
 
-class CostedForm(NamedTuple):
-    """A form, the instructions of its kernels by an estimate, and whether it needs more memory than the program has."""
-
-    form: Form
-    cost: float
-    grows: bool
-
-    @property
-    def weighed(self) -> float:
-        """The cost, with what the memory counts."""
-        return self.cost / MARGINS.gain_of_memory if self.grows else self.cost
-
-
 def decided(program: Program, ways: Sequence[Division] = DIVISIONS) -> Program:
     """`program` with each kernel in its first form; the second ones are a division of it. `ways` divide kernels."""
     return _with_divisions(program, [_forms(program, number, (), ways) for number in range(len(program.kernels))])
@@ -56,18 +42,14 @@ def decided(program: Program, ways: Sequence[Division] = DIVISIONS) -> Program:
 def for_target(program: Program, target: Target) -> Program:
     """`program` with each kernel in the form that needs fewest instructions on a target, by an estimate.
 
-    Forms that need more memory for the tensors that live at one time are only measured, unless they need far fewer
-    instructions, and not even that where the target says how much memory it has.
+    Forms that need more memory for the tensors that live at one time are only measured, and not even that where the
+    target says how much memory it has.
     """
-    scarce, found = "ram" in target.memory_sizes, list[list[Form]]()
-    for number, kernel in enumerate(program.kernels):
-        forms = _forms(program, number, [core_of(kernel.function, target)])
-        grows = growing(program, number, forms)
-        if scarce:
-            kept = [form for form, grown in zip(forms, grows, strict=True) if not grown]
-            forms, grows = kept, [False] * len(kept)
-        found.append(worth_measuring(_costed(kernel, forms, grows, target)))
-    return _with_divisions(program, found)
+    cores = ([core_of(kernel.function, target)] for kernel in program.kernels)
+    of_kernels = (_forms(program, number, own) for number, own in enumerate(cores))
+    forms = [_ranked(kernel, own, target) for kernel, own in zip(program.kernels, of_kernels, strict=True)]
+    scarce = "ram" in target.memory_sizes
+    return _with_divisions(program, [by_memory(program, n, one, scarce=scarce) for n, one in enumerate(forms)])
 
 
 def _forms(program: Program, number: int, cores: Sequence[Core], ways: Sequence[Division] = DIVISIONS) -> list[Form]:
@@ -87,14 +69,15 @@ def _overwrites(call: Call, kernel: Kernel) -> bool:
     return bool(places[False] & places[True])
 
 
-def growing(program: Program, number: int, forms: Sequence[Form]) -> list[bool]:
-    """Which forms of the kernel with that number need more memory between kernels than the program has.
+def by_memory(program: Program, number: int, ranked: Sequence[Form], *, scarce: bool) -> list[Form]:
+    """The forms of the kernel with that number, those last that need more memory between kernels than the program has.
 
-    None does of an expression: as one kernel, that has the same tensors in its scratch memory.
+    These are left out where memory is `scarce`. As one kernel, an expression has the same tensors in its scratch
+    memory.
     """
     kernel = program.kernels[number]
-    if kernel.definition is not None or all(len(form.parts) == 1 for form in forms):
-        return [False] * len(forms)
+    if kernel.definition is not None or all(len(form.parts) == 1 for form in ranked):
+        return list(ranked)
     plain = [Form((whole_part(one),)) for one in program.kernels]
     most = max(live_bytes(program), default=0)
 
@@ -102,24 +85,27 @@ def growing(program: Program, number: int, forms: Sequence[Form]) -> list[bool]:
         made = in_forms(program, [*plain[:number], form, *plain[number + 1 :]])
         return max(live_bytes(made), default=0) > most
 
-    return [len(form.parts) > 1 and grows(form) for form in forms]
+    large = [len(form.parts) > 1 and grows(form) for form in ranked]
+    kept = [form for form, grown in zip(ranked, large, strict=True) if not grown] or [plain[number]]
+    return kept if scarce else [*kept, *(form for form, grown in zip(ranked, large, strict=True) if grown)]
 
 
-def _costed(kernel: Kernel, forms: Sequence[Form], grows: Sequence[bool], target: Target) -> list[CostedForm]:
-    """The forms of a kernel with their costs; that of the first one counts less, for an estimate is no measurement."""
-    if len(forms) == 1:
-        return [CostedForm(forms[0], 0.0, grows[0])]
-    costs = [sum(_instructions(kernel, part, target) for part in form.parts if not part.built) for form in forms]
+def _ranked(kernel: Kernel, forms: Sequence[Form], target: Target) -> list[Form]:
+    """The forms of a kernel that are worth a measurement, the chosen one first."""
+    first, *others = forms
+    if not others:
+        return [first]
+
+    def cost(form: Form) -> float:
+        return sum(_instructions(kernel, part, target) for part in form.parts if not part.built)
+
+    costs = {number: cost(form) for number, form in enumerate((first, *others))}
     costs[0] *= MARGINS.gain_of_estimate
-    return [CostedForm(*one) for one in zip(forms, costs, grows, strict=True)]
-
-
-def worth_measuring(forms: Sequence[CostedForm]) -> list[Form]:
-    """The forms of a kernel that are worth a measurement, the chosen one first, and the first of all among them."""
-    chosen, *others = sorted(forms, key=lambda one: one.weighed)
-    most = MARGINS.worth_measuring * min(one.cost for one in forms)
-    kept = [chosen, *(one for one in others if one.cost <= most)][:_MOST_FORMS]
-    return [one.form for one in (kept if any(one is forms[0] for one in kept) else [*kept, forms[0]])]
+    order = sorted(costs, key=lambda number: costs[number])
+    most = MARGINS.worth_measuring * costs[order[0]]
+    kept = [number for number in order if costs[number] <= most][:_MOST_FORMS]
+    kept += [] if 0 in kept else [0]
+    return [(first, *others)[number] for number in kept]
 
 
 def _instructions(kernel: Kernel, part: KernelPart, target: Target) -> float:

@@ -212,9 +212,6 @@ class Margins:
     of_ideal: float = 1.6
     """How many times its least instructions a schedule may have which is not compared with others."""
 
-    gain_of_memory: float = 0.5
-    """The same for a form that needs more memory between kernels than the program as it is."""
-
     worth_measuring: float = 1.5
     """How many times the instructions of the best form the next one may have that a search measures beside it."""
 

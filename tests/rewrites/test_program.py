@@ -17,7 +17,7 @@ from edgetune.graph.program import Kernel, Program
 from edgetune.pipeline.model_formats import read_model
 from edgetune.rewrites.kernel_forms import Form, forms_of, whole_part
 from edgetune.rewrites.passes import PASSES, PASSES_OF_PARTS
-from edgetune.rewrites.program import CostedForm, decided, for_target, growing, in_forms, worth_measuring
+from edgetune.rewrites.program import by_memory, decided, for_target, in_forms
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.guessed_schedule import estimated_instructions, guessed_schedule
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
@@ -92,40 +92,21 @@ def test_every_kernel_has_a_form_on_every_board(board: str, tmp_path: Path) -> N
         np.testing.assert_allclose(results["y"], wanted["y"], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(("share", "chosen"), [(0.6, 0), (0.4, 1)])
-def test_a_form_that_needs_more_memory_is_chosen_for_half_the_instructions(
-    share: float, chosen: int, tmp_path: Path
-) -> None:
-    """For fewer than these it is measured all the same."""
+def test_a_form_that_needs_more_memory_is_only_measured(tmp_path: Path) -> None:
+    """And not even that on a board that says how much it has."""
     nodes = [helper.make_node("Softmax", ["x"], ["y"], axis=-1)]
     plain = program(tmp_path, nodes, {"x": (2048, 6)})
-    most, grown = max(live_bytes(plain)), 0
+    most = max(live_bytes(plain))
+    grown = 0
     for number, kernel in enumerate(plain.kernels):
-        forms = forms_of(kernel, [Core(4, 32, 1 << 15)])
-        for form, grows in zip(forms, growing(plain, number, forms), strict=True):
-            alone = [*map(only, plain.kernels)]
-            alone[number] = form
-            assert grows == (max(live_bytes(in_forms(plain, alone))) > most)
-            if grows:
-                grown += 1
-                pair = [CostedForm(only(kernel), 100.0, False), CostedForm(form, 100.0 * share, True)]
-                measured = worth_measuring(pair)
-                assert measured[0] is pair[chosen].form
-                assert len(measured) == len(pair)
+        ranked = forms_of(kernel, [Core(4, 32, 1 << 15)])
+        for scarce in (False, True):
+            kept = by_memory(plain, number, ranked[::-1], scarce=scarce)
+            alone = [form if n != number else kept[0] for n, form in enumerate(map(only, plain.kernels))]
+            assert max(live_bytes(in_forms(plain, alone))) <= most
+            assert scarce or len(kept) == len(ranked)
+            grown += len(ranked) - len(kept)
     assert grown, "no form of these kernels needs more memory: the test shows nothing"
-
-
-def test_a_board_that_says_how_much_memory_it_has_measures_no_form_that_needs_more(tmp_path: Path) -> None:
-    """Whatever the estimate says of it."""
-    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])]
-    plain = program(tmp_path, nodes, {"x": (1, 3, 33, 33)}, w=np.ones((5, 3, 3, 3), "f4"))
-    board = load_target("rpi4")
-    scarce = board.model_copy(update={"memory_map": load_target("mps2-an500").memory_map})
-    most = [
-        max(max(live_bytes(one)) for one in (chosen, *chosen.divisions))
-        for chosen in (for_target(plain, board), for_target(plain, scarce))
-    ]
-    assert most[0] > most[1] == max(live_bytes(plain))
 
 
 def only(kernel: Kernel) -> Form:
