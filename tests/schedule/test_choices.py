@@ -13,6 +13,7 @@ from edgetune.codegen import emit_kernel
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.guessed_schedule import default_schedule
+from edgetune.target.target import load_target
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.sketch_samples import prim_func, random_arguments, run_plain
 
@@ -152,3 +153,18 @@ def test_rows_that_a_branch_tells_apart_stay_rows() -> None:
     function, target = prim_func([x, y], whole), wide_target(256)
     text = default_schedule(function, target, 0, FORMS)[0]
     assert "f32x8" in emit_kernel(apply_schedule(function, text).module, target, "kernel").definition
+
+
+def test_a_row_of_three_is_written_out_where_its_reads_cross_it() -> None:
+    """Normals of a surface: with the loops turned around, each element of the row was chosen again."""
+    z = te.placeholder((42, 43), name="z")
+
+    def value(i: te.Var, j: te.Var, part: te.Var) -> Any:
+        down, right = z[i, j + 1] - z[i + 2, j + 1], z[i + 1, j] - z[i + 1, j + 2]
+        return chosen(part, [right, down, tirx.const(1.0, "float32")]) * tirx.rsqrt(down * down + right * right + 1.0)
+
+    function, target = prim_func([z], te.compute((40, 41, 3), value, "normals")), load_target("generic-aarch64")
+    text = default_schedule(function, target, 0, FORMS)[0]
+    definition = emit_kernel(apply_schedule(function, text).module, target, "kernel").definition
+    assert definition.count("for (") == 2
+    assert " == " not in definition

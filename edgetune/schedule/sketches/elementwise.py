@@ -417,10 +417,14 @@ def _lanes(sch: Schedule, loop: LoopRV, native_lanes: int, decide: Decisions, mo
 
 
 def _transposed(block: SBlock) -> int | None:
-    """The axis along which every read is contiguous, while the output is not: a transposition."""
+    """The axis along which every read is contiguous, while the output is not: a transposition.
+
+    Not one just around a row that is unrolled: of its stores side by side, compilers make vectors that take turns.
+    """
     for number, axis in enumerate(block.iter_vars[:-1]):
-        if all(extent_of(inner) == 1 for inner in block.iter_vars[number + 1 :]):
-            return None  # the output is contiguous along it
+        inside = prod(extent_of(inner) for inner in block.iter_vars[number + 1 :])
+        if inside == 1 or (inside <= MOST_IN_ROW and extent_of(block.iter_vars[-1]) == inside):
+            return None
         reads = map(_longer_axes, block.reads)
         uses = [indices for indices in reads if any(mentions(index, axis.var) for index in indices)]
         if uses and all(
