@@ -73,7 +73,7 @@ def fuse_attention(module: tvm.IRModule) -> tvm.IRModule:
     """Rewrites matmul(softmax(f(matmul(q, k))), v), transposed or not, to one kernel.
 
     Applies if f is elementwise (scale, mask, bias) or absent, the softmax runs over the keys, no intermediate value has
-    another reader, and all tensors are float32. Reshapes between these operators may join and divide batch axes, and
+    another reader, and all tensors are floats. Reshapes between these operators may join and divide batch axes, and
     heads may share keys and values. Weights may be 0 for queries without keys. Elementwise operators after it become
     part of the kernel, unless they broadcast the result: it would be computed again for each copy, and no schedule fits
     that.

@@ -1,8 +1,8 @@
-"""Blocked summation: very long sums are computed in steps, so that float32 keeps its usual accuracy.
+"""Blocked summation: very long sums are computed in steps, so that floats keep their usual accuracy.
 
 The error bound of a sum grows with the number of terms in one accumulator (N. J. Higham, Accuracy and Stability of
-Numerical Algorithms, 2nd edition, SIAM 2002, section 4.2). A million equal terms added one after the other have an
-error of 1e-2. In parts of 512, whose sums are again added in parts, the error stays below 1e-5 for 16 million.
+Numerical Algorithms, 2nd edition, SIAM 2002, section 4.2). In float32, a million equal terms added one after the other
+have an error of 1e-2. In parts of 512, whose sums are again added in parts, it stays below 1e-5 for 16 million.
 
 The parts need no divisor of the number of terms: those that are left over make a sum of their own.
 """

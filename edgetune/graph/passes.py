@@ -27,7 +27,7 @@ from edgetune.graph.layout.fold_transposes import fold_input_transposes, fold_tr
 from edgetune.graph.nan_operands import keeping_nan
 from edgetune.graph.quantised import integer_operators
 from edgetune.graph.resampling import resize_by_tables
-from edgetune.graph.rewrite import DefUse, attributes, constant, rewrite, with_attributes
+from edgetune.graph.rewrite import DefUse, attributes, constant, constant_of, rewrite, with_attributes
 from edgetune.graph.sink_activations import sink_activations
 from edgetune.graph.tvm_errors import Step, passed
 from edgetune.graph.views.lower_splits import pick_to_slice, splits_to_slices
@@ -140,14 +140,18 @@ def _exact_reciprocal(call: relax.Call) -> relax.Expr | None:
     value = constant(call.args[1])
     if value is None or not value.all() or not np.all(np.frexp(np.abs(value))[0] == 0.5):
         return None
-    return relax.op.multiply(call.args[0], relax.const((1.0 / value).astype(value.dtype)))
+    with np.errstate(over="ignore"):
+        inverse = (1.0 / value).astype(value.dtype)
+    if not np.all(np.isfinite(inverse)):
+        return None  # c is subnormal: 0 / c would be 0 times infinity
+    return relax.op.multiply(call.args[0], constant_of(inverse))
 
 
 def _erf_of_product(call: relax.Call, chains: DefUse) -> relax.Expr | None:
     """erf(x / c) as erf(x * (1 / c)), as in GELU: a division takes as long as a dozen products.
 
     The error of the argument is at most 1.5 units in the last place instead of 0.5. Because |z erf'(z)| < 0.49, this is
-    0.49 * 2^-23 of the result's largest value, 1.
+    0.49 * 2^-23 (in double 2^-52) of the result's largest value, 1.
     """
     divided = chains.call(call.args[0], "relax.divide")
     value = None if divided is None else constant(divided.args[1])
@@ -157,7 +161,7 @@ def _erf_of_product(call: relax.Call, chains: DefUse) -> relax.Expr | None:
         inverse = (1.0 / value.astype("float64")).astype(value.dtype)
     if not np.all(np.isfinite(inverse) & (np.abs(inverse) >= np.finfo(value.dtype).tiny)):
         return None  # 1 / c is subnormal, infinite or NaN: the result would be less accurate, or wrong
-    return relax.op.erf(relax.op.multiply(divided.args[0], relax.const(inverse)))
+    return relax.op.erf(relax.op.multiply(divided.args[0], constant_of(inverse)))
 
 
 def _log1p(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:

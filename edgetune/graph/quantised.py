@@ -142,7 +142,7 @@ def _integer_operator(call: relax.Call, chains: DefUse, builder: relax.BlockBuil
     if exact:
         return accumulated
     product = (scale.astype("float64") * float(data.scale.reshape(()))).astype(scale.dtype)
-    return relax.op.multiply(relax.op.astype(accumulated, str(scale.dtype)), relax.const(product))
+    return relax.op.multiply(relax.op.astype(accumulated, str(scale.dtype)), constant_of(product))
 
 
 def _per_row(scale: np.ndarray) -> bool:

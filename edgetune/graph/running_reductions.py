@@ -4,7 +4,7 @@ The definition takes n / 2 steps for each element. With B elements in a window, 
 the result is the reduction of W[i], W[i + B], .. of a row that is padded by what changes no result: about 2 B + n / B
 steps, and lanes lie side by side in both stages (compare W. D. Hillis and G. L. Steele, Data Parallel Algorithms, CACM
 29:12, 1986, where each window is twice as long as the one before). Along an outer axis x[j] is a row, and so is W[j].
-Rows of float32 have at least 48 elements, and results times terms are at least `Margins.running_terms`.
+Rows of floats have at least 48 elements, and results times terms are at least `Margins.running_terms`.
 """
 
 from __future__ import annotations

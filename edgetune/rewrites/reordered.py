@@ -12,12 +12,11 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import is_among, mentions
+from edgetune.graph.element_type import element_bytes
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, stage_of
+from edgetune.schedule.tile_costs import LINE
 from edgetune.tvm_types import BufferLoad, BufferStore, Expr, IterVar, Node, Stmt, TvmBuffer
-
-_LINE = 16
-"""Elements of float32 in a line of a cache."""
 
 _MOST_FILL = 1.2
 """Rows become whole lines where they grow by no more: of 24 elements, 32 would take a third more of each cache."""
@@ -45,7 +44,8 @@ class Orders:
         known = self.axis(buffer)
         if known is None:
             shape = _to_end(list(buffer.ty.shape), axis)
-            whole = -(-int(shape[-1]) // _LINE) * _LINE
+            line = LINE // element_bytes(buffer)
+            whole = -(-int(shape[-1]) // line) * line
             lines = lines and whole <= _MOST_FILL * int(shape[-1])
             extent = whole if lines else padded
             shape = [*shape[:-1], extent] if extent else shape

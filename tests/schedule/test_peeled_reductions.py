@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tvm import te, topi
+from tvm import te, tirx, topi
 
 from edgetune.codegen import emit_kernel
 from edgetune.schedule.algorithms.apply import apply_schedule
@@ -185,3 +185,11 @@ def test_places_of_one_tensor_are_different_operands() -> None:
     stage = analysis.stage("gram_whole")
     assert [axes_of(stage, load) for load in loads_of(stage)] == [[0], [1]]
     assert check(found, board(512, 32), 1) > 0
+
+
+def test_a_sum_that_begins_at_another_number_than_zero_is_whole() -> None:
+    """Both parts would begin with it."""
+    from_five = te.comm_reducer(lambda a, b: a + b, lambda dtype: tirx.const(5, dtype), name="from_five")
+    x, k = te.placeholder((4, 35), "int32", "x"), te.reduce_axis((0, 35), "k")
+    function = prim_func([x], te.compute((4,), lambda i: from_five(x[i, k], axis=k), "sums"))
+    assert not [*algorithms_among(function, ["peeled_256"])]

@@ -14,6 +14,7 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.graph.element_type import type_of
 from edgetune.graph.kernels import FREE_LAYOUTS, with_free_layouts
+from edgetune.graph.reduction_stage import is_zero_constant
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.overlapped_tail.function import loops_around, point_region
 from edgetune.schedule.algorithms.schedule_text import size_of
@@ -78,6 +79,8 @@ def _axis(stage: BlockStage, lanes: int) -> int | None:
         return None
     if not isinstance(store.value, _JOINS):
         return None
+    if isinstance(store.value, tirx.Add) and not is_zero_constant(stage.block.init.value):
+        return None  # both parts would begin with it
     if not isinstance(store.value.a, ir.TensorLoad) or not store.value.a.source.same_as(store.buffer):
         return None
     extents = stage.reduction_extents

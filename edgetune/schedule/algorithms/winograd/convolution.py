@@ -18,7 +18,7 @@ _RANK = 4  # batch, height, width, channels
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution of N x height x width x channels ("NHWC") by 3 x 3, stride 1, one group, in float32.
+    """A convolution of N x height x width x channels ("NHWC") by 3 x 3, stride 1, one group, of one type of floats.
 
     `source` is the buffer read; it may have more channels after the `channels` that are summed. `top` and `left` are
     the numbers of zeros before its start (elements after its end are zero as well). `weights` is the parameter's
