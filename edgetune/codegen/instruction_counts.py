@@ -19,6 +19,9 @@ _OF_POLYNOMIAL = 1.4
 """Instructions of an operation of a polynomial: some are one with others, and selections and barriers come to it."""
 
 _OF_INDEX_DIVISION = 3.0
+_OF_DOT = 2.0
+"""Instructions of a dot product: the load of what the lanes share is one for several of them."""
+
 _OTHER_CALL = 4.0
 _LIBRARY_CALL = 40.0
 
@@ -56,6 +59,8 @@ def _of_snippet(name: str, lanes: list[int], elements: int, target: Target) -> f
     if function in BODIES:
         vectors = lanes[1] if len(lanes) > 1 else 1
         return polynomial_operations(function) * _OF_POLYNOMIAL * vectors
+    if name.startswith("dot_"):
+        return _OF_DOT
     if name.startswith("lanes_"):
         return 2.5 * lanes[1] if len(lanes) > 1 else 2 * log2(lanes[0])
     if name.startswith(("vmax", "vmin")):

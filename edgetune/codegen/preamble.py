@@ -8,6 +8,7 @@ from functools import partial
 
 from edgetune.codegen import (
     barriers,
+    dot_snippets,
     far_lanes,
     horizontal_snippets,
     polynomial_functions,
@@ -94,6 +95,7 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "widen": (vector_snippets.needed_types, vector_snippets.widen),
     "narrow": (vector_snippets.needed_types, vector_snippets.narrow),
     "mac": (_mac_types, multiply_add),
+    **{name: (partial(dot_snippets.needed, name), partial(dot_snippets.function, name)) for name in dot_snippets.FORMS},
     **{word: (_macro_types, partial(vector_snippets.rounding, word)) for word in sorted(vector_snippets.ROUNDINGS)},
     "sqrt": (lambda rest: [f"type:{rest}"], vector_snippets.square_root),
     "every_second": (lambda rest: [*_macro_types(rest), f"type:{rest}u"], vector_snippets.every_second),

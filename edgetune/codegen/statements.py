@@ -15,6 +15,7 @@ from edgetune.codegen.branch_shares import ASSUMED
 from edgetune.codegen.collapse_loops import Shared
 from edgetune.codegen.column_loads import groups_in
 from edgetune.codegen.context import BufferStorage, Context
+from edgetune.codegen.dot_products import added_dot_products
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.horizontal_reduction import printed_join, printed_joins
 from edgetune.codegen.interleaved_rows import printed_turns
@@ -286,7 +287,7 @@ class StatementPrinter(VectorPrinter):
         values: list[tuple[int, int, Text]] = []
         hold = len(parts) > 1 and self._overlaps(s)
         for first, width in parts:
-            if self._added(s, start, first, width):
+            if self._added(s, start, first, width) or (start and added_dot_products(self, s, start, first, width)):
                 continue
             self._enter(s, first)
             with loads_together(self, [s.value]):

@@ -28,7 +28,18 @@ def _extremes(mnemonic: str) -> dict[int, tuple[Instruction]]:
     return {lanes: (Instruction("__aarch64__", text.format(mnemonic, lanes)),) for lanes in (2, 4)}
 
 
+def _dot(mnemonic: str, feature: str) -> dict[int, tuple[Instruction]]:
+    """SDOT or UDOT of ARMv8.2, or USDOT of ARMv8.6, whose first operand has no signs."""
+    text = f'__asm__("{mnemonic} %0.4s, %1.16b, %2.16b" : "+w"(*sums) : "w"({{all}}), "w"({{own}}));'
+    return {4: (Instruction(feature, text),)}
+
+
 _VECTORS = VectorInstructions(
+    dot={
+        "dot_i8_i8_4": _dot("sdot", "__ARM_FEATURE_DOTPROD"),
+        "dot_u8_u8_4": _dot("udot", "__ARM_FEATURE_DOTPROD"),
+        "dot_u8_i8_4": _dot("usdot", "__ARM_FEATURE_MATMUL_INT8"),
+    },
     bounded=_extremes(""),
     running=_extremes("nm"),
     square_root={4: (Instruction("__aarch64__", '__asm__("fsqrt %0.4s, %1.4s" : "=w"(*v) : "w"(x));'),)},

@@ -81,6 +81,10 @@ class VectorInstructions:
     multiply_add: Rows = field(default_factory=dict)
     """c + a * b for 32-bit integers, where a (`low`: its low halves alone) and b fit 16 bits."""
 
+    dot: Mapping[str, Rows] = field(default_factory=dict)
+    """By the name of a function of `edgetune.codegen.dot_snippets`: 32-bit integers at `sums` plus dot products. `all`
+    has the numbers that all lanes share in each lane, `own` those of the lanes, both as 32-bit integers."""
+
     widen: Rows = field(default_factory=dict)
     """8-bit integers of type `short` (i8 or u8) at p as 32-bit ones, of type `signed`. For sign extension or zero
     extension, `s` (s or z) is the letter in mnemonics of x86, `letter` (s or u) in those of ARM."""

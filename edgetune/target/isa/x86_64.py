@@ -113,6 +113,8 @@ def _exponents(feature: str, bits: str, *masks: str) -> tuple[Instruction, ...]:
 # VNNI sums products of pairs; the older instruction needs an addition after it.
 _DOT = "(({rest}){name}((c), {low}, (b)))"
 _PAIRS = "(({rest})(({wide})(c) + ({wide}){name}(({halves}){low}, ({halves})(b)MASK)))"
+_ADD_DOT = "*sums = ({rest}){name}(*sums, {all}, {own});"
+_ADD_PAIRS = "*sums = ({rest})(({wide})*sums + ({wide}){name}(({halves}){all}, ({halves}){own}MASK));"
 _VNNI, _VNNI_VL = "__AVX512VNNI__", "__AVX512VNNI__) && defined(__AVX512VL__"
 _VECTORS = VectorInstructions(
     min_max={
@@ -166,6 +168,33 @@ _VECTORS = VectorInstructions(
             *_multiply_adds(_VNNI, "vpdpwssd_v16si", "vpdpwssd512", _DOT),
             *_multiply_adds("__AVX512BW__", "pmaddwd512_mask", "pmaddwd512", _PAIRS),
         ),
+    },
+    dot={
+        "dot_u8_i8_4": {
+            4: (
+                *_multiply_adds(_VNNI_VL, "vpdpbusd_v4si", "vpdpbusd128", _ADD_DOT),
+                *_multiply_adds("__AVXVNNI__", "vpdpbusd_v4si", "vpdpbusd128", _ADD_DOT),
+            ),
+            8: (
+                *_multiply_adds(_VNNI_VL, "vpdpbusd_v8si", "vpdpbusd256", _ADD_DOT),
+                *_multiply_adds("__AVXVNNI__", "vpdpbusd_v8si", "vpdpbusd256", _ADD_DOT),
+            ),
+            16: _multiply_adds(_VNNI, "vpdpbusd_v16si", "vpdpbusd512", _ADD_DOT),
+        },
+        "dot_i16_i16_2": {
+            4: (
+                *_multiply_adds(_VNNI_VL, "vpdpwssd_v4si", "vpdpwssd128", _ADD_DOT),
+                *_multiply_adds("__SSE2__", "pmaddwd128", "pmaddwd128", _ADD_PAIRS),
+            ),
+            8: (
+                *_multiply_adds(_VNNI_VL, "vpdpwssd_v8si", "vpdpwssd256", _ADD_DOT),
+                *_multiply_adds("__AVX2__", "pmaddwd256", "pmaddwd256", _ADD_PAIRS),
+            ),
+            16: (
+                *_multiply_adds(_VNNI, "vpdpwssd_v16si", "vpdpwssd512", _ADD_DOT),
+                *_multiply_adds("__AVX512BW__", "pmaddwd512_mask", "pmaddwd512", _ADD_PAIRS),
+            ),
+        },
     },
     widen={
         lanes: (Instruction(feature, f"*r = ({{signed}}){{name}}({arguments});", f"__builtin_ia32_pmov{{s}}xbd{name}"),)
