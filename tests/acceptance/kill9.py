@@ -97,11 +97,12 @@ def kill_and_resume(model: Path, trials: int, kills: int, seed: int, db: Path, o
 def _nothing_lost(before: State, after: State) -> None:
     lost = [number for number, row in before.records.items() if not _is_kept(row, after.records.get(number))]
     assert not lost, f"{len(lost)} records are gone or changed, as {_change(before, after, lost[0])}"
+    refused = {row[:5] for row in before.records.values() if _is_refused(row)}
     # A candidate that had a record, or was never begun before, is begun at most once between two looks.
     for key, count in after.starts.items():
         more = count - before.starts[key]
         assert more <= 1, f"candidate {key[-1]} was started {more} times in one run"
-        assert not more or not before.starts[key] or key in before.in_flight, (
+        assert not more or not before.starts[key] or key in before.in_flight or key in refused, (
             f"candidate {key[-1]} was measured again, and it was not in flight at the kill"
         )
 
@@ -109,9 +110,13 @@ def _nothing_lost(before: State, after: State) -> None:
 def _is_kept(old: tuple[Any, ...], new: tuple[Any, ...] | None) -> bool:
     """Whether a record stands as it was; the next search may measure again what was refused because of noise."""
     places = [KEPT.split(", ").index(name) - 1 for name in (*IDENTITY.split(", "), "seed", "round", "trace")]
-    if new is not None and old[KEPT.split(", ").index("status") - 1] == "refused_noisy":
+    if new is not None and _is_refused(old):
         return all(old[place] == new[place] for place in places)
     return old == new
+
+
+def _is_refused(row: tuple[Any, ...]) -> bool:
+    return bool(row[KEPT.split(", ").index("status") - 1] == "refused_noisy")
 
 
 def _change(before: State, after: State, number: int) -> str:
