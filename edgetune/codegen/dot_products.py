@@ -80,8 +80,6 @@ def _product(printer: StatementPrinter, term: Expr) -> _Product | None:
         return None
     for shared, lanes in ((term.a, term.b), (term.b, term.a)):
         x, w = _widened(shared), _widened(lanes)
-        if not isinstance(shared, tirx.Broadcast) and not _broadcasts(shared):
-            continue
         if x is None or w is None or not all(_lies_in_memory(printer, one) for one in (x, w)):
             continue
         at, ramp = (printer.flat_index(one.source, one.indices) for one in (x, w))
@@ -96,14 +94,11 @@ def _lies_in_memory(printer: StatementPrinter, load: BufferLoad) -> bool:
     return place.registers is None and place.lanes == 1
 
 
-def _broadcasts(value: Expr) -> bool:
-    return isinstance(value, tirx.Cast) and isinstance(value.value, tirx.Broadcast)
-
-
 def _widened(value: Expr) -> BufferLoad | None:
-    """The load of narrow integers that is widened, and given to all lanes if it is a scalar."""
-    while isinstance(value, tirx.Broadcast | tirx.Cast):
-        value = value.value
+    """The load that is widened once, and given to all lanes if it is a scalar; a second cast might change its sign."""
+    value = value.value if isinstance(value, tirx.Broadcast) else value
+    value = value.value if isinstance(value, tirx.Cast) else value
+    value = value.value if isinstance(value, tirx.Broadcast) else value
     return value if isinstance(value, ir.TensorLoad) else None
 
 
@@ -127,6 +122,8 @@ def _side_by_side(printer: StatementPrinter, products: list[_Product]) -> list[_
 def _place(printer: StatementPrinter, index: Expr) -> tuple[str, int]:
     """An index as what is computed and a constant that is added to it."""
     text = printer.without_lane(index)
-    if text.constant is not None:
-        return "", text.constant
-    return ("", 0) if text.zero else (str(text), 0) if text.summand is None else (str(text.summand[0]), text.summand[1])
+    if text.constant is not None or text.zero:
+        return "", text.constant or 0
+    if text.summand is None:
+        return str(text), 0
+    return str(text.summand[0]), text.summand[1]

@@ -21,15 +21,20 @@ from tests.sketch_samples import prim_func, run_plain
 ROWS, GROUPS, RESULTS = 6, 5, 32
 
 
-def product(x_type: str, w_type: str, count: int, *, turned: bool = False, gap: int = 0) -> PrimFunc:
-    """A matrix product whose weights lie [group][result][number in the group]; `turned`: their numbers backwards."""
-    x = te.placeholder((ROWS, (count + gap) * GROUPS), x_type, "x")
+def product(x_type: str, w_type: str, count: int, *, turned: bool = False, as_type: str = "") -> PrimFunc:
+    """A matrix product whose weights lie [group][result][number in the group]; `turned`: their numbers backwards.
+
+    `as_type`: the bits of x are taken as numbers of that type.
+    """
+    x = te.placeholder((ROWS, count * GROUPS), x_type, "x")
     w = te.placeholder((GROUPS, RESULTS, count), w_type, "w")
     k = te.reduce_axis((0, GROUPS), "k")
 
     def term(i: te.Var, o: te.Var, n: int) -> Any:
         own = count - 1 - n if turned else n
-        return x[i, k * (count + gap) + n].astype("int32") * w[k, o, own].astype("int32")
+        number = x[i, k * count + n]
+        number = number.astype(as_type) if as_type else number
+        return number.astype("int32") * w[k, o, own].astype("int32")
 
     def sums(i: te.Var, o: te.Var) -> Any:
         return te.sum(reduce(lambda a, b: a + b, (term(i, o, n) for n in range(count))), axis=k)
@@ -111,7 +116,15 @@ def test_compilers_make_one_instruction_of_each(
     assert len(re.findall(rf"\b{mnemonic}\t", assembly)) >= 3 * RESULTS // (bits // 32)
 
 
-@pytest.mark.parametrize("function", [product("uint8", "int8", 4, turned=True), product("int8", "uint8", 4)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        product("uint8", "int8", 4, turned=True),
+        product("int8", "uint8", 4),
+        product("int8", "int8", 4, as_type="uint8"),
+    ],
+    ids=["another order", "signs that no instruction has", "another sign"],
+)
 def test_other_sums_stay(function: PrimFunc) -> None:
-    """Numbers in another order in one operand, and signs that no instruction has."""
-    assert "@dot_" not in printed(function, wide_target(256), 8).definition
+    for target, lanes in ((wide_target(256), 8), (load_target("rpi5"), 4)):
+        assert "@dot_" not in printed(function, target, lanes).definition
