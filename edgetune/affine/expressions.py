@@ -88,13 +88,18 @@ def is_among(buffer: TvmBuffer, buffers: Collection[TvmBuffer]) -> bool:
     return any(buffer.same_as(one) for one in buffers)
 
 
+def joined_by(kind: type[Node], value: Expr) -> Iterator[Expr]:
+    """What nested nodes of a kind join, as the terms of a sum by `tirx.Add`; the value itself if it is none."""
+    if isinstance(value, kind):
+        yield from joined_by(kind, value.a)
+        yield from joined_by(kind, value.b)
+    else:
+        yield value
+
+
 def conjuncts(condition: Expr) -> Iterator[Expr]:
     """The conditions that must hold together."""
-    if isinstance(condition, tirx.And):
-        yield from conjuncts(condition.a)
-        yield from conjuncts(condition.b)
-    else:
-        yield condition
+    return joined_by(tirx.And, condition)
 
 
 def is_branch(node: Expr) -> bool:

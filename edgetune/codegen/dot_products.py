@@ -7,12 +7,12 @@ program says no more than this sum, so its meaning is the same without them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import tvm_ffi
 from tvm import ir, tirx
 
+from edgetune.affine.expressions import joined_by
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.lines import call
 from edgetune.codegen.text import Lvalue
@@ -39,7 +39,7 @@ def added_dot_products(
     if not isinstance(s.value, tirx.Add) or element_and_lanes(s.value.ty)[0].short != "i32":
         return False
     register = printer.register(printer.place(s.buffer), start, first, width)
-    terms = [*_terms(s.value)]
+    terms = [*joined_by(tirx.Add, s.value)]
     own = [term for term in terms if _is_own(term, s)]
     products = [_product(printer, term) for term in terms if not _is_own(term, s)]
     if register is None or len(own) != 1 or None in products:
@@ -59,14 +59,6 @@ def added_dot_products(
     )
     printer.context.emit(call(function, Lvalue.of(register).address, *places))
     return True
-
-
-def _terms(value: Expr) -> Iterator[Expr]:
-    if isinstance(value, tirx.Add):
-        yield from _terms(value.a)
-        yield from _terms(value.b)
-    else:
-        yield value
 
 
 def _is_own(term: Expr, s: BufferStore) -> bool:

@@ -14,7 +14,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.s_tir import Schedule
 
-from edgetune.affine.expressions import conjuncts, is_branch, with_places
+from edgetune.affine.expressions import conjuncts, is_branch, joined_by, with_places
 from edgetune.graph.element_type import type_of
 from edgetune.tvm_types import BufferLoad, Expr, Node, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 
@@ -238,11 +238,7 @@ _BLOCK_FIELDS = (
 
 def factors_of(term: Expr) -> Iterator[Expr]:
     """The factors of a product, or the term itself."""
-    if isinstance(term, tirx.Mul):
-        yield from factors_of(term.a)
-        yield from factors_of(term.b)
-    else:
-        yield term
+    return joined_by(tirx.Mul, term)
 
 
 def with_fields(block: SBlock, **fields: Any) -> SBlock:
