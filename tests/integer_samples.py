@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tvm import te, tirx, topi
 
-from edgetune.graph.quantised import integer_conv2d
+from edgetune.graph.integer_products import integer_conv2d
 from tests.sketch_samples import Array, conv2d_reference, prim_func
 
 
@@ -24,16 +24,18 @@ class Quantised:
     pad: tuple[int, int, int, int] = (1, 1, 1, 1)
     groups: int = 1
     zeros: tuple[int, int] = (-128, 0)  # of data and of weights
+    border: int = 0  # what padding writes, where it is not 0
+    data: str = "int8"
     residual: bool = False
 
     def function(self) -> Any:
         """The unscheduled kernel: data, weights (free to be packed), scale, bias, perhaps another image, output."""
-        x = te.placeholder((1, *self.shape), "int8", name="x")
+        x = te.placeholder((1, *self.shape), self.data, name="x")
         w = te.placeholder((self.out, *self.kernel, self.shape[2] // self.groups), "int8", name="w")
         scale = te.placeholder((1, 1, 1, self.out), name="scale")
         bias = te.placeholder((1, 1, 1, self.out), name="bias")
         attrs = SimpleNamespace(strides=[self.stride] * 2, padding=self.pad, dilation=[1, 1], groups=self.groups)
-        y = topi.cast(integer_conv2d(x, w, *self.zeros, attrs), "float32")
+        y = topi.cast(integer_conv2d(x, w, *self.zeros, self.border, attrs), "float32")
         y = topi.add(topi.multiply(y, scale), bias)
         inputs = [x, w, scale, bias]
         if self.residual:
@@ -45,9 +47,11 @@ class Quantised:
     def arrays(self, seed: int = 1) -> list[Array]:
         """Arguments, the output filled with a value that no kernel leaves everywhere."""
         random = np.random.default_rng(seed)
+        shapes = (1, *self.shape), (self.out, *self.kernel, self.shape[2] // self.groups)
+        ends = np.iinfo(self.data)
         x, w = (
-            random.integers(-128, 128, shape, np.int8)
-            for shape in ((1, *self.shape), (self.out, *self.kernel, self.shape[2] // self.groups))
+            random.integers(ends.min, ends.max, shapes[0], self.data, endpoint=True),
+            random.integers(-128, 128, shapes[1], np.int8),
         )
         depth = int(np.prod(w.shape[1:]))
         scale = (random.uniform(0.5, 1.5, (1, 1, 1, self.out)) / (80.0 * depth**0.5 * 50)).astype(np.float32)
@@ -58,7 +62,9 @@ class Quantised:
 
     def _sums(self, x: Array, w: Array) -> Array:
         centred = x.astype("int64") - self.zeros[0], w.astype("int64") - self.zeros[1]
-        return conv2d_reference(*centred, self.stride, self.pad, self.groups)
+        own = self.border * centred[1].sum((1, 2, 3))
+        sums: Array = conv2d_reference(centred[0] - self.border, centred[1], self.stride, self.pad, self.groups) + own
+        return sums
 
     def expected(self, x: Array, w: Array, scale: Array, bias: Array, *other: Array) -> Array:
         """The output, float32 behind exact sums; where a product falls between two numbers, off by one at most."""

@@ -28,6 +28,7 @@ _CHAINS = (
     ("cast subtract cast multiply", "dequantize"),
     ("cast cast multiply", "dequantize"),
     ("cast multiply multiply add", "scale_add"),
+    ("cast multiply add", "scale_add"),
 )
 # Operators that say least about a kernel: left out first if a name is too long.
 _PLAIN = frozenset({"add", "cast", "divide", "maximum", "minimum", "multiply", "power", "reshape", "subtract", "where"})

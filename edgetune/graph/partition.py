@@ -56,7 +56,8 @@ def _to_program(imported: Imported, pairs: Mapping[str, str], apart: Collection[
     imported, rings = with_rings(imported, pairs, apart)
     exchanged = [i for i, tensor in enumerate(imported.inputs) if tensor.name in imported.images]
     inputs = len(imported.inputs)
-    fused = fuse(imported.module, exchanged, joins_attention=joins, places=imported.places, inputs=inputs)
+    known = dict(enumerate(imported.weights.values(), inputs))
+    fused = fuse(imported.module, exchanged, joins_attention=joins, places=imported.places, inputs=inputs, known=known)
     with tvm_refusals(f"model {imported.name}"):
         return replace(partition(fused, imported), rings=rings)
 
@@ -73,7 +74,8 @@ def partition(fused: Fused, imported: Imported) -> Program:
 
 def _partitioned_body(loop: ImportedLoop, bound: Mapping[int, np.ndarray | Widened]) -> LoopBody:
     """The body of a loop as a program, whose inputs with the numbers in `bound` are constants."""
-    fused = fuse(loop.body.module, places=loop.body.places)
+    known = {number: value for number, value in bound.items() if isinstance(value, np.ndarray)}
+    fused = fuse(loop.body.module, places=loop.body.places, known=known)
     cutter = _Cutter(fused.module, loop.body, fused.nodes, fused.functions, bound=bound)
     cutter.run()
     program = with_bodies(with_joined_calls(without_copies(cutter.program())), cutter.bodies)

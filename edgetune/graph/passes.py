@@ -6,7 +6,7 @@ reshapes, some divisions become products, and run-time indices are clamped.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -62,21 +62,24 @@ def fuse(
     joins_attention: bool = True,
     places: Sequence[str] = (),
     inputs: int | None = None,
+    known: Mapping[int, np.ndarray] | None = None,
 ) -> Fused:
     """Folds constants and scales, chooses the layout, recognises integer operators, legalises, fuses.
 
     Where it `joins_attention`, the two products of attention and what lies between them are one kernel. Parameters of
-    `main` after the first `inputs` are constants.
+    `main` after the first `inputs` are constants. `known` are the values of such parameters, by number.
     Raises UnsupportedOperator if TVM refuses a node: `places` says where each is (see `Imported`).
     """
-    for step in _steps(exchanged, joins_attention, inputs):
+    for step in _steps(exchanged, joins_attention, inputs, known):
         module = passed(module, step, places)
     fused = passed(module, relax.transform.FuseOps(), places)
     finish = tvm.transform.Sequential([relax.transform.FuseTIR(), relax.transform.DeadCodeElimination()])
     return Fused(passed(fused, finish, places), nodes_of_calls(module, fused), operators_of_functions(fused))
 
 
-def _steps(exchanged: Collection[int], joins_attention: bool, inputs: int | None) -> Iterator[Step]:
+def _steps(
+    exchanged: Collection[int], joins_attention: bool, inputs: int | None, known: Mapping[int, np.ndarray] | None
+) -> Iterator[Step]:
     """The passes before fusion, in their order."""
     yield positive_axes
     yield pass_marks_on
@@ -86,7 +89,7 @@ def _steps(exchanged: Collection[int], joins_attention: bool, inputs: int | None
     yield pass_marks_on
     yield fold_scale
     yield partial(channels_last, exchanged=exchanged)
-    yield integer_operators
+    yield partial(integer_operators, known=known)
     yield pass_marks_on
     yield fold_input_transposes
     yield pass_marks_on

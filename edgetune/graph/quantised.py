@@ -8,16 +8,17 @@ channel.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import tvm
-from tvm import relax, te, topi
+from tvm import relax
 
-from edgetune.graph.rewrite import DefUse, constant, constant_of, rewrite
+from edgetune.graph.integer_products import ZeroPoints, centred_weights, integer_conv2d, integer_matmul
+from edgetune.graph.rewrite import DefUse, attributes, constant, constant_of, rewrite
 from edgetune.graph.te_call import call_fusable
-from edgetune.tvm_types import Attrs
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,16 @@ _MOVES = ("relax.reshape", "relax.permute_dims")
 _PRODUCTS = ("relax.nn.conv2d", "relax.matmul")
 
 
-def integer_operators(module: tvm.IRModule) -> tvm.IRModule:
+def integer_operators(module: tvm.IRModule, known: Mapping[int, np.ndarray] | None = None) -> tvm.IRModule:
     """Rewrites 2-D convolutions (channels last) and matrix products if both operands are dequantised integers.
 
-    Reshapes and transpositions between these move the integers, once for all readers.
+    Reshapes and transpositions between these move the integers, once for all readers. `known` are the parameters of
+    `main` that are constants, by number. The zero point of the data leaves the sum where the weights are known (see
+    `edgetune.graph.integer_products`).
     """
-    return rewrite(rewrite(module, _move_integers), _integer_operator)
+    module = rewrite(module, _move_integers)
+    values = {module["main"].params[number]: array for number, array in (known or {}).items()}
+    return rewrite(rewrite(module, partial(_integer_operator, known=values)), _joined_scales)
 
 
 def _dequantised(expr: relax.Expr, chains: DefUse) -> _Dequantised | None:
@@ -124,7 +129,9 @@ def _operands(
     return (data, weights) if fits else None
 
 
-def _integer_operator(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
+def _integer_operator(
+    call: relax.Call, chains: DefUse, builder: relax.BlockBuilder, known: Mapping[relax.Var, np.ndarray]
+) -> relax.Expr | None:
     if call.op.name not in _PRODUCTS:
         return None
     exact = str(call.ty.dtype) == "int32"
@@ -132,17 +139,53 @@ def _integer_operator(call: relax.Call, chains: DefUse, builder: relax.BlockBuil
     if operands is None:
         return None
     data, weights = operands
-    zeros = int(data.zero_point.reshape(())), int(weights.zero_point.reshape(()))
+    zeros = ZeroPoints(int(data.zero_point.reshape(())), int(weights.zero_point.reshape(())), 0)
+    integers = weights.integers
+    value = _known_value(integers, chains, known)
+    terms = (0,) if call.op.name == "relax.matmul" else (1, 2, 3)
+    found = None if value is None else centred_weights(value, zeros, str(data.integers.ty.dtype), terms)
+    if found is not None:
+        integers, zeros = constant_of(found.integers), ZeroPoints(0, 0, zeros.data)
     if call.op.name == "relax.matmul":
-        accumulated = call_fusable(builder, integer_matmul, data.integers, weights.integers, *zeros)
-        scale: np.ndarray = weights.scale.reshape(-1) if weights.scale.size > 1 else weights.scale.reshape(())
+        accumulated = call_fusable(builder, integer_matmul, data.integers, integers, zeros.data, zeros.weights)
+        axes: tuple[int, ...] = (-1,)
     else:
-        accumulated = call_fusable(builder, integer_conv2d, data.integers, weights.integers, *zeros, call.attrs)
-        scale = weights.scale.reshape(1, 1, 1, -1) if weights.scale.size > 1 else weights.scale.reshape(())
+        accumulated = call_fusable(builder, integer_conv2d, data.integers, integers, *zeros, call.attrs)
+        axes = (1, 1, 1, -1)
+    if found is not None and found.offsets.any():
+        accumulated = relax.op.subtract(accumulated, constant_of(found.offsets.reshape(axes)))
     if exact:
         return accumulated
+    scale: np.ndarray = weights.scale.reshape(axes if weights.scale.size > 1 else ())
     product = (scale.astype("float64") * float(data.scale.reshape(()))).astype(scale.dtype)
     return relax.op.multiply(relax.op.astype(accumulated, str(scale.dtype)), constant_of(product))
+
+
+def _joined_scales(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> relax.Expr | None:
+    """(sum * a) * b with constant scales of a sum of integers as sum * (a * b), which rounds once less."""
+    inner = chains.call(call.args[0], "relax.multiply") if call.op.name == "relax.multiply" else None
+    whole = None if inner is None else chains.call(inner.args[0], "relax.astype")
+    if inner is None or whole is None or str(whole.args[0].ty.dtype) != "int32" or not chains.used_once(call.args[0]):
+        return None
+    first, second = (constant(one.args[1]) for one in (inner, call))
+    if first is None or second is None or second.size > 1:
+        return None
+    product = (first.astype("float64") * float(second.reshape(()))).astype(first.dtype)
+    return relax.op.multiply(inner.args[0], constant_of(product))
+
+
+def _known_value(expr: relax.Expr, chains: DefUse, known: Mapping[relax.Var, np.ndarray]) -> np.ndarray | None:
+    """The value of a constant, maybe through moves; None where it is computed at run time."""
+    call = chains.call(expr, *_MOVES)
+    if call is None:
+        return known.get(expr) if isinstance(expr, relax.Var) else constant(expr)
+    source = _known_value(call.args[0], chains, known)
+    if source is None:
+        return None
+    if call.op.name == "relax.reshape":
+        return source.reshape([int(extent) for extent in call.ty.shape])
+    axes = attributes(call)["axes"]
+    return source.transpose(None if axes is None else [int(axis) for axis in axes])
 
 
 def _per_row(scale: np.ndarray) -> bool:
@@ -151,28 +194,3 @@ def _per_row(scale: np.ndarray) -> bool:
 
 def _per_column(scale: np.ndarray, columns: int) -> bool:
     return scale.size == 1 or (scale.shape[-1] == scale.size == columns)
-
-
-def _centred(tensor: te.Tensor, zero_point: int) -> te.Tensor:
-    return te.compute(tensor.shape, lambda *i: tensor(*i).astype("int32") - zero_point, name="centred")
-
-
-def integer_conv2d(data: te.Tensor, weights: te.Tensor, data_zero: int, weight_zero: int, attrs: Attrs) -> te.Tensor:
-    """Channels-last int32 convolution of (N, H, W, C) with (O, KH, KW, I), both integers minus their zero point."""
-    strides, padding, dilation = ([int(v) for v in a] for a in (attrs.strides, attrs.padding, attrs.dilation))
-    return topi.nn.conv(
-        _centred(data, data_zero),
-        _centred(weights, weight_zero),
-        strides,
-        padding,
-        dilation,
-        int(attrs.groups),
-        "NHWC",
-        "OHWI",
-        "int32",
-    )
-
-
-def integer_matmul(data: te.Tensor, weights: te.Tensor, data_zero: int, weight_zero: int) -> te.Tensor:
-    """int32 product of (M, K) and (K, N), both integers minus their zero point."""
-    return topi.nn.matmul(_centred(data, data_zero), _centred(weights, weight_zero))

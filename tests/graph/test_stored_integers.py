@@ -21,7 +21,7 @@ from edgetune.graph.partition import to_program
 from edgetune.graph.precision import with_precision
 from edgetune.graph.program import Program
 from edgetune.graph.stored_integers import stored_integers
-from edgetune.graph.widened_integers import Widened
+from edgetune.graph.widened_integers import STORED, Widened
 from edgetune.target.target import load_target
 from tests.model_in_c import outputs_in_c
 
@@ -235,7 +235,7 @@ def test_a_constant_behind_a_dequantisation_stays_integers(name: str) -> None:
     program, proto = _program(model), model_from_proto(model.proto, "0" * 64, "model", None, "model.onnx")
     assert program.constant_bytes <= 1.1 * model.asked
     read = [param for kernel in program.kernels for param in kernel.params if param.role == "constant"]
-    assert sum("int" in param.dtype and param.name != "zero_points" for param in read) == model.widened
+    assert sum(param.dtype in STORED and param.name != "zero_points" for param in read) == model.widened
     (found,), (wanted,) = evaluate_program(program, [{"x": model.x}]), evaluate_model(proto, [{"x": model.x}])
     largest = np.abs(wanted["y"].astype("float64")).max()
     np.testing.assert_allclose(found["y"], wanted["y"], atol=1e-6 * largest if model.made == "float32" else 0)
