@@ -15,6 +15,7 @@ from tvm import tirx
 from edgetune.affine.expressions import loads_in, with_places
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.lines import call
+from edgetune.codegen.shuffles import fewest_lanes
 from edgetune.codegen.strided_loads import loads_together
 from edgetune.codegen.text import Lvalue
 from edgetune.codegen.vector_calls import has_vector_form
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from edgetune.codegen.statements import StatementPrinter
 
 FEWEST_LANES = {2: 4, 3: 8, 4: 8}
-"""Lanes from which on vectors across rows pay, by the elements of a row."""
+"""Lanes from which on vectors of floats across rows pay, by the elements of a row."""
 
 
 def printed_turns(printer: StatementPrinter, statements: Sequence[Stmt]) -> int:
@@ -57,7 +58,7 @@ def printed_turns(printer: StatementPrinter, statements: Sequence[Stmt]) -> int:
     role = f"{printer.place(first.buffer).name}_turn"
     with loads_together(printer, [one.value for one in run]):
         names = [printer.context.temporary(c_type, printer.vector(one.value, 0, lanes), role) for one in run]
-    function = printer.context.need(f"take_turns:f32x{lanes}x{turns}")
+    function = printer.context.need(f"take_turns:{of.short}x{lanes}x{turns}")
     pointer = printer.pointer(first.buffer, (bases[0], 1), 0)
     printer.context.emit(call(function, pointer, *(Lvalue.of(name).address for name in names)))
     return len(bound) + turns
@@ -100,6 +101,7 @@ def _base(printer: StatementPrinter, store: BufferStore, turns: int) -> Expr | N
     if _turns(store) != turns:
         return None
     place, lanes = printer.place(store.buffer), element_and_lanes(store.value.ty)[1]
-    fits = FEWEST_LANES[turns] <= lanes <= printer.context.lanes_limit
-    in_memory = place.of.short == "f32" and place.registers is None and place.lanes == 1
+    fewest = fewest_lanes(place.of.dtype, turns)
+    fits = fewest is not None and fewest <= lanes <= printer.context.lanes_limit
+    in_memory = place.registers is None and place.lanes == 1
     return store.indices[0].base if fits and in_memory else None

@@ -14,6 +14,7 @@ from edgetune.codegen import (
     polynomial_functions,
     polynomials,
     transposition_snippets,
+    turn_snippets,
     vector_snippets,
 )
 from edgetune.codegen.dtypes import by_short, storage_type
@@ -69,10 +70,6 @@ def _loads_need(rest: str) -> list[str]:
     return [f"shuffle_two:{rest}", f"type:{rest}u"]
 
 
-def _turns_need(rest: str) -> list[str]:
-    return _loads_need(rest.rpartition("x")[0])
-
-
 _SHORT_NAME = re.compile(r"^#define ((?!__)\w+)", re.MULTILINE)
 
 # GCC 9, the oldest version with the vector built-ins used, has no __has_builtin.
@@ -103,7 +100,7 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "backwards": (_loads_need, vector_snippets.backwards),
     "every_third": (_loads_need, vector_snippets.every_third),
     "every_fourth": (_loads_need, vector_snippets.every_fourth),
-    "take_turns": (_turns_need, vector_snippets.take_turns),
+    "take_turns": (turn_snippets.turns_need, turn_snippets.take_turns),
     **{
         kind: (partial(transposition_snippets.needed, kind), partial(transposition_snippets.function, kind))
         for kind in transposition_snippets.KINDS

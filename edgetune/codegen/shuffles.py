@@ -16,6 +16,19 @@ def steps_of_vectors(dtype: str) -> frozenset[int]:
     return _STEPS.get(dtype, _NEIGHBOURS)
 
 
+_FEWEST_OF_WORDS = {2: 4, 3: 8, 4: 8}
+_FEWEST_OF_BYTES = {2: 4, 3: 4, 4: 4}
+
+
+def fewest_lanes(dtype: str, turns: int) -> int | None:
+    """Lanes from which on it pays to store vectors whose elements take turns in memory; None where it never does.
+
+    Bytes of a row are put together in registers. Other elements are shuffled.
+    """
+    lanes = {"float32": _FEWEST_OF_WORDS, "int8": _FEWEST_OF_BYTES, "uint8": _FEWEST_OF_BYTES}
+    return lanes.get(dtype, {}).get(turns)
+
+
 def has_shuffles(dtype: str) -> bool:
     """Whether the printer has squares, phases and columns of a type, and so lays out elements in registers."""
     return dtype in _STEPS

@@ -214,10 +214,10 @@ def pairs(rest: str) -> str:
     text = f"    const {rest} a = *(const {rest}u *)p, b = *(const {rest}u *)(p + {lanes});\n"
     names, low = "a, b", list(range(0, 2 * lanes, 2))
     if lanes == 8:
-        text += _shuffled(f"const {rest} low", rest, "a, b", [0, 1, 2, 3, 8, 9, 10, 11])
-        text += _shuffled(f"const {rest} high", rest, "a, b", [4, 5, 6, 7, 12, 13, 14, 15])
+        text += shuffled(f"const {rest} low", rest, "a, b", [0, 1, 2, 3, 8, 9, 10, 11])
+        text += shuffled(f"const {rest} high", rest, "a, b", [4, 5, 6, 7, 12, 13, 14, 15])
         names, low = "low, high", [0, 2, 8, 10, 4, 6, 12, 14]
-    text += _shuffled("*even", rest, names, low) + _shuffled("*odd", rest, names, [place + 1 for place in low])
+    text += shuffled("*even", rest, names, low) + shuffled("*odd", rest, names, [place + 1 for place in low])
     comment = "/* *even = p[0], p[2], ..; *odd = p[1], p[3], .. */\n"
     return f"{comment}{_HEAD}@pairs_{rest}(const float *p, {rest} *even, {rest} *odd)\n{{\n{text}}}\n"
 
@@ -226,7 +226,7 @@ def backwards(rest: str) -> str:
     """`void @backwards_f32x16(const float *p, f32x16 *r)`: *r = p[15], p[14], .. p[0]."""
     places = list(reversed(range(lanes_of(rest))))
     comment = f"/* *r = p[{places[0]}], p[{places[1]}], .. p[0] */\n"
-    text = f"    const {rest} a = *(const {rest}u *)p;\n" + _shuffled("*r", rest, "a, a", places)
+    text = f"    const {rest} a = *(const {rest}u *)p;\n" + shuffled("*r", rest, "a, a", places)
     return f"{comment}{_HEAD}@backwards_{rest}(const float *p, {rest} *r)\n{{\n{text}}}\n"
 
 
@@ -241,7 +241,7 @@ def every_third(rest: str) -> str:
     places = [at % lanes if at < 2 * lanes else at + 2 - lanes for at in found]
     text = f"    const {rest} a = *(const {rest}u *)p, b = *(const {rest}u *)(p + {lanes});\n"
     text += f"    const {rest} c = *(const {rest}u *)(p + {2 * lanes - 2});\n"
-    text += _shuffled(f"const {rest} t", rest, "a, b", blend) + _shuffled("*r", rest, "t, c", places)
+    text += shuffled(f"const {rest} t", rest, "a, b", blend) + shuffled("*r", rest, "t, c", places)
     comment = f"/* *r = p[0], p[3], .. p[{3 * lanes - 3}] */\n"
     return f"{comment}{_HEAD}@every_third_{rest}(const float *p, {rest} *r)\n{{\n{text}}}\n"
 
@@ -256,91 +256,14 @@ def every_fourth(rest: str) -> str:
     text += f"    const {rest} c = *(const {rest}u *)(p + {2 * lanes}), d = *(const {rest}u *)(p + {3 * lanes - 3});\n"
     low = [4 * (lane % (lanes // 2)) for lane in range(lanes)]
     high = [at if at < lanes else at + 3 for at in low]
-    text += _shuffled(f"const {rest} t", rest, "a, b", low) + _shuffled(f"const {rest} u", rest, "c, d", high)
+    text += shuffled(f"const {rest} t", rest, "a, b", low) + shuffled(f"const {rest} u", rest, "c, d", high)
     halves = [*range(lanes // 2), *range(lanes, lanes + lanes // 2)]
-    text += _shuffled("*r", rest, "t, u", halves)
+    text += shuffled("*r", rest, "t, u", halves)
     comment = f"/* *r = p[0], p[4], .. p[{4 * lanes - 4}] */\n"
     return f"{comment}{_HEAD}@every_fourth_{rest}(const float *p, {rest} *r)\n{{\n{text}}}\n"
 
 
-def take_turns(rest: str) -> str:
-    """`void @take_turns_f32x16x3(float *p, const f32x16 *x, ..)`: x[0], y[0], z[0], x[1], .. go to p.
-
-    Each of three vectors is permuted once, so that its lanes are where all three results want them.
-    """
-    vector, _, count = rest.rpartition("x")
-    lanes = lanes_of(vector)
-    if count == "2":
-        return _take_turns_of_two(vector, lanes)
-    if count == "4":
-        return _take_turns_of_four(vector, lanes)
-    text = ""
-    for number, name in enumerate("xyz"):
-        places = [0] * lanes
-        for at in range(number, 3 * lanes, 3):
-            places[at % lanes] = at // 3
-        text += _shuffled(f"const {vector} {'abc'[number]}", vector, f"*{name}, *{name}", places)
-    for part in range(3):
-        turns = [(part * lanes + lane) % 3 for lane in range(lanes)]
-        two = [lane + lanes * (turn == 1) for lane, turn in enumerate(turns)]
-        three = [lane + lanes * (turn == 2) for lane, turn in enumerate(turns)]
-        text += _shuffled(f"const {vector} t{part}", vector, "a, b", two)
-        where = f"*({vector}u *)(p + {part * lanes})" if part else f"*({vector}u *)p"
-        text += _shuffled(where, vector, f"t{part}, c", three)
-    operands = ", ".join(f"const {vector} *{name}" for name in "xyz")
-    comment = "/* p[0] = x[0], p[1] = y[0], p[2] = z[0], p[3] = x[1], .. */\n"
-    return f"{comment}{_HEAD}@take_turns_{rest}(float *p, {operands})\n{{\n{text}}}\n"
-
-
-def _take_turns_of_two(vector: str, lanes: int) -> str:
-    """Shuffles within halves of eight lanes come first, as those across halves take longer."""
-    turns = [place for lane in range(lanes) for place in (lane, lanes + lane)]
-    text, names = "", "*x, *y"
-    if lanes == 8:
-        text += _shuffled(f"const {vector} low", vector, names, [0, 8, 1, 9, 4, 12, 5, 13])
-        text += _shuffled(f"const {vector} high", vector, names, [2, 10, 3, 11, 6, 14, 7, 15])
-        names, turns = "low, high", [0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15]
-    text += _shuffled(f"*({vector}u *)p", vector, names, turns[:lanes])
-    text += _shuffled(f"*({vector}u *)(p + {lanes})", vector, names, turns[lanes:])
-    comment = "/* p[0] = x[0], p[1] = y[0], p[2] = x[1], p[3] = y[1], .. */\n"
-    return f"{comment}{_HEAD}@take_turns_{vector}x2(float *p, const {vector} *x, const {vector} *y)\n{{\n{text}}}\n"
-
-
-def _take_turns_of_four(vector: str, lanes: int) -> str:
-    """Vectors of eight lanes are shuffled within each four first; those of 16 lanes take turns by twos, and again."""
-    text = ""
-    if lanes == 8:
-        for name, pair, first in (("a", "x, *y", 0), ("b", "x, *y", 2), ("c", "z, *w", 0), ("d", "z, *w", 2)):
-            places = [at + first + step + other for at in (0, 4) for step in (0, 1) for other in (0, 8)]
-            text += _shuffled(f"const {vector} {name}", vector, f"*{pair}", places)
-        for name, pair, first in (("e", "a, c", 0), ("f", "a, c", 2), ("g", "b, d", 0), ("h", "b, d", 2)):
-            places = [at + first + step + other for at in (0, 4) for other in (0, 8) for step in (0, 1)]
-            text += _shuffled(f"const {vector} {name}", vector, pair, places)
-        pairs_of_rows = [
-            (pair, [at + lane for at in fours for lane in range(4)])
-            for fours in ((0, 8), (4, 12))
-            for pair in ("e, f", "g, h")
-        ]
-    else:
-        low = [at for lane in range(lanes // 2) for at in (lane, lanes + lane)]
-        high = [at + lanes // 2 for at in low]
-        for name, pair, places in (
-            ("a", "x, *z", low),
-            ("b", "x, *z", high),
-            ("c", "y, *w", low),
-            ("d", "y, *w", high),
-        ):
-            text += _shuffled(f"const {vector} {name}", vector, f"*{pair}", places)
-        pairs_of_rows = [(pair, places) for pair in ("a, c", "b, d") for places in (low, high)]
-    for part, (pair, places) in enumerate(pairs_of_rows):
-        where = f"*({vector}u *)(p + {part * lanes})" if part else f"*({vector}u *)p"
-        text += _shuffled(where, vector, pair, places)
-    operands = ", ".join(f"const {vector} *{name}" for name in "xyzw")
-    comment = "/* p[0] = x[0], p[1] = y[0], p[2] = z[0], p[3] = w[0], p[4] = x[1], .. */\n"
-    return f"{comment}{_HEAD}@take_turns_{vector}x4(float *p, {operands})\n{{\n{text}}}\n"
-
-
-def _shuffled(target: str, rest: str, pair: str, places: list[int]) -> str:
+def shuffled(target: str, rest: str, pair: str, places: list[int]) -> str:
     """A statement that takes the lanes at `places` of a pair of vectors."""
     code = f"{target} = ET_JOIN_{rest}({pair}, {', '.join(map(str, places))});"
     return "\n".join(textwrap.wrap(code, 112, initial_indent=" " * 4, subsequent_indent=" " * 8)) + "\n"

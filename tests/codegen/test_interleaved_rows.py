@@ -13,6 +13,7 @@ from edgetune.codegen import emit_kernel
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.schedule_text import FORMS
 from edgetune.schedule.guessed_schedule import default_schedule
+from edgetune.target.target import load_target
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.sketch_samples import prim_func, random_arguments, run_plain
 
@@ -148,3 +149,29 @@ def test_other_rows_are_left_to_compilers(function: Any, bits: int, tmp_path: Pa
     arrays = random_arguments(function)
     result = run_kernel(source, target, arrays, tmp_path, cc="gcc", extra=SANITIZERS)[-1]
     np.testing.assert_allclose(result, run_plain(function, arrays), rtol=1e-5, atol=1e-5)
+
+
+def quantised(channels: int, pixels: int) -> Any:
+    """Planes of floats as bytes, channels last."""
+    x = te.placeholder((channels, pixels), name="x")
+
+    def value(p: te.Var, c: te.Var) -> Any:
+        low, high, scale = (tirx.const(number, "float32") for number in (-128.0, 127.0, 0.02))
+        return tirx.min(tirx.max(tirx.nearbyint(x[c, p] / scale) + 5.0, low), high).astype("int8")
+
+    return prim_func([x], te.compute((pixels, channels), value, "quantised"))
+
+
+@pytest.mark.parametrize("channels", [2, 3, 4])
+@pytest.mark.parametrize("board", ["rpi4", "256", "512"])
+def test_bytes_of_rows_are_put_together_in_registers(channels: int, board: str, tmp_path: Path) -> None:
+    function = quantised(channels, 75)
+    target = wide_target(int(board)) if board.isdigit() else load_target(board)
+    source = emit_kernel(apply_schedule(function, default_schedule(function, target, 0, FORMS)[0]).module, target, "k")
+    assert f"take_turns_i8x{target.vector_bits // 32}x{channels}(" in source.definition
+    arrays = [*random_arguments(function)[:-1], np.zeros((75, channels), np.int8)]
+    compilers = (None,) if target.emulator else ("gcc", "clang-19")
+    for cc in compilers:
+        extra = () if target.emulator else SANITIZERS
+        result = run_kernel(source, target, arrays, tmp_path, cc=cc, extra=extra)[-1]
+        np.testing.assert_array_equal(result, run_plain(function, arrays))

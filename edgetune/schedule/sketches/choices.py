@@ -21,7 +21,7 @@ from edgetune.affine.access import Access
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import expressions, is_branch, mentions, with_places
 from edgetune.codegen.interleaved_rows import FEWEST_LANES
-from edgetune.codegen.shuffles import has_shuffles
+from edgetune.codegen.shuffles import fewest_lanes, has_shuffles
 from edgetune.graph.element_type import type_of
 from edgetune.schedule.sketches.block_analysis import extent_of, known_extent, stores
 from edgetune.schedule.sketches.inlining import is_costly
@@ -98,25 +98,29 @@ def pays_across(block: SBlock, native_lanes: int) -> bool:
     wraps or divides.
     """
     extents = [extent_of(axis) for axis in block.iter_vars]
-    if len(extents) == 1 or native_lanes < FEWEST_LANES.get(extents[-1], native_lanes + 1):
+    written = [type_of(one.source) for one in block.writes]
+    fewest = [fewest_lanes(dtype, extents[-1]) for dtype in written]
+    if len(extents) == 1 or any(least is None or native_lanes < least for least in fewest):
         return False
     first = _first_of_rows(block)
     if prod(extents[first:-1]) < native_lanes or not isinstance(block.body, tirx.BufferStore):
         return False
     nodes = list(expressions(block.body.value))
-    if not all(has_shuffles(type_of(one.source)) for one in _regions(block)):
-        return False
     row = block.iter_vars[-2].var
-    if extents[-1] == MOST_IN_ROW and not any(map(is_costly, nodes)):
+    if extents[-1] == MOST_IN_ROW and all(map(has_shuffles, written)) and not any(map(is_costly, nodes)):
         return False
     if not any(isinstance(node, _MADE_BY_HAND) or _divides(node, row) for node in nodes):
         return False
     # From one row of a vector to the next, a load stays where it is, or moves by one element or by a short row.
-    steps = {0, 1, *(step for step, lanes in FEWEST_LANES.items() if lanes <= native_lanes)}
+    gaps = {step for step, lanes in FEWEST_LANES.items() if lanes <= native_lanes}
     lane = tirx.Var("lane", row.ty)
     of_vector = {row: tirx.Var("vector", row.ty) * native_lanes + lane}
     loads = (with_places(node, of_vector) for node in nodes if isinstance(node, ir.TensorLoad))
-    return all(Access.of(load, Domain.of([(lane, native_lanes)])).step(lane) in steps for load in loads)
+    return all(
+        Access.of(load, Domain.of([(lane, native_lanes)])).step(lane)
+        in ({0, 1} | gaps if has_shuffles(type_of(load.source)) else {0, 1})
+        for load in loads
+    )
 
 
 def _divides(node: Expr, row: Var) -> bool:
