@@ -2,7 +2,8 @@
 
 `sums[o] += x[0] * w[4 * o] + x[1] * w[4 * o + 1] + x[2] * w[4 * o + 2] + x[3] * w[4 * o + 3]`, with bytes, is one
 instruction for all lanes o: VPDPBUSD of x86, SDOT, UDOT and USDOT of ARM, and PMADDWD for two numbers of 16 bits. The
-program says no more than this sum, so its meaning is the same without them.
+program says no more than this sum, so its meaning is the same without them. A loop over the four products is unrolled,
+and its additions become this one sum.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from edgetune.affine.expressions import joined_by
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.lines import call
 from edgetune.codegen.text import Lvalue
-from edgetune.tvm_types import BufferLoad, BufferStore, Expr
+from edgetune.tvm_types import BufferLoad, BufferStore, Expr, Stmt, TvmBuffer
 
 if TYPE_CHECKING:
     from edgetune.codegen.statements import StatementPrinter
@@ -30,6 +31,81 @@ class _Product(NamedTuple):
     lanes: BufferLoad
     begin: Expr
     stride: int
+
+
+def with_joined_products(body: Stmt) -> Stmt:
+    """`body` in which products that are added to the same lanes one after another are one sum, as many as lie in turn.
+
+    They lie in turn where the numbers of a lane lie as far from those of the next lane as there are products.
+    """
+    return tvm_ffi.structural_map(body, (tirx.SeqStmt, _joined), order="post")
+
+
+def _joined(sequence: Stmt) -> Stmt:
+    left, made = list(sequence.seq), []
+    while left:
+        count = _stride(left[0])
+        run = left[:count]
+        if count > 1 and len(run) == count and all(_adds_to(run[0], one) for one in run):
+            first = run[0]
+            total = first.value.b
+            for one in run[1:]:
+                total = total + one.value.b
+            made.append(tirx.BufferStore(first.buffer, first.value.a + total, first.indices))
+        else:
+            run = left[:1]
+            made += run
+        left = left[len(run) :]
+    if len(made) == len(sequence.seq):
+        return sequence
+    return made[0] if len(made) == 1 else tirx.SeqStmt(made)
+
+
+def _adds_to(first: BufferStore, other: Stmt) -> bool:
+    """Whether a store adds a product to the element that `first` adds one to."""
+    if not isinstance(other, tirx.BufferStore) or not other.buffer.same_as(first.buffer):
+        return False
+    value = other.value
+    return isinstance(value, tirx.Add) and _is_own(value.a, first) and isinstance(value.b, tirx.Mul)
+
+
+def _stride(statement: Stmt) -> int:
+    """How far the numbers of a lane lie from those of the next lane, if a store adds a product of integers; else 0."""
+    if not isinstance(statement, tirx.BufferStore) or not _adds_to(statement, statement):
+        return 0
+    if element_and_lanes(statement.value.ty)[0].short != "i32":
+        return 0
+    for factor in (statement.value.b.a, statement.value.b.b):
+        load = _widened(factor)
+        index = load.indices[-1] if load is not None and load.indices else None
+        if isinstance(index, tirx.Ramp) and isinstance(index.stride, tirx.IntImm) and int(index.stride.value) > 1:
+            return int(index.stride.value)
+    return 0
+
+
+def shared_operands(body: Stmt) -> set[TvmBuffer]:
+    """The tensors of which all lanes take a number to multiply it by one of a few that lie in turn for each lane.
+
+    An instruction reads several of them at once, so that they lie in memory, not in registers.
+    """
+    found: set[TvmBuffer] = set()
+
+    def look(store: BufferStore) -> None:
+        if not isinstance(store.value, tirx.Add):
+            return
+        for term in joined_by(tirx.Add, store.value):
+            loads = [_widened(factor) for factor in (term.a, term.b)] if isinstance(term, tirx.Mul) else []
+            ramps = [load is not None and load.indices and isinstance(load.indices[-1], tirx.Ramp) for load in loads]
+            steps = [
+                load.indices[-1].stride for load, ramp in zip(loads, ramps, strict=True) if load is not None and ramp
+            ]
+            if len(steps) == 1 and isinstance(steps[0], tirx.IntImm) and int(steps[0].value) > 1:
+                found.update(
+                    load.source for load, ramp in zip(loads, ramps, strict=True) if load is not None and not ramp
+                )
+
+    tvm_ffi.structural_walk(body, (tirx.BufferStore, look))
+    return found
 
 
 def added_dot_products(
@@ -97,25 +173,21 @@ def _widened(value: Expr) -> BufferLoad | None:
 def _side_by_side(printer: StatementPrinter, products: list[_Product]) -> list[_Product]:
     """The products in the order of their numbers, which lie one after another in both tensors; empty if they do not."""
     first, count = products[0], len(products)
-    starts = [_place(printer, index) for index in (first.at, first.begin)]
     found: dict[int, _Product] = {}
     for one in products:
         same = one.shared.source.same_as(first.shared.source) and one.lanes.source.same_as(first.lanes.source)
-        places = [_place(printer, index) for index in (one.at, one.begin)]
-        steps = {place - start for (_, place), (_, start) in zip(places, starts, strict=True)}
-        alike = all(base == start for (base, _), (start, _) in zip(places, starts, strict=True))
-        if not same or not alike or len(steps) > 1 or one.stride != count:
+        if not same or one.stride != count:
             return []
-        found[steps.pop()] = one
+        steps = {_distance(printer, *pair) for pair in ((first.at, one.at), (first.begin, one.begin))}
+        step = steps.pop()
+        if steps or step is None:
+            return []
+        found[step] = one
     order = range(min(found), min(found) + count)
     return [found[place] for place in order] if sorted(found) == [*order] else []
 
 
-def _place(printer: StatementPrinter, index: Expr) -> tuple[str, int]:
-    """An index as what is computed and a constant that is added to it."""
-    text = printer.without_lane(index)
-    if text.constant is not None or text.zero:
-        return "", text.constant or 0
-    if text.summand is None:
-        return str(text), 0
-    return str(text.summand[0]), text.summand[1]
+def _distance(printer: StatementPrinter, start: Expr, index: Expr) -> int | None:
+    """The constant number of elements between two indices; None where it is not constant."""
+    distance = printer.context.analyzer.simplify(index - start)
+    return int(distance.value) if isinstance(distance, tirx.IntImm) else None

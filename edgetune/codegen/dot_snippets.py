@@ -9,7 +9,7 @@ _HEAD = "static inline __attribute__((always_inline)) void "
 
 FORMS = {
     f"dot_{x}_{w}_{count}": (x, w, count)
-    for x, w, count in (("i16", "i16", 2), ("u8", "i8", 4), ("i8", "i8", 4), ("u8", "u8", 4))
+    for x, w, count in (("i16", "i16", 2), ("i16", "i8", 2), ("u8", "i8", 4), ("i8", "i8", 4), ("u8", "u8", 4))
 }
 """By the name of a function: the types of both factors, and how many products it adds to a lane."""
 
@@ -19,7 +19,15 @@ def needed(name: str, rest: str) -> list[str]:
     x, w, count = FORMS[name]
     lanes = lanes_of(rest)
     halves = [f"type:i16x{2 * lanes}"] if x == "i16" else []
+    if w != x and halves:
+        halves += [f"type:{w}x{count * lanes}", "type:i64x2", "chars:all"]
     return [f"type:{rest}", f"type:u32x{lanes}", f"type:{x}x{count}u", f"type:{w}x{count * lanes}u", *halves]
+
+
+def _own(x: str, w: str, numbers: int) -> str:
+    """The numbers of the lanes, as wide as those that all lanes share."""
+    stored = f"*(const {w}x{numbers}u *)w"
+    return f"__builtin_convertvector({stored}, {x}x{numbers})" if x == "i16" and w != x else stored
 
 
 def function(name: str, rest: str) -> str:
@@ -30,20 +38,26 @@ def function(name: str, rest: str) -> str:
     x, w, count = FORMS[name]
     lanes = lanes_of(rest)
     products = [f"x[{n}] * w[{count} * o + {n}]" for n in range(count)]
-    wrapped = " + ".join(f"(uint32_t)({one})" for one in products)
+    wrapped = [f"(uint32_t)({one})" for one in products]
+    lines = [" + ".join(wrapped[at : at + 2]) for at in range(0, count, 2)]
     plain = (
+        f"    {rest} added = {{0}};\n"
         f"    for (int32_t o = 0; o < {lanes}; o++)\n"
-        f"        (*sums)[o] = (int32_t)((uint32_t)(*sums)[o] + {wrapped});\n"
+        f"        added[o] = (int32_t)({f'{chr(10)}            + '.join(lines)});\n"
+        f"    *sums = ({rest})((u32x{lanes})*sums + (u32x{lanes})added);\n"
     )
     words = {
         "rest": rest,
         "wide": f"u32x{lanes}",
         "halves": f"i16x{2 * lanes}",
+        "some": f"(int32_t)*(const {x}x{count}u *)x",
         "all": f"((int32_t)*(const {x}x{count}u *)x | ({rest}){{0}})",
-        "own": f"({rest})*(const {w}x{count * lanes}u *)w",
+        "own": f"({rest}){_own(x, w, count * lanes)}",
     }
     choices = [
         (one.condition(**words), one.code(**words)) for one in instructions(lambda isa: isa.dot.get(name, {}), lanes)
     ]
     head = f"{_HEAD}@{name}_{rest}({rest} *sums, const {by_short(x).value} *x, const {by_short(w).value} *w)\n"
-    return f"/* sums[o] += {' + '.join(products)}; sums wrap. */\n{head}{{\n{either(choices, plain)}}}\n"
+    first, last = products[0].replace(" + 0]", "]"), products[-1]
+    between = " + .. + " if len(products) > 2 else " + "
+    return f"/* sums[o] += {first}{between}{last}; sums wrap. */\n{head}{{\n{either(choices, plain)}}}\n"

@@ -16,6 +16,7 @@ from tvm import tirx
 
 from edgetune.codegen.collapse_loops import Shared
 from edgetune.codegen.context import BufferStorage, Context
+from edgetune.codegen.dot_products import shared_operands
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.instruction_estimate import estimated_instructions
 from edgetune.codegen.kernel_source import CParam, KernelSource
@@ -130,7 +131,8 @@ def print_function(
     context.counters, context.numbers = found.counters(), found.numbers()
     context.vectors = target.instruction_set.vectors
     params = tuple(_parameter(context, found, buffer) for buffer in function.params)
-    layout, scratch_bytes, local_bytes = _lay_out(found, max(limit, 1), shapes_in(function))
+    in_memory = shared_operands(function.body)
+    layout, scratch_bytes, local_bytes = _lay_out(found, max(limit, 1), shapes_in(function), in_memory)
     printer = StatementPrinter(context, found, layout, shared)
     printer.statement(function.body)
     together = in_lockstep(drop_unused(context.lines), context.need)
@@ -167,12 +169,15 @@ def _parameter(context: Context, found: Survey, buffer: TvmBuffer) -> CParam:
     return CParam(name, c_type, tuple(shape), of.dtype, written, of.bytes)
 
 
-def _lay_out(found: Survey, limit: int, shapes: dict[str, list[int]]) -> tuple[Layout, int, int]:
+def _lay_out(
+    found: Survey, limit: int, shapes: dict[str, list[int]], in_memory: Collection[TvmBuffer]
+) -> tuple[Layout, int, int]:
     layout = Layout(shapes=shapes)
     sizes: dict[TvmBuffer, int] = {}
     for buffer in found.allocated:
         of, _ = element_and_lanes(buffer.ty.dtype)
-        wanted = register_pieces(of, found.accesses.get(buffer, set()), limit)
+        accesses = found.accesses.get(buffer, set())
+        wanted = None if buffer in in_memory else register_pieces(of, accesses, limit)
         if wanted is None:
             sizes[buffer] = size_of(buffer)
         else:

@@ -18,6 +18,7 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import conjuncts, variables_in
 from edgetune.codegen.collapse_loops import Shared, collapse
+from edgetune.codegen.dot_products import with_joined_products
 from edgetune.codegen.horizontal_reduction import join_lanes
 from edgetune.codegen.linear_indices import with_linear_indices
 from edgetune.codegen.loop_fusion import in_one_pass
@@ -161,11 +162,21 @@ def _settled_selections() -> Pass:
     return tirx.transform.prim_func_pass(change, opt_level=0, name="edgetune.SettledSelections")
 
 
+def _joined_products() -> Pass:
+    def change(function: PrimFunc, module: tvm.IRModule, context: object) -> PrimFunc:
+        del module, context
+        body = with_joined_products(function.body)
+        return function if body.same_as(function.body) else function.with_body(body)
+
+    return tirx.transform.prim_func_pass(change, opt_level=0, name="edgetune.JoinedProducts")
+
+
 @cache
 def _after_unrolling() -> Pass:
     return tvm.transform.Sequential(
         [
             tirx.transform.UnrollLoop(),
+            _joined_products(),
             s_tir.transform.RenormalizeSplitPattern(),
             tirx.transform.StmtSimplify(),
             _settled_selections(),

@@ -6,11 +6,12 @@ grow past a limit, so loops that a schedule unrolls beyond it stay loops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tvm import ir, tirx
 
 from edgetune.affine.expressions import operands, variables_in
+from edgetune.codegen.dot_products import shared_operands
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.traverse import children, expressions
 from edgetune.tvm_types import Expr, For, Stmt, TvmBuffer, Var
@@ -80,9 +81,10 @@ def unroll_register_tiles(body: Stmt) -> Stmt:
     """Mark loops over a register tile as UNROLLED, if the code stays small enough.
 
     A tile is a small allocated buffer that loops run over inside a loop that revisits it: accumulators inside the loops
-    of a reduction. A loop around another serial loop is not unrolled: each copy would be a separate nest.
+    of a reduction. A loop around another serial loop is not unrolled: each copy would be a separate nest. What dot
+    products share lies in memory.
     """
-    tiles = _Tiles()
+    tiles = _Tiles(shared_operands(body))
     tiles.visit(body, [])
     indexing: set[Var] = set()
     for buffer in tiles.revisited:
@@ -111,7 +113,8 @@ def _loops(node: Stmt) -> bool:
 class _Tiles:
     """Small buffers, the variables in their indices, and the buffers that a loop revisits."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_memory: Collection[TvmBuffer]) -> None:
+        self.in_memory = in_memory
         self.indexing: dict[TvmBuffer, set[Var]] = {}
         self.depth: dict[TvmBuffer, int] = {}
         self.revisited: set[TvmBuffer] = set()
@@ -119,7 +122,7 @@ class _Tiles:
     def visit(self, node: Stmt, loops: list[Var]) -> None:
         """Walk statements; `loops` has the variables of the enclosing loops, outermost first."""
         if isinstance(node, tirx.AllocBuffer):
-            if _bytes_of(node.buffer) <= MAX_TILE_BYTES:
+            if _bytes_of(node.buffer) <= MAX_TILE_BYTES and node.buffer not in self.in_memory:
                 self.indexing[node.buffer] = set()
                 self.depth[node.buffer] = len(loops)
             return

@@ -41,7 +41,14 @@ def algorithms_of(function: PrimFunc, allowed: Collection[str], target: Target) 
     """The algorithms worth a search for an unscheduled PrimFunc, among those `allowed`; the direct one first."""
     winograd = algorithms_among(function, (name for name in WINOGRAD if name in allowed))
     other = form_for_odd_extents(function, allowed, target)
-    return [direct_algorithm(function), *winograd, *([] if other is None else [other])]
+    dots = dot_algorithms(function, allowed, target)
+    return [direct_algorithm(function), *winograd, *dots, *([] if other is None else [other])]
+
+
+def dot_algorithms(function: PrimFunc, allowed: Collection[str], target: Target) -> list[Algorithm]:
+    """The products of 8-bit integers by an instruction of the target, the best one first."""
+    names = [f"dot_{one.data}_{one.elements}" for one in target.dot_products]
+    return list(algorithms_among(function, [name for name in names if name in allowed]))
 
 
 def form_for_odd_extents(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:

@@ -31,7 +31,7 @@ from edgetune.schedule.algorithms.schedule_text import (
     schedule_text,
     size_of,
 )
-from edgetune.schedule.default_algorithms import cheapest_tiles, form_for_odd_extents, predicted_cycles
+from edgetune.schedule.default_algorithms import cheapest_tiles, dot_algorithms, form_for_odd_extents, predicted_cycles
 from edgetune.schedule.default_schedule import Guess, default_guess, guess_within, guesses, has_empty_tensor
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.spaces import core_of, native_lanes, tile_of
@@ -101,6 +101,18 @@ def formula_schedule(
 
 @memoised(64)
 def _formula(function: PrimFunc, target: Target, scratch_limit: int, allowed: frozenset[str], streamed: bool) -> Guess:
+    plain = _without_dots(function, target, scratch_limit, allowed, streamed)
+    for algorithm in dot_algorithms(function, allowed, target):
+        found = guess_within(algorithm.function, target, scratch_limit, streamed=streamed)
+        if found is not None:
+            guess = replace(found, trace=schedule_text(algorithm.name, found.trace))
+            return min((guess, plain), key=lambda one: estimated_instructions(function, one.trace, target))
+    return plain
+
+
+def _without_dots(
+    function: PrimFunc, target: Target, scratch_limit: int, allowed: frozenset[str], streamed: bool
+) -> Guess:
     algorithm = form_for_odd_extents(function, allowed, target)
     found = None if algorithm is None else guess_within(algorithm.function, target, scratch_limit, streamed=streamed)
     if algorithm is None or found is None:

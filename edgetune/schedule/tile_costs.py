@@ -49,6 +49,7 @@ def cheapest(
         for unrolled in choices:
             body = Body(row, pixel, vectors, tuple(unrolled.values()), columns)
             cycles, sums = _cost(body, reads, epilogue, over_pixels, tile, target, carried=len(choices) > 1)
+            cycles /= tile.products
             cost = max(cycles, results.cycles(tile, body, target.costs, over_pixels=over_pixels)), cycles, sums
             if best is None or cost < best[0]:
                 best = cost, {"row": row, "pixel": pixel, "vectors": vectors} | unrolled
@@ -57,7 +58,7 @@ def cheapest(
 
 def _windows(tile: Tile) -> list[int]:
     """Reduction axes short enough to be unrolled completely, innermost first; without the depth of a first layer."""
-    extents = tile.anchor.reduction_extents
+    extents = tile.steps
     found = [n for n in reversed(range(len(extents))) if 1 < extents[n] <= MAX_UNROLLED_WINDOW]
     return found[1:] if len(found) > 1 and found[0] == len(extents) - 1 and not tile.per_channel else found
 
@@ -68,10 +69,11 @@ def _unrolled(tile: Tile, most: int) -> list[dict[str, int]]:
     A window that does not fit as a whole can be unrolled along any of its axes: along that of the pixels, neighbours
     share what they load.
     """
-    extents, windows = tile.anchor.reduction_extents, _windows(tile)
+    extents, windows = tile.steps, _windows(tile)
     sizes = {f"reduction{number}": 1 for number in range(len(extents))}
     if not windows:
-        last = {f"reduction{len(extents) - 1}": max(divisors(extents[-1], min(_DEPTH, most)))} if extents else {}
+        depth = len(extents) - (1 if tile.products == 1 else 2)
+        last = {f"reduction{depth}": max(divisors(extents[depth], min(_DEPTH, most)))} if extents else {}
         return [sizes | last]
     orders = [windows[:1]]
     if tile.per_channel:
@@ -98,8 +100,8 @@ def _cost(
     a loop runs over a part of the window, and what neighbours share need not fit the registers; it is loaded again.
     """
     size = body.accumulators
-    whole = over_pixels and body.reduction == tile.anchor.reduction_extents
-    few = body.reduction == tile.anchor.reduction_extents and tile.pixel is not None
+    whole = over_pixels and body.reduction == tile.steps
+    few = body.reduction == tile.steps and tile.pixel is not None
     shared = 1 if few and body.row * body.pixel == 1 else body.vectors  # of one row, they are operands in memory
     ahead = max(_AHEAD, shared, epilogue * body.vectors + 1 if over_pixels else 0)
     taken, registers = reads.registers(body, over_pixels=whole) + ahead, max(2, target.vector_registers)
@@ -108,7 +110,7 @@ def _cost(
         if not carried or size + ahead >= registers:
             return (1e3 + taken, size)
         spilled = taken - registers
-    kept = reads.carried(body, tile.anchor.reduction_extents)
+    kept = reads.carried(body, tile.steps)
     spilled = max(spilled, size + ahead + kept - registers if kept else 0)
     loads = (reads.loads(body) + target.costs.repeated_load * spilled) / prod(body.reduction)
     far = not tile.per_channel and tile.weight_bytes > target.l1_bytes // 2

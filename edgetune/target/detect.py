@@ -76,6 +76,7 @@ def describe_host(
             "l1_bytes": l1,
             "l2_bytes": l2,
             "has_float16": cpu.has_float16,
+            "dot": cpu.dot,
             "reach": "local",
             "cpu_part": cpu.cpu_part,
             "cpu_checks": cpu.cpu_checks,

@@ -18,6 +18,7 @@ from edgetune.errors import UnknownBoard, UsageError
 from edgetune.resources import targets_dir, user_dir
 from edgetune.target.board_kind import BoardKind, Peak, this_clock_mhz
 from edgetune.target.costs import Costs
+from edgetune.target.dot_product import DotProduct
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.isa import INSTRUCTION_SETS, InstructionSet, Isa
 from edgetune.target.preferences import Preferences
@@ -136,6 +137,11 @@ class Target(BoardKind):
         "They choose default schedules and what a search tries first; records stay valid.",
     )
     compiler: Compiler
+    dot: DotProduct | None = Field(
+        default=None,
+        description="The instruction that adds products of neighbouring integers to lanes of 32 bits, where it is a "
+        "better one than every core of the instruction set has.",
+    )
     has_float16: StrictBool = Field(default=False, description="The compiler has _Float16 for this board.")
     cpu_part: StrictStr = Field(
         default="",
@@ -162,6 +168,12 @@ class Target(BoardKind):
         if isa is None or not isinstance(stated, Mapping):
             return stated
         return {**isa.costs.model_dump(), **stated}
+
+    @property
+    def dot_products(self) -> tuple[DotProduct, ...]:
+        """Its dot products of integers, the best first; none where it has no vectors."""
+        found = (self.dot, self.instruction_set.dot) if self.vector_bits else ()
+        return tuple(one for one in dict.fromkeys(found) if one is not None)
 
     @property
     def memory_sizes(self) -> dict[str, int]:

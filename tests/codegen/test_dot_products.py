@@ -83,14 +83,27 @@ CASES = [
     ("rpi5", 128, "int8", "int8", 4),
     ("rpi5", 128, "uint8", "uint8", 4),
     ("rpi4", 128, "int8", "int8", 4),
+    ("armv8.6", 128, "uint8", "int8", 4),
+    ("host", 128, "int16", "int8", 2),
+    ("host", 256, "int16", "int8", 2),
+    ("host", 512, "int16", "int8", 2),
 ]
+
+
+def armv8_6() -> Target:
+    """An emulated core with products of bytes of which one has no sign."""
+    board = load_target("rpi5")
+    flags = tuple(flag for flag in board.compiler.cflags if not flag.startswith("-mcpu"))
+    compiler = board.compiler.model_copy(update={"cflags": (*flags, "-march=armv8.2-a+dotprod+i8mm")})
+    emulator = tuple("max" if word == "cortex-a76" else word for word in board.emulator)
+    return board.model_copy(update={"compiler": compiler, "emulator": emulator})
 
 
 @pytest.mark.parametrize(("name", "bits", "x", "w", "count"), CASES)
 def test_sums_are_exact_whether_the_core_has_the_instruction_or_not(
     name: str, bits: int, x: str, w: str, count: int, tmp_path: Path
 ) -> None:
-    target = wide_target(bits) if name == "host" else load_target(name)
+    target = {"host": lambda: wide_target(bits), "armv8.6": armv8_6}.get(name, lambda: load_target(name))()
     function = product(x, w, count)
     source = printed(function, target, bits // 32)
     assert source.definition.count("@dot_") == 3 * RESULTS // (bits // 32)
@@ -105,6 +118,8 @@ def test_sums_are_exact_whether_the_core_has_the_instruction_or_not(
         ("-mavx512vnni -mavx512vl -mavx512bw", 512, ("uint8", "int8", 4), "vpdpbusd"),
         ("-mavxvnni", 256, ("uint8", "int8", 4), "vpdpbusd"),
         ("-mavx2", 256, ("int16", "int16", 2), "vpmaddwd"),
+        ("-mavx2", 256, ("int16", "int8", 2), "vpmaddwd"),
+        ("-mavx512bw -mavx512vl", 512, ("int16", "int8", 2), "vpmaddwd"),
     ],
 )
 @pytest.mark.parametrize("cc", ["gcc", "clang-19"])

@@ -10,17 +10,26 @@ import pytest
 
 from edgetune.codegen import emit_kernel, kernel_unit, shim, split_packing
 from edgetune.schedule.algorithms.apply import replay
+from edgetune.schedule.algorithms.catalogue import algorithm_named
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.target.target import Target, load_target
 from tests import codegen_samples as samples
 from tests.attention_sample import Attention
 from tests.codegen_run import compile_strictly, wide_target
+from tests.integer_samples import Quantised
 
 
 def attention() -> Any:
     """Two heads of four queries, in a schedule of few enough registers for every target."""
     function = Attention(queries=4, keys=16, depth=8, width=8).function()
     return replay(function, default_trace(function, load_target("generic-armv7"), 1 << 20)[0])
+
+
+def dot_products(name: str) -> Any:
+    """A quantised 1x1 convolution in steps of several products, in a schedule for vectors of 128 bits."""
+    sample = Quantised((2, 4, 16), out=16, kernel=(1, 1), pad=(0, 0, 0, 0), zeros=(0, 0))
+    function = algorithm_named(sample.function(), name).function
+    return split_packing(replay(function, default_trace(function, load_target("rpi5"), 1 << 20)[0]))[0]
 
 
 KERNELS: dict[str, Callable[[], Any]] = {
@@ -30,6 +39,8 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "requantised": samples.requantised,
     "gather": samples.gather,
     "attention": attention,
+    "dot_products": lambda: dot_products("dot_int8_4"),
+    "dot_products_of_pairs": lambda: dot_products("dot_int16_2"),
 }
 TARGETS: dict[str, Callable[[], Target]] = {
     "wide": wide_target,

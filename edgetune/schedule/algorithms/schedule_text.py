@@ -27,7 +27,10 @@ BOTH = tuple(f"{vectors}+{tiles}" for vectors in VECTORS for tiles in TILES)
 PEELED = ("peeled_512", "peeled_256", "peeled_128")
 """Reductions in whole vectors of this many bits and a rest."""
 
-FORMS = (DIRECT, *WINOGRAD, *VECTORS, *TILES, *BOTH, *PEELED)
+DOTS = ("dot_uint8_4", "dot_int8_4", "dot_int16_2")
+"""Products of 8-bit integers that one instruction adds to a lane: the type of the data, and how many."""
+
+FORMS = (DIRECT, *WINOGRAD, *VECTORS, *TILES, *BOTH, *PEELED, *DOTS)
 """The names of all algorithms."""
 
 
@@ -39,7 +42,7 @@ def sets_of_algorithms() -> tuple[frozenset[str], ...]:
 def allowed_algorithms(winograd: str) -> frozenset[str]:
     """The algorithms that are allowed if `winograd` ("off", "f2" or "f4") is the largest allowed tile."""
     largest = {"off": 0, "f2": 1, "f4": 2}[winograd]
-    return frozenset((DIRECT, *WINOGRAD[:largest], *VECTORS, *TILES, *BOTH, *PEELED))
+    return frozenset((DIRECT, *WINOGRAD[:largest], *VECTORS, *TILES, *BOTH, *PEELED, *DOTS))
 
 
 def size_of(name: str) -> int:

@@ -1,7 +1,7 @@
 """Register tiling: accumulates a tile of pixels times vectors of channels in registers over the whole reduction.
 
 Loops from outside to inside: outer tiles in the order of the variant, reductions, unrolled parts of reductions, rows,
-pixels, vectors, lanes.
+pixels, vectors, lanes, and the products that one instruction adds to a lane.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _tile_loops(
 ) -> LoopRV:
     """Returns the loop over blocks of channels."""
     anchor, epilogue, rank, row, pixel, channel = where
-    loops = sch.get_loops(anchor)
+    loops = list(sch.get_loops(anchor))
     spatial, reduction = loops[:rank], loops[rank:]
     outer: dict[str, LoopRV] = {}
     inner: list[LoopRV] = []
@@ -74,6 +74,7 @@ def _tile_loops(
             inner.append(part)
     vectors, lanes = sch.split(spatial[channel], [None, tile.lanes])
     outer["channel"], vectors = decide.tile(sch, "vectors", vectors, registers)
+    products = [reduction.pop()] if tile.products > 1 else []
     slow, unrolled = [], []
     for number, loop in enumerate(reduction):
         last = number == len(reduction) - 1
@@ -83,15 +84,16 @@ def _tile_loops(
         unrolled.append(small)
     others = [loop for i, loop in enumerate(spatial) if i not in {row, pixel, channel}]
     outers = [outer[name] for name in variant.order if name in outer]
-    sch.reorder(*others, *outers, *slow, *unrolled, *inner, vectors, lanes)
-    for loop in (*unrolled, *inner, vectors):
+    sch.reorder(*others, *outers, *slow, *unrolled, *inner, vectors, lanes, *products)
+    for loop in (*unrolled, *inner, vectors, *products):
         sch.unroll(loop)
     if variant.pad_rows and tile.pad is not None:
-        at = outer["row"] if row is not None else outer["pixel"]
-        _copy_lines(sch, sch.get_sblock(tile.pad), at, tile.lanes)
+        around = [outer[name] for name in ("row", "pixel") if name in outer and variant.order[0] != "channel"]
+        narrow = tile.sum_element // tile.operand_element if tile.products > 1 else 1
+        _copy_lines(sch, sch.get_sblock(tile.pad), next(iter(around), None), narrow * tile.lanes)
     _finish_epilogue(sch, epilogue, outers[-1], rank, tile.lanes)
     sch.vectorize(lanes)
-    long = max(range(len(slow)), key=lambda number: tile.anchor.reduction_extents[number])
+    long = max(range(len(slow)), key=lambda number: tile.steps[number])
     if variant.parts > 1:
         sch.annotate(slow[long], PARTS, variant.parts)
     if variant.prefetch_outputs:
@@ -118,9 +120,11 @@ def _finish_epilogue(sch: Schedule, epilogue: SBlockRV, at: LoopRV, rank: int, l
     sch.vectorize(lane)
 
 
-def _copy_lines(sch: Schedule, copy: SBlockRV, at: LoopRV, lanes: int) -> None:
+def _copy_lines(sch: Schedule, copy: SBlockRV, at: LoopRV | None, lanes: int) -> None:
+    """Copy what the loop `at` needs in each iteration, or all at once."""
     rank = len(sch.get(copy).iter_vars)
-    sch.compute_at(copy, at, preserve_unit_loops=True)
+    if at is not None:
+        sch.compute_at(copy, at, preserve_unit_loops=True)
     last = sch.get_loops(copy)[-rank:][-1]
     width = lanes_for(loop_extent(sch, last), lanes)
     _, lane = sch.split(last, [None, width])

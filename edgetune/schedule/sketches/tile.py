@@ -17,6 +17,7 @@ from edgetune.affine.expressions import mentions
 from edgetune.graph.element_type import element_bytes
 from edgetune.schedule.sketches.block_analysis import (
     COMPUTED_ONCE,
+    DOT_PRODUCTS,
     MOST_LANES,
     TILE_PIXELS,
     BlockAnalysis,
@@ -30,6 +31,9 @@ from edgetune.tvm_types import Expr, IterVar, Var
 COPIED_COLUMNS = "edgetune.copied_columns"
 """Annotation of a block that copies columns of a run-time operand."""
 
+COPIED_OPERAND = "edgetune.copied_operand"
+"""Annotation of a block that copies data in the type that an instruction reads: it stays a tensor."""
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -38,7 +42,7 @@ class Tile:
     anchor: BlockStage
     before: tuple[str, ...]  # stages before the anchor, in order
     after: tuple[str, ...]  # stages after the anchor, in order; the last one writes the output
-    pad: str | None  # the stage in `before` that adds padding
+    pad: str | None  # the stage in `before` that adds padding, or copies the data in another type
     channel: int
     pixel: int | None
     row: int | None
@@ -54,6 +58,8 @@ class Tile:
     columns: int | None = None  # which read of the anchor is a run-time operand that all pixels share, as B in A B
     copy: str | None = None  # the stage in `before` that copies these columns
     crosses_lines: bool = False  # vectors of the operand that pixels share lie in two lines of the cache each
+    products: int = 1  # of the last reduction axis, added to a lane by one instruction
+    copies: bool = False  # `pad` is no choice: it stays a tensor
     tests_again: bool = False  # inlined padding is tested for each of several terms, of which it does not depend
 
     @property
@@ -70,6 +76,17 @@ class Tile:
     def operand_element(self) -> int:
         """Bytes of an element of the operands, of the widest of them."""
         return max((element_bytes(region.source) for region in self.anchor.reads()), default=self.output_element)
+
+    @property
+    def sum_element(self) -> int:
+        """Bytes of an element of the sums."""
+        return element_bytes(self.anchor.block.writes[0].source)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Steps along each reduction axis: that of the products of one instruction is none."""
+        extents = self.anchor.reduction_extents
+        return extents if self.products == 1 else (*extents[:-1], 1)
 
     @property
     def weight_bytes(self) -> int:
@@ -97,7 +114,8 @@ def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
     if (after and after[-1].name != analysis.outputs[0]) or not all(_aligned(anchor, stage) for stage in after):
         return None
     # Padding selects by position from a parameter; inlined, each access costs a test.
-    pads = [stage for stage in before if stage.branches()]
+    copied = [stage for stage in before if COPIED_OPERAND in stage.block.annotations]
+    pads = copied or [stage for stage in before if stage.branches()]
     channel = len(anchor.spatial) - 1
     if _strided(analysis, anchor, anchor.spatial[channel]) or _pads_along(anchor, before, anchor.spatial[channel]):
         return None
@@ -129,7 +147,9 @@ def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
         0 if pixel is None else _input_bytes(anchor, anchor.spatial[pixel]),
         _added(analysis, anchor, after),
         *_columns(analysis, anchor, None if pixel is None else anchor.spatial[pixel]),
-        tests_again=len(pads) == 1 and _tests_again(anchor, pads[0]),
+        products=analysis.attribute(DOT_PRODUCTS) or 1,
+        copies=bool(copied),
+        tests_again=len(pads) == 1 and not copied and _tests_again(anchor, pads[0]),
     )
 
 

@@ -21,6 +21,7 @@ _SHORTEST_PART = 256  # steps; storing and loading the sums costs little compare
 class Variant:
     """The choices that change a trace's structure. `pad_rows` copies padded rows instead of testing each access.
 
+    It also copies what an instruction reads in another type: with channels outermost, all of it at once.
     `parts`: number of parts of the reduction, each computed for all tiles (see `edgetune.codegen.reduction_blocks`).
     `prefetch_weights_l2`: the weights of the next block of channels are prefetched while the current block is computed.
     `prefetch_outputs`: the output (and residual) lines of a tile are prefetched before its reduction.
@@ -53,7 +54,8 @@ def variants_of(tile: Tile, cache_bytes: int = 0, kept_bytes: int = 0, first_byt
         found = tuple(replace(v, prefetch_weights_l2=v.order[0] == "channel") for v in found)
     copies = [replace(v, copy_columns=True) for v in found if v.order[0] == "channel" and not v.pad_rows]
     if parts > 1:
-        found += tuple(replace(v, parts=parts) for v in found if v.order[0] == "channel" and not v.pad_rows)
+        whole = [v for v in found if v.order[0] == "channel" and v.pad_rows == tile.copies]
+        found += tuple(replace(v, parts=parts) for v in whole)
     if 0 < cache_bytes < tile.passing_bytes:
         found += tuple(replace(v, prefetch_outputs=True) for v in found if v.parts == 1)
     if 0 < cache_bytes < tile.input_bytes and reads_each_once(tile):
@@ -95,7 +97,7 @@ def copies_columns(tile: Tile) -> bool:
 
 def _whole(tile: Tile) -> tuple[Variant, ...]:
     if tile.pixel is None:
-        return (Variant(("channel",)),)
+        return (Variant(("channel",), pad_rows=tile.copies),)
     if tile.row is None:
         orders: tuple[tuple[Outer, ...], ...] = (("pixel", "channel"), ("channel", "pixel"))
         return tuple(Variant(order, pad_rows=rows) for order in orders for rows in _pad_choices(tile, order))
@@ -108,5 +110,7 @@ def _whole(tile: Tile) -> tuple[Variant, ...]:
 
 
 def _pad_choices(tile: Tile, order: tuple[Outer, ...]) -> tuple[bool, ...]:
+    if tile.copies:
+        return (True,)
     # Rows copied inside the channel loop would be copied again for each block of channels.
     return (False, True) if tile.pad is not None and order[0] != "channel" else (False,)

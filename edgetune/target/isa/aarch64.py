@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from edgetune.target.costs import Costs
+from edgetune.target.dot_product import DotProduct
 from edgetune.target.isa.cpu_features import HwcapBit
 from edgetune.target.isa.cpuinfo import arm_parts, listed_features
 from edgetune.target.isa.instruction_set import HostCpu, InstructionSet, OffsetReach
@@ -29,8 +30,8 @@ def _extremes(mnemonic: str) -> dict[int, tuple[Instruction]]:
 
 
 def _dot(mnemonic: str, feature: str) -> dict[int, tuple[Instruction]]:
-    """SDOT or UDOT of ARMv8.2, or USDOT of ARMv8.6, whose first operand has no signs."""
-    text = f'__asm__("{mnemonic} %0.4s, %1.16b, %2.16b" : "+w"(*sums) : "w"({{all}}), "w"({{own}}));'
+    """SDOT or UDOT of ARMv8.2, or SUDOT of ARMv8.6, by element: what the lanes share needs no copy in each of them."""
+    text = f'__asm__("{mnemonic} %0.4s, %2.16b, %1.4b[0]" : "+w"(*sums) : "w"({{some}}), "w"({{own}}));'
     return {4: (Instruction(feature, text),)}
 
 
@@ -38,7 +39,7 @@ _VECTORS = VectorInstructions(
     dot={
         "dot_i8_i8_4": _dot("sdot", "__ARM_FEATURE_DOTPROD"),
         "dot_u8_u8_4": _dot("udot", "__ARM_FEATURE_DOTPROD"),
-        "dot_u8_i8_4": _dot("usdot", "__ARM_FEATURE_MATMUL_INT8"),
+        "dot_u8_i8_4": _dot("sudot", "__ARM_FEATURE_MATMUL_INT8"),
     },
     bounded=_extremes(""),
     running=_extremes("nm"),
@@ -64,6 +65,7 @@ def describe_host(cpuinfo: str, cc: str, _native: Callable[[str], str | None]) -
         llvm_features=("+v8.2a", "+fullfp16", "+dotprod") if modern else (),
         kernel_cflags=() if "clang" in cc else _GCC_KERNELS,
         cpu_part=arm_parts(cpuinfo),
+        dot=DotProduct(elements=4) if modern else None,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from edgetune.target.costs import COSTS, Costs
+from edgetune.target.dot_product import DotProduct
 from edgetune.target.isa.cpu_features import CpuChecks, Features, checks_of
 from edgetune.target.isa.vector_instructions import VectorInstructions
 
@@ -24,6 +25,7 @@ class HostCpu:
     llvm_features: tuple[str, ...] = ()
     kernel_cflags: tuple[str, ...] = ()
     cpu_part: str = ""
+    dot: DotProduct | None = None
 
 
 # Takes the text of /proc/cpuinfo, the compiler, and a function that asks the compiler which CPU "native" is.
@@ -55,6 +57,9 @@ class InstructionSet:
 
     features: Features = field(default_factory=dict)
     """CPU features that `init` of a package can check, by their names in the `cpu_checks` of a target."""
+
+    dot: DotProduct | None = None
+    """The dot product that every core with vectors has."""
 
     host_triple: str = ""
     """LLVM triple of a Linux machine of this instruction set; needed with `describe_host`."""

@@ -82,8 +82,9 @@ class VectorInstructions:
     """c + a * b for 32-bit integers, where a (`low`: its low halves alone) and b fit 16 bits."""
 
     dot: Mapping[str, Rows] = field(default_factory=dict)
-    """By the name of a function of `edgetune.codegen.dot_snippets`: 32-bit integers at `sums` plus dot products. `all`
-    has the numbers that all lanes share in each lane, `own` those of the lanes, both as 32-bit integers."""
+    """By the name of a function of `edgetune.codegen.dot_snippets`: 32-bit integers at `sums` plus dot products. `some`
+    has the numbers that all lanes share as one integer of 32 bits, `all` has it in each lane, `own` has those of the
+    lanes as integers of 32 bits."""
 
     widen: Rows = field(default_factory=dict)
     """8-bit integers of type `short` (i8 or u8) at p as 32-bit ones, of type `signed`. For sign extension or zero

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from edgetune.target.costs import Costs
+from edgetune.target.dot_product import DotProduct
 from edgetune.target.isa.cpu_features import CpuidBit
 from edgetune.target.isa.cpuinfo import listed_features
 from edgetune.target.isa.instruction_set import HostCpu, InstructionSet
-from edgetune.target.isa.vector_instructions import Instruction, VectorInstructions
+from edgetune.target.isa.vector_instructions import Instruction, Rows, VectorInstructions
 
 _AVX, _AVX512 = 0x06, 0xE6  # bits required in XCR0: SSE and AVX state, and that of AVX-512
 _FEATURES = {
@@ -114,8 +116,47 @@ def _exponents(feature: str, bits: str, *masks: str) -> tuple[Instruction, ...]:
 _DOT = "(({rest}){name}((c), {low}, (b)))"
 _PAIRS = "(({rest})(({wide})(c) + ({wide}){name}(({halves}){low}, ({halves})(b)MASK)))"
 _ADD_DOT = "*sums = ({rest}){name}(*sums, {all}, {own});"
-_ADD_PAIRS = "*sums = ({rest})(({wide})*sums + ({wide}){name}(({halves}){all}, ({halves}){own}MASK));"
+_ADD_PAIRS = (
+    "*sums = ({rest})(({wide})*sums + ({wide}){name}(({halves}){all}, ({halves}){own}MASK));\n"
+    '    __asm__("" : "+v"(*sums)); /* GCC adds several products first, and spills them */'
+)
 _VNNI, _VNNI_VL = "__AVX512VNNI__", "__AVX512VNNI__) && defined(__AVX512VL__"
+_LOW_BYTES = """typedef char bytes __attribute__((vector_size(32)));
+    const bytes low = {{0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
+        0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}};
+    const i32x8 fours = (i32x8){name}((bytes)*v, low);
+    *r = ({short}x8)((i64x2)(i32x4){{fours[0], fours[4], 0, 0}})[0];"""
+"""Those of eight lanes: GCC would narrow them to 16 bits first."""
+
+_WIDENED = {
+    4: "(i16x8)__builtin_ia32_pmovsxbw128((c8x16)(i64x2){{(int64_t)*(const i8x8u *)w, 0}})",
+    8: "(i16x16)__builtin_ia32_pmovsxbw256((c8x16)*(const i8x16u *)w)",
+    16: "(i16x32)__builtin_ia32_pmovsxbw512_mask((char __attribute__((vector_size(32))))*(const i8x32u *)w, "
+    "(i16x32){{0}}, ~0u)",
+}
+"""The bytes of the lanes as numbers of 16 bits, of which GCC makes no one instruction by itself, and clang does."""
+
+
+def _dots_of_halves(*, bytes_of_lanes: bool) -> Rows:
+    """VPDPWSSD or PMADDWD; `bytes_of_lanes`: the numbers of the lanes are bytes in memory."""
+
+    def rows(lanes: int, vnni: str, width: str, feature: str, masked: str = "") -> tuple[Instruction, ...]:
+        found = (
+            *_multiply_adds(vnni, f"vpdpwssd_v{lanes}si", f"vpdpwssd{width}", _ADD_DOT),
+            *_multiply_adds(feature, f"pmaddwd{width}{masked}", f"pmaddwd{width}", _ADD_PAIRS),
+        )
+        own = _WIDENED[lanes] if bytes_of_lanes else "{own}"
+        return tuple(
+            one if one.compiler == "clang" else replace(one, text=one.text.replace("{own}", own)) for one in found
+        )
+
+    return {
+        4: rows(4, _VNNI_VL, "128", "__SSE4_1__" if bytes_of_lanes else "__SSE2__"),
+        8: rows(8, _VNNI_VL, "256", "__AVX2__"),
+        16: rows(16, _VNNI, "512", "__AVX512BW__", "_mask"),
+    }
+
+
 _VECTORS = VectorInstructions(
     min_max={
         4: _gcc("__SSE__", "{word}ps", "*a = {name}(*b, *a);"),
@@ -181,20 +222,8 @@ _VECTORS = VectorInstructions(
             ),
             16: _multiply_adds(_VNNI, "vpdpbusd_v16si", "vpdpbusd512", _ADD_DOT),
         },
-        "dot_i16_i16_2": {
-            4: (
-                *_multiply_adds(_VNNI_VL, "vpdpwssd_v4si", "vpdpwssd128", _ADD_DOT),
-                *_multiply_adds("__SSE2__", "pmaddwd128", "pmaddwd128", _ADD_PAIRS),
-            ),
-            8: (
-                *_multiply_adds(_VNNI_VL, "vpdpwssd_v8si", "vpdpwssd256", _ADD_DOT),
-                *_multiply_adds("__AVX2__", "pmaddwd256", "pmaddwd256", _ADD_PAIRS),
-            ),
-            16: (
-                *_multiply_adds(_VNNI, "vpdpwssd_v16si", "vpdpwssd512", _ADD_DOT),
-                *_multiply_adds("__AVX512BW__", "pmaddwd512_mask", "pmaddwd512", _ADD_PAIRS),
-            ),
-        },
+        "dot_i16_i16_2": _dots_of_halves(bytes_of_lanes=False),
+        "dot_i16_i8_2": _dots_of_halves(bytes_of_lanes=True),
     },
     widen={
         lanes: (Instruction(feature, f"*r = ({{signed}}){{name}}({arguments});", f"__builtin_ia32_pmov{{s}}xbd{name}"),)
@@ -206,7 +235,10 @@ _VECTORS = VectorInstructions(
     },
     narrow={
         4: _gcc("__AVX512VL__", "pmovdb128_mask", "*r = ({short}x4)((i32x4){name}(*v, (c8x16){{0}}, 0xf))[0];"),
-        8: _gcc("__AVX512VL__", "pmovdb256_mask", "*r = ({short}x8)((i64x2){name}(*v, (c8x16){{0}}, 0xff))[0];"),
+        8: (
+            *_gcc("__AVX512VL__", "pmovdb256_mask", "*r = ({short}x8)((i64x2){name}(*v, (c8x16){{0}}, 0xff))[0];"),
+            *_gcc("__AVX2__", "pshufb256", _LOW_BYTES),
+        ),
         16: _gcc("__AVX512F__", "pmovdb512_mask", "*r = ({short}x16){name}(*v, (c8x16){{0}}, 0xffff);"),
     },
     float_registers={
@@ -242,6 +274,7 @@ def describe_host(cpuinfo: str, cc: str, native: Callable[[str], str | None]) ->
         machine_flags=tuple(flags),
         has_float16=True,
         cpu_checks=used,
+        dot=DotProduct(elements=4, signs="us") if {"avx512vnni", "avxvnni"} & set(used) else None,
         llvm_features=tuple(f"+{feature}" for feature in used if feature in extras),
     )
 
@@ -257,6 +290,7 @@ X86_64 = InstructionSet(
     other_modes="`-m32` with SSE2",
     least_swept_bytes=64 << 20,  # the L3 cache of these machines is far larger than the L2 cache
     library_vector_bytes=64,
+    dot=DotProduct(elements=2),
     folds_loads=True,
     broadcast_operand_bits=512,
     # Two each cycle that take four: eight accumulators are just enough, and a late load is never made up for.

@@ -1,0 +1,81 @@
+"""Pattern matching for dot products: recognises kernels that sum products of 8-bit integers with constant weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tvm import ir, tirx
+
+from edgetune.affine.expressions import mentions
+from edgetune.affine.steps import step_along
+from edgetune.graph.element_type import type_of
+from edgetune.graph.reduction_stage import Axis, ReductionStage, factors_of, reduction_of
+from edgetune.schedule.sketches.block_analysis import BlockAnalysis, statements_of
+from edgetune.tvm_types import BufferLoad, Expr
+
+_NARROW = ("int8", "uint8")
+_OPERANDS = 2
+
+
+@dataclass(frozen=True)
+class Product:
+    """A kernel's one sum of products: its stage, and the loads of the data and of the weights, which are constant."""
+
+    whole: ReductionStage
+    data: BufferLoad
+    weights: BufferLoad
+
+    def weight_axis(self, axis: Axis) -> int | None:
+        """The axis of the weights that alone follows an axis of terms, element by element; None if there is none."""
+        places = [place for place, index in enumerate(self.weights.indices) if mentions(index, axis[0])]
+        return places[0] if len(places) == 1 and self.weights.indices[places[0]].same_as(axis[0]) else None
+
+    def data_axis(self, axis: Axis) -> tuple[int, int] | None:
+        """The axis of the data that alone follows an axis of terms, and by how many elements; None if there is none."""
+        places = [place for place, index in enumerate(self.data.indices) if mentions(index, axis[0])]
+        step = step_along(self.data.indices[places[0]], axis[0]) if len(places) == 1 else None
+        return None if step is None or step < 1 else (places[0], step)
+
+    @property
+    def shares_data(self) -> bool:
+        """Whether neighbouring results, which are lanes, read the same data."""
+        return not any(mentions(index, self.whole.spatial[-1][0]) for index in self.data.indices)
+
+
+def find_product(analysis: BlockAnalysis) -> Product | None:
+    """The sum of products of a kernel; None if it is another kernel or computes something else too."""
+    if len(analysis.reductions) != 1 or len(analysis.outputs) != 1:
+        return None
+    name = analysis.reductions[0].name
+    wholes = (reduction_of(statement) for statement in statements_of(analysis.function.body.block.body))
+    whole = next((one for one in wholes if one is not None and one.name == name), None)
+    if whole is None or not whole.spatial or whole.combine is not tirx.Add or type_of(whole.out) != "int32":
+        return None
+    loads = [_widened(factor) for factor in factors_of(whole.term)]
+    constant = analysis.packed()
+    given = [load for load in loads if load is not None]
+    weights = [load for load in given if any(load.source.same_as(one) for one in constant)]
+    if len(loads) != _OPERANDS or len(given) != _OPERANDS or len(weights) != 1 or type_of(weights[0].source) != "int8":
+        return None
+    data = next(load for load in given if not load.source.same_as(weights[0].source))
+    return _of_source(Product(whole, data, weights[0]), analysis)
+
+
+def _widened(factor: Expr) -> BufferLoad | None:
+    """The load of an 8-bit integer that is widened once."""
+    load = factor.value if isinstance(factor, tirx.Cast) else None
+    return load if isinstance(load, ir.TensorLoad) and type_of(load.source) in _NARROW else None
+
+
+def _of_source(found: Product, analysis: BlockAnalysis) -> Product:
+    """The product that reads what a plain copy reads, where its data is such a copy."""
+    for stage in analysis.stages:
+        store = stage.block.body
+        made = any(write.source.same_as(found.data.source) for write in stage.block.writes)
+        if not made or not isinstance(store, tirx.BufferStore) or not isinstance(store.value, ir.TensorLoad):
+            continue
+        places = [axis.var for axis in stage.spatial]
+        plain = stage.writes_its_axes() and len(places) == len(store.value.indices)
+        if plain and all(index.same_as(place) for index, place in zip(store.value.indices, places, strict=True)):
+            return replace(found, data=tirx.BufferLoad(store.value.source, found.data.indices))
+    return found
