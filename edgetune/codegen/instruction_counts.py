@@ -19,8 +19,8 @@ _OF_POLYNOMIAL = 1.4
 """Instructions of an operation of a polynomial: some are one with others, and selections and barriers come to it."""
 
 _OF_INDEX_DIVISION = 3.0
-_OF_DOT = 2.0
-"""Instructions of a dot product: the load of what the lanes share is one for several of them."""
+_LOADS_OF_DOT = 0.5
+"""Loads of a dot product: what lanes share is loaded for several vectors, and weights for several pixels."""
 
 _OTHER_CALL = 4.0
 _LIBRARY_CALL = 40.0
@@ -59,8 +59,10 @@ def _of_snippet(name: str, lanes: list[int], elements: int, target: Target) -> f
     if function in BODIES:
         vectors = lanes[1] if len(lanes) > 1 else 1
         return polynomial_operations(function) * _OF_POLYNOMIAL * vectors
+    if name == "mac":
+        return _added_products(target)
     if name.startswith("dot_"):
-        return _OF_DOT
+        return _added_products(target) + _LOADS_OF_DOT
     if name.startswith("lanes_"):
         return 2.5 * lanes[1] if len(lanes) > 1 else 2 * log2(lanes[0])
     if name.startswith(("vmax", "vmin")):
@@ -72,6 +74,12 @@ def _of_snippet(name: str, lanes: list[int], elements: int, target: Target) -> f
         return elements * (log2(lanes[0]) + 2) / lanes[0] * of_places
     found = _SNIPPETS.get(name, _OTHER_CALL)
     return found if isinstance(found, float) else found.get(lanes[0], max(found.values()))
+
+
+def _added_products(target: Target) -> float:
+    """Instructions that multiply integers and add the products to lanes: PMADDWD does not add, others do both."""
+    best = next(iter(target.dot_products), None)
+    return 2.0 if best is not None and best.elements == 2 else 1.0
 
 
 _TRANSPOSITIONS = ("transpose", "split_", "join_")
@@ -88,7 +96,6 @@ _SNIPPETS: Mapping[str, float | Mapping[int, float]] = {
     "sqrt": 4.0,
     "widen": 1.0,
     "narrow": 3.0,
-    "mac": 1.0,
     "prefetch": 1.0,
     "fixed_point_scale": 8.0,
     "vfixed_point_scale": 16.0,
