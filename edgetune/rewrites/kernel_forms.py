@@ -141,6 +141,8 @@ def _form(kernel: Kernel, function: PrimFunc, parts: Sequence[PartOfExpression])
         packed = [n for n, number in enumerate(numbers) if number in free and params[n].role == "constant"]
         done = part.function if built else finished(part.function, params, packed)
         made.append(KernelPart(part.name, done, params, tuple(numbers), built))
+    if sum(not part.built for part in made) == 1:
+        made = [part if part.built else replace(part, name="") for part in made]
     return Form(tuple(made), tuple(tensors[own:]))
 
 

@@ -31,6 +31,7 @@ from edgetune.rewrites.reordered import elements_of
 from edgetune.rewrites.running_rows import running_row
 from edgetune.rewrites.short_rows import with_rows_as_lanes, with_turned_rows
 from edgetune.rewrites.transposed_convolution import with_phases
+from edgetune.rewrites.unsigned_data import with_unsigned_data
 from edgetune.rewrites.whole_rows import with_whole_rows
 from edgetune.schedule.rules.tiling import axes_of, loads_of
 from edgetune.schedule.sketches.block_analysis import (
@@ -268,6 +269,7 @@ DIVISIONS_BY_LANES = (
 
 DIVISIONS = (
     Division("running rows", "One step for each element of a row.", _of_one_stage(running_row), in_order=True),
+    Division("unsigned data", "An instruction multiplies unsigned by signed bytes.", _of_constants(with_unsigned_data)),
     Division("transposed convolution", "Zeros between the terms of a sum take no time.", _of_both(with_phases)),
     Division(
         "channels last",
@@ -306,8 +308,9 @@ def divide(stages: Sequence[BlockStage], core: Core = WIDEST, share: float = 1.0
     stages = _independent_first(stages, product)
     place = stages.index(product)
     kept = [one for one in stages[:place] if _only_moves(one) and _readers(one, stages) == [product]]
-    computed = [one for one in stages[:place] if not _only_moves(one)]
-    if len(reductions) == 1 and not (computed and any(_is_shared(one, product) for one in stages[:place])):
+    ahead = _needed_by(product, stages[:place])
+    computed = [one for one in ahead if not _only_moves(one)]
+    if len(reductions) == 1 and not (computed and any(_is_shared(one, product) for one in ahead)):
         return [list(stages)]
     end = place + 1 if len(reductions) > 1 else len(stages)
     while end < len(stages) and _follows(product, stages[end]):
@@ -325,6 +328,16 @@ def divide(stages: Sequence[BlockStage], core: Core = WIDEST, share: float = 1.0
         own,
         *(divide(after, core, share) if after else []),
     ]
+
+
+def _needed_by(product: BlockStage, before: Sequence[BlockStage]) -> list[BlockStage]:
+    """The stages whose results a product reads, or what it reads is made of; others only come before it."""
+    needed, found = list(product.reads()), list[BlockStage]()
+    for stage in reversed(before):
+        if any(_is_source(needed, write.source) for write in stage.block.writes):
+            found.insert(0, stage)
+            needed += stage.reads()
+    return found
 
 
 def _independent_first(stages: Sequence[BlockStage], product: BlockStage) -> list[BlockStage]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from edgetune.target.costs import COSTS, MARGINS, Costs, Margins, Order
+from edgetune.target.dot_product import DotProduct
 
 
 @dataclass(frozen=True)
 class Core:
     """What formulas know of a core: lanes of a vector, vector registers, bytes of L1, and what things cost.
 
-    Elements have `element_bytes`; see `holding`.
+    Elements have `element_bytes`; see `holding`. `dot` is the best dot product of integers.
 
     `margins` say when a formula is believed; they come along, for a formula that only proposes believes itself sooner.
     """
@@ -22,6 +23,7 @@ class Core:
     costs: Costs = COSTS
     margins: Margins = MARGINS
     element_bytes: int = 4
+    dot: DotProduct | None = None
 
     def terms(self, cycles: float) -> float:
         """How many multiply-adds, of one lane each, take this many cycles in whole vectors."""

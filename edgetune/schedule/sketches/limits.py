@@ -53,9 +53,10 @@ def footprint(mod: IRModule) -> Footprint:
     return _visit(to_compact()(mod)["main"].body, 1)
 
 
-def _visit(node: Stmt, times: int) -> Footprint:
+def _visit(node: Stmt, times: int, *, in_lanes: bool = False) -> Footprint:
+    """`in_lanes`: inside of a vector, an unrolled loop has the products of one instruction."""
     if isinstance(node, s_tir.SBlockRealize):
-        below = _visit(node.block.body, times)
+        below = _visit(node.block.body, times, in_lanes=in_lanes)
         sizes = {"local": 0, "global": 0}
         for buffer in node.block.alloc_buffers:
             scope = "local" if buffer.scope() == "local" else "global"
@@ -65,13 +66,14 @@ def _visit(node: Stmt, times: int) -> Footprint:
         return Footprint(below.tile_bytes + sizes["local"], below.scratch_bytes + sizes["global"], below.unrolled)
     if isinstance(node, tirx.For):
         extent = node.extent
-        copied = int(node.kind) == int(tirx.ForKind.UNROLLED) and isinstance(extent, tirx.IntImm)
-        return _visit(node.body, times * int(extent.value) if copied else times)
+        copied = int(node.kind) == int(tirx.ForKind.UNROLLED) and isinstance(extent, tirx.IntImm) and not in_lanes
+        lanes = in_lanes or int(node.kind) == int(tirx.ForKind.VECTORIZED)
+        return _visit(node.body, times * int(extent.value) if copied else times, in_lanes=lanes)
     if isinstance(node, tirx.BufferStore):
         return Footprint(0, 0, times if times > 1 else 0)
     fields = [getattr(node, field, None) for field in ("body", "then_case", "else_case")]
     children = list(node.seq) if isinstance(node, tirx.SeqStmt) else [child for child in fields if child is not None]
-    parts = [_visit(child, times) for child in children]
+    parts = [_visit(child, times, in_lanes=in_lanes) for child in children]
     return Footprint(
         max((part.tile_bytes for part in parts), default=0),  # they run one after another, so registers are free again
         sum(part.scratch_bytes for part in parts),

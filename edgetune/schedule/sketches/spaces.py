@@ -165,6 +165,7 @@ def core_of(function: PrimFunc, target: Target) -> Core:
         target.l1_bytes,
         target.costs,
         element_bytes=widest_element_bytes(function),
+        dot=next(iter(target.dot_products), None),
     )
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tvm import ir, tirx
 
-from edgetune.affine.expressions import mentions
+from edgetune.affine.expressions import is_among, mentions
 from edgetune.affine.steps import step_along
 from edgetune.graph.element_type import type_of
 from edgetune.graph.reduction_stage import Axis, ReductionStage, factors_of, reduction_of
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, statements_of
-from edgetune.tvm_types import BufferLoad, Expr
+from edgetune.tvm_types import BufferLoad, Expr, TvmBuffer
 
 _NARROW = ("int8", "uint8")
 _OPERANDS = 2
@@ -49,16 +50,24 @@ def find_product(analysis: BlockAnalysis) -> Product | None:
     name = analysis.reductions[0].name
     wholes = (reduction_of(statement) for statement in statements_of(analysis.function.body.block.body))
     whole = next((one for one in wholes if one is not None and one.name == name), None)
-    if whole is None or not whole.spatial or whole.combine is not tirx.Add or type_of(whole.out) != "int32":
+    found = None if whole is None else product_in(whole, analysis.packed())
+    return None if found is None else _of_source(found, analysis)
+
+
+def product_in(whole: ReductionStage, constants: Sequence[TvmBuffer]) -> Product | None:
+    """The product of 8-bit integers that a reduction sums, where one factor is among `constants`; None if it has none.
+
+    Of the constant factor, the type is int8.
+    """
+    if not whole.spatial or whole.combine is not tirx.Add or type_of(whole.out) != "int32":
         return None
     loads = [_widened(factor) for factor in factors_of(whole.term)]
-    constant = analysis.packed()
     given = [load for load in loads if load is not None]
-    weights = [load for load in given if any(load.source.same_as(one) for one in constant)]
+    weights = [load for load in given if is_among(load.source, constants)]
     if len(loads) != _OPERANDS or len(given) != _OPERANDS or len(weights) != 1 or type_of(weights[0].source) != "int8":
         return None
     data = next(load for load in given if not load.source.same_as(weights[0].source))
-    return _of_source(Product(whole, data, weights[0]), analysis)
+    return Product(whole, data, weights[0])
 
 
 def _widened(factor: Expr) -> BufferLoad | None:
