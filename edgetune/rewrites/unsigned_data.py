@@ -1,24 +1,25 @@
 """Unsigned data: products of bytes with their sign bits flipped, where an instruction wants one factor without a sign.
 
 VPDPBUSD of x86 multiplies unsigned by signed bytes. sum(x w) is sum((x + 128) w) - 128 sum(w), and x + 128 is x with
-another sign bit. The second sum is a constant of each channel, which is computed when a package is built.
+another sign bit. The second sum is a constant of each channel, which is computed when a package is built, with what is
+subtracted of the sum already.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
-from tvm import s_tir, tirx
+from tvm import ir, s_tir, tirx
 
-from edgetune.affine.expressions import is_among, mentions
+from edgetune.affine.expressions import is_among, mentions, with_places
 from edgetune.graph.element_type import type_of
 from edgetune.graph.reduction_stage import ReductionStage, buffer_of, reduction_of, variable
 from edgetune.schedule.algorithms.integer_products.product import Product, product_in
 from edgetune.schedule.sketches.block_analysis import BlockStage
 from edgetune.target.core import Core
-from edgetune.tvm_types import Stmt, TvmBuffer
+from edgetune.tvm_types import BufferLoad, Expr, Stmt, TvmBuffer, Var
 
 _SIGN = 128
 _MOST = (1 << 31) - 1
@@ -41,10 +42,51 @@ def with_unsigned_data(
         return []
     if is_among(found.data.source, constants) or _largest(found) > _MOST:
         return []
-    weights = _sums_of_weights(found)
     place = stages.index(sums[0])
-    own = [one.statement() for one in _stages(found, weights)]
-    return [[weights.statement()], [*stages[:place], *own, *stages[place + 1 :]]]
+    less = _subtraction(found, stages[place + 1 :], constants)
+    own, result = _stages(found), found.whole.out if less is None else less.stage.block.writes[0].source
+    weights = _sums_of_weights(found, less)
+    own.append(_difference(found, own[-1].out, weights[-1], result))
+    after = [stage for stage in stages[place + 1 :] if less is None or stage is not less.stage]
+    return [
+        [one.statement() for one in weights],
+        [*stages[:place], *(one.statement() for one in own), *after],
+    ]
+
+
+@dataclass(frozen=True)
+class _Subtraction:
+    """A stage that subtracts a constant of each channel from a sum: the constant, at a place of the sum."""
+
+    stage: BlockStage
+    constant: BufferLoad
+
+
+def _subtraction(found: Product, after: Sequence[BlockStage], constants: Sequence[TvmBuffer]) -> _Subtraction | None:
+    """What alone reads the sum and subtracts a constant, such as the share of the data's zero point."""
+    whole = found.whole
+    readers = [stage for stage in after if any(region.source.same_as(whole.out) for region in stage.reads())]
+    store = readers[0].block.body if len(readers) == 1 else None
+    value = store.value if isinstance(store, tirx.BufferStore) else None
+    if not isinstance(value, tirx.Sub) or not all(isinstance(one, ir.TensorLoad) for one in (value.a, value.b)):
+        return None
+    variables = [axis.var for axis in readers[0].spatial]
+    places = [axis for axis, _ in whole.spatial]
+    same = readers[0].writes_its_axes() and len(variables) == len(places) and _are(value.a.indices, variables)
+    if not same or not value.a.source.same_as(whole.out) or not is_among(value.b.source, constants):
+        return None
+    first = [tirx.IntImm(str(axis.ty.dtype), 0) if extent == 1 else axis for axis, extent in whole.spatial]
+    constant = with_places(value.b, dict(zip(variables, first, strict=True)))
+    others = [axis for axis, _ in whole.spatial if not any(mentions(one, axis) for one in found.weights.indices)]
+    if not _are(whole.at, places) or any(mentions(index, axis) for index in constant.indices for axis in others):
+        return None
+    return _Subtraction(readers[0], constant)
+
+
+def _are(indices: Sequence[Expr], variables: Sequence[Var]) -> bool:
+    return len(indices) == len(variables) and all(
+        index.same_as(one) for index, one in zip(indices, variables, strict=True)
+    )
 
 
 def _largest(found: Product) -> int:
@@ -52,16 +94,24 @@ def _largest(found: Product) -> int:
     return 2 * _SIGN * _SIGN * prod(extent for _, extent in found.whole.summed)
 
 
-def _sums_of_weights(found: Product) -> ReductionStage:
-    """128 times the sum of the weights of each channel."""
+def _sums_of_weights(found: Product, less: _Subtraction | None) -> list[ReductionStage]:
+    """128 times the sum of the weights of each channel, and what is subtracted of its sums already."""
     own = [axis for axis in found.whole.spatial if any(mentions(one, axis[0]) for one in found.weights.indices)]
-    buffer = buffer_of("sums_of_weights", own, "int32")
+    at = tuple(axis for axis, _ in own)
+    sums = buffer_of("sums_of_weights", own, "int32")
     term = tirx.Cast("int32", found.weights) * tirx.const(_SIGN, "int32")
-    return ReductionStage(buffer.name, buffer, tuple(axis for axis, _ in own), tuple(own), found.whole.summed, term)
+    summed = ReductionStage(sums.name, sums, at, tuple(own), found.whole.summed, term)
+    if less is None:
+        return [summed]
+    offsets = buffer_of("offsets", own, "int32")
+    return [
+        summed,
+        ReductionStage(offsets.name, offsets, at, tuple(own), (), tirx.BufferLoad(sums, at) + less.constant),
+    ]
 
 
-def _stages(found: Product, weights: ReductionStage) -> list[ReductionStage]:
-    """The unsigned data, the sum of its products, and that sum less what the sign bits added."""
+def _stages(found: Product) -> list[ReductionStage]:
+    """The unsigned data, and the sum of its products."""
     whole, source = found.whole, found.data.source
     axes = [(variable(f"i{place}", whole.index_type), int(extent)) for place, extent in enumerate(source.shape)]
     places = tuple(axis for axis, _ in axes)
@@ -70,11 +120,15 @@ def _stages(found: Product, weights: ReductionStage) -> list[ReductionStage]:
     flipped = tirx.bitwise_xor(load, tirx.const(_SIGN, "uint8"))
     data = tirx.BufferLoad(unsigned, found.data.indices)
     total = buffer_of(f"{whole.out.name}_unsigned", whole.spatial, "int32")
-    at = tuple(axis for axis, _ in whole.spatial)
     term = tirx.Cast("int32", data) * tirx.Cast("int32", found.weights)
-    less = tirx.BufferLoad(total, list(at)) - tirx.BufferLoad(weights.out, list(weights.at))
     return [
         ReductionStage("unsigned", unsigned, places, tuple(axes), (), flipped),
-        replace(whole, out=total, at=at, term=term),
-        ReductionStage(f"{whole.name}_signed", whole.out, whole.at, whole.spatial, (), less),
+        replace(whole, out=total, at=tuple(axis for axis, _ in whole.spatial), term=term),
     ]
+
+
+def _difference(found: Product, total: TvmBuffer, weights: ReductionStage, result: TvmBuffer) -> ReductionStage:
+    """The sums less what belongs to their channels."""
+    whole = found.whole
+    value = tirx.BufferLoad(total, [axis for axis, _ in whole.spatial]) - tirx.BufferLoad(weights.out, weights.at)
+    return ReductionStage(f"{whole.name}_signed", result, whole.at, whole.spatial, (), value)
