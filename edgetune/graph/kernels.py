@@ -19,6 +19,7 @@ from edgetune.graph.kernel_names import kernel_names, summary
 from edgetune.graph.long_sums import scratch_of_parts, split_long_sums
 from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Kernel, Param, Role, Rows, byte_size
+from edgetune.graph.round_trips import without_round_trips
 from edgetune.graph.separable_windows import scratch_of_lines, separate_windows
 from edgetune.graph.whole_factors import with_whole_factors
 from edgetune.graph.written_loops import is_written, own_memory
@@ -81,7 +82,7 @@ def plain_function(function: PrimFunc, mask: Sequence[bool]) -> PrimFunc:
     shapes = [tuple(int(e) for e in p.shape) for p in plain.params]
     names = parameter_names(shapes, _roles(mask, len(shapes)), multiply_accumulates(plain) > 0, _parts(function))
     fixed = [number for number, constant in enumerate(mask) if constant]
-    collapsed = collapse_axes(rename_parameters(with_whole_factors(plain), names), fixed)
+    collapsed = collapse_axes(rename_parameters(without_round_trips(with_whole_factors(plain)), names), fixed)
     return split_long_sums(separate_windows(collapsed))
 
 

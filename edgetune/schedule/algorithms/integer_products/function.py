@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.affine.domain import simplified
-from edgetune.affine.expressions import with_places
+from edgetune.affine.expressions import is_among, with_places
 from edgetune.graph.collapsed_axes import collapse_axes
 from edgetune.graph.kernels import FREE_LAYOUTS
 from edgetune.graph.reduction_stage import ReductionStage, reduction_of
@@ -48,17 +49,19 @@ def with_sum(
 ) -> PrimFunc:
     """The function with `stages` instead of its sum, and with other parameters.
 
-    All but the sum and what follows it copy the data, into a tensor that is never computed where it is read. They
-    include the stages that made the data.
+    What comes before the sum copies the data, into a tensor that is never computed where it is read. It includes the
+    stages that made the data.
     """
     function = analysis.function
     made = _with_stages(function, lambda one: stages if one.name == found.whole.name else [], params or function.params)
     sch = Schedule(made)
+    copies = [one for one, other in pairwise(stages) if other.summed]
+    read = [load.source for one in stages for load in one.loads()]
     for stage in analysis.stages[: analysis.stages.index(analysis.reductions[0])]:
-        sch.compute_inline(sch.get_sblock(stage.name))
-    for one in stages:
-        if not one.summed and any(one.out.same_as(load.source) for other in stages for load in other.loads()):
-            sch.annotate(sch.get_sblock(one.name), COPIED_OPERAND, 1)
+        if copies or not is_among(stage.block.writes[0].source, read):
+            sch.compute_inline(sch.get_sblock(stage.name))
+    for one in copies:
+        sch.annotate(sch.get_sblock(one.name), COPIED_OPERAND, 1)
     return sch.mod["main"].with_attrs(function.attrs)
 
 
