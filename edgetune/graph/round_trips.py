@@ -14,6 +14,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import with_places
+from edgetune.graph.element_type import is_floating
 from edgetune.graph.reduction_stage import ReductionStage, with_fields
 from edgetune.tvm_types import BufferLoad, Expr, PrimFunc, SBlock, Stmt, TvmBuffer, Var
 
@@ -94,7 +95,7 @@ def _without(stage: _Stage, stages: dict[TvmBuffer, _Stage]) -> Expr | None:
     found: list[Expr] = []
 
     def changed(cast: Expr) -> Expr:
-        whole = _whole(cast, stages) if str(cast.ty.dtype) == "float32" else None
+        whole = _whole(cast, stages) if is_floating(cast) else None
         found.extend([] if whole is None else [whole])
         return cast if whole is None else whole
 
@@ -113,9 +114,9 @@ def _whole(cast: Expr, stages: dict[TvmBuffer, _Stage]) -> Expr | None:
     if not isinstance(narrow, tirx.Cast) or str(narrow.ty.dtype) not in _NARROW:
         return None
     number = narrow.value
-    if str(number.ty.dtype) != "float32" or not _is_clamped(number, str(narrow.ty.dtype), stages):
+    if number.ty != cast.ty or not _is_clamped(number, str(narrow.ty.dtype), stages):
         return None
-    return number - tirx.const(float(zero), "float32") if zero else number
+    return number - tirx.const(float(zero), str(cast.ty.dtype)) if zero else number
 
 
 def _followed(value: Expr, stages: dict[TvmBuffer, _Stage]) -> Expr:
