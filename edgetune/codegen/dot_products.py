@@ -16,7 +16,8 @@ from tvm import ir, tirx
 from edgetune.affine.expressions import joined_by
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.lines import call
-from edgetune.codegen.text import Lvalue
+from edgetune.codegen.text import Address, Code, Lvalue, code
+from edgetune.codegen.work import LOAD, VECTOR_LOAD
 from edgetune.tvm_types import BufferLoad, BufferStore, Expr, Stmt, TvmBuffer
 
 if TYPE_CHECKING:
@@ -73,36 +74,35 @@ def _stride(statement: Stmt) -> int:
     """How far the numbers of a lane lie from those of the next lane, if a store adds a product of integers; else 0."""
     if not isinstance(statement, tirx.BufferStore) or not _adds_to(statement, statement):
         return 0
-    if element_and_lanes(statement.value.ty)[0].short != "i32":
-        return 0
-    for factor in (statement.value.b.a, statement.value.b.b):
-        load = _widened(factor)
-        index = load.indices[-1] if load is not None and load.indices else None
-        if isinstance(index, tirx.Ramp) and isinstance(index.stride, tirx.IntImm) and int(index.stride.value) > 1:
-            return int(index.stride.value)
-    return 0
+    return max(map(_turns, _operands(statement, statement.value.b)), default=0)
+
+
+def _operands(store: BufferStore, term: Expr) -> list[BufferLoad]:
+    """The loads of a product of integers that a store of 32 bits adds; empty for any other term."""
+    if not isinstance(term, tirx.Mul) or element_and_lanes(store.value.ty)[0].short != "i32":
+        return []
+    return [load for load in map(_widened, (term.a, term.b)) if load is not None]
+
+
+def _turns(load: BufferLoad) -> int:
+    """How far the number of a lane lies from that of the next one, where they are not neighbours; else 0."""
+    index = load.indices[-1] if load.indices else None
+    step = index.stride if isinstance(index, tirx.Ramp) else None
+    return int(step.value) if isinstance(step, tirx.IntImm) and int(step.value) > 1 else 0
 
 
 def shared_operands(body: Stmt) -> set[TvmBuffer]:
-    """The tensors of which all lanes take a number to multiply it by one of a few that lie in turn for each lane.
+    """The tensors of which all lanes take an integer, to multiply it by one of several that each lane has in turn.
 
     An instruction reads several of them at once, so that they lie in memory, not in registers.
     """
     found: set[TvmBuffer] = set()
 
     def look(store: BufferStore) -> None:
-        if not isinstance(store.value, tirx.Add):
-            return
         for term in joined_by(tirx.Add, store.value):
-            loads = [_widened(factor) for factor in (term.a, term.b)] if isinstance(term, tirx.Mul) else []
-            ramps = [load is not None and load.indices and isinstance(load.indices[-1], tirx.Ramp) for load in loads]
-            steps = [
-                load.indices[-1].stride for load, ramp in zip(loads, ramps, strict=True) if load is not None and ramp
-            ]
-            if len(steps) == 1 and isinstance(steps[0], tirx.IntImm) and int(steps[0].value) > 1:
-                found.update(
-                    load.source for load, ramp in zip(loads, ramps, strict=True) if load is not None and not ramp
-                )
+            loads = _operands(store, term)
+            if any(map(_turns, loads)):
+                found.update(load.source for load in loads if not _turns(load))
 
     tvm_ffi.structural_walk(body, (tirx.BufferStore, look))
     return found
@@ -129,12 +129,15 @@ def added_dot_products(
         return False
     x, w = ordered[0].shared.source, ordered[0].lanes.source
     function = printer.context.need(f"{name}:i32x{width}")
-    places = (
-        printer.pointer(x, (ordered[0].at, 1), 0),
-        printer.pointer(w, (ordered[0].begin, 1), len(ordered) * first),
-    )
-    printer.context.emit(call(function, Lvalue.of(register).address, *places))
+    numbers = _read(printer.pointer(x, (ordered[0].at, 1), 0), LOAD)
+    of_lanes = _read(printer.pointer(w, (ordered[0].begin, 1), len(ordered) * first), VECTOR_LOAD)
+    printer.context.emit(call(function, Lvalue.of(register).address, numbers, of_lanes))
     return True
+
+
+def _read(pointer: Address, kind: str) -> Code:
+    """An address that a function only reads from, by one load."""
+    return code("{}", pointer).computed(kind, code("*{}", pointer), offset=pointer.place.offset)
 
 
 def _is_own(term: Expr, s: BufferStore) -> bool:

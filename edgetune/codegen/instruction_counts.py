@@ -19,9 +19,6 @@ _OF_POLYNOMIAL = 1.4
 """Instructions of an operation of a polynomial: some are one with others, and selections and barriers come to it."""
 
 _OF_INDEX_DIVISION = 3.0
-_LOADS_OF_DOT = 0.5
-"""Loads of a dot product: what lanes share is loaded for several vectors, and weights for several pixels."""
-
 _OTHER_CALL = 4.0
 _LIBRARY_CALL = 40.0
 
@@ -59,10 +56,8 @@ def _of_snippet(name: str, lanes: list[int], elements: int, target: Target) -> f
     if function in BODIES:
         vectors = lanes[1] if len(lanes) > 1 else 1
         return polynomial_operations(function) * _OF_POLYNOMIAL * vectors
-    if name == "mac":
+    if name == "mac" or name.startswith("dot_"):
         return _added_products(target)
-    if name.startswith("dot_"):
-        return _added_products(target) + _LOADS_OF_DOT
     if name.startswith("lanes_"):
         return 2.5 * lanes[1] if len(lanes) > 1 else 2 * log2(lanes[0])
     if name.startswith(("vmax", "vmin")):

@@ -15,7 +15,7 @@ from tvm import tirx
 from edgetune.affine.expressions import loads_in, with_places
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.lines import call
-from edgetune.codegen.shuffles import fewest_lanes
+from edgetune.codegen.shuffles import FEWEST_LANES, fewest_lanes
 from edgetune.codegen.strided_loads import loads_together
 from edgetune.codegen.text import Lvalue
 from edgetune.codegen.vector_calls import has_vector_form
@@ -23,9 +23,6 @@ from edgetune.tvm_types import BufferStore, Expr, Stmt
 
 if TYPE_CHECKING:
     from edgetune.codegen.statements import StatementPrinter
-
-FEWEST_LANES = {2: 4, 3: 8, 4: 8}
-"""Lanes from which on vectors of floats across rows pay, by the elements of a row."""
 
 
 def printed_turns(printer: StatementPrinter, statements: Sequence[Stmt]) -> int:

@@ -163,6 +163,8 @@ def _settled_selections() -> Pass:
 
 
 def _joined_products() -> Pass:
+    """A pass that makes one sum of the products that an instruction adds to a lane (see `dot_products.py`)."""
+
     def change(function: PrimFunc, module: tvm.IRModule, context: object) -> PrimFunc:
         del module, context
         body = with_joined_products(function.body)

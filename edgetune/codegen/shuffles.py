@@ -16,8 +16,10 @@ def steps_of_vectors(dtype: str) -> frozenset[int]:
     return _STEPS.get(dtype, _NEIGHBOURS)
 
 
-_FEWEST_OF_WORDS = {2: 4, 3: 8, 4: 8}
-_FEWEST_OF_BYTES = {2: 4, 3: 4, 4: 4}
+FEWEST_LANES = {2: 4, 3: 8, 4: 8}
+"""Lanes from which on vectors of floats that take turns pay, by how many do."""
+
+_FEWEST_OF_BYTES = dict.fromkeys(FEWEST_LANES, 4)
 
 
 def fewest_lanes(dtype: str, turns: int) -> int | None:
@@ -25,7 +27,7 @@ def fewest_lanes(dtype: str, turns: int) -> int | None:
 
     Bytes of a row are put together in registers. Other elements are shuffled.
     """
-    lanes = {"float32": _FEWEST_OF_WORDS, "int8": _FEWEST_OF_BYTES, "uint8": _FEWEST_OF_BYTES}
+    lanes = {"float32": FEWEST_LANES, "int8": _FEWEST_OF_BYTES, "uint8": _FEWEST_OF_BYTES}
     return lanes.get(dtype, {}).get(turns)
 
 

@@ -19,6 +19,7 @@ from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.lines import call, declaration, other
 from edgetune.codegen.names import plain_name
+from edgetune.codegen.shuffles import FEWEST_LANES
 from edgetune.codegen.text import Address, Lvalue, Text, code, listed
 from edgetune.tvm_types import Expr
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 _SNIPPETS = {2: "every_second", 3: "every_third", 4: "every_fourth", -1: "backwards"}
 """Snippets that load every second, third or fourth float, or floats in reverse, by the step."""
-_FEWEST_LANES = {2: 4, 3: 8, 4: 8, -1: 4}
+_FEWEST_LANES = {**FEWEST_LANES, -1: 4}
 """Lanes from which on they take fewer instructions than loads one by one."""
 
 _numbers = count()

@@ -1,7 +1,7 @@
 """Round trips through 8 bits: a value that a kernel quantises and dequantises again stays a whole float.
 
 What QuantizeLinear rounds and clamps is a whole number before it becomes 8 bits, so that a DequantizeLinear in the same
-kernel reads the float. The result is the same for all numbers.
+kernel reads the float. The result is the same for all numbers, but that a zero may have a sign.
 """
 
 from __future__ import annotations

@@ -155,6 +155,7 @@ class CContent:
             "memory_gb_per_s",
             "clock_mhz",
             "costs",
+            "dot",
         }
         if threads == 1:
             unused |= {"handover_cycles", "l2_bytes"}

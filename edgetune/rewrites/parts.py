@@ -269,7 +269,7 @@ DIVISIONS_BY_LANES = (
 
 DIVISIONS = (
     Division("running rows", "One step for each element of a row.", _of_one_stage(running_row), in_order=True),
-    Division("unsigned data", "An instruction multiplies unsigned by signed bytes.", _of_constants(with_unsigned_data)),
+    Division("unsigned data", "An instruction multiplies unsigned by signed bytes.", _of_both(with_unsigned_data)),
     Division("transposed convolution", "Zeros between the terms of a sum take no time.", _of_both(with_phases)),
     Division(
         "channels last",

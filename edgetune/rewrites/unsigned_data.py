@@ -26,11 +26,11 @@ _MOST = (1 << 31) - 1
 
 
 def with_unsigned_data(
-    stages: list[BlockStage], constants: Sequence[TvmBuffer], core: Core
+    stages: list[BlockStage], constants: Sequence[TvmBuffer], needed: Sequence[TvmBuffer], core: Core
 ) -> list[list[Stmt | BlockStage]]:
     """The kernels of `stages` with one sum of products of signed bytes, whose data becomes unsigned; else empty.
 
-    The first kernel sums the weights; it reads constants alone.
+    The first kernel sums the weights; it reads constants alone. Tensors that are `needed` elsewhere stay.
     """
     sums = [stage for stage in stages if stage.reduction]
     if core.dot is None or core.dot.data != "uint8" or len(sums) != 1:
@@ -43,7 +43,7 @@ def with_unsigned_data(
     if is_among(found.data.source, constants) or _largest(found) > _MOST:
         return []
     place = stages.index(sums[0])
-    less = _subtraction(found, stages[place + 1 :], constants)
+    less = None if is_among(found.whole.out, needed) else _subtraction(found, stages[place + 1 :], constants)
     own, result = _stages(found), found.whole.out if less is None else less.stage.block.writes[0].source
     weights = _sums_of_weights(found, less)
     own.append(_difference(found, own[-1].out, weights[-1], result))

@@ -101,13 +101,13 @@ def formula_schedule(
 
 @memoised(64)
 def _formula(function: PrimFunc, target: Target, scratch_limit: int, allowed: frozenset[str], streamed: bool) -> Guess:
-    plain = _without_dots(function, target, scratch_limit, allowed, streamed)
+    found = [_without_dots(function, target, scratch_limit, allowed, streamed)]
     for algorithm in dot_algorithms(function, allowed, target):
-        found = guess_within(algorithm.function, target, scratch_limit, streamed=streamed)
-        if found is not None:
-            guess = replace(found, trace=schedule_text(algorithm.name, found.trace))
-            return min((guess, plain), key=lambda one: estimated_instructions(function, one.trace, target))
-    return plain
+        guess = guess_within(algorithm.function, target, scratch_limit, streamed=streamed)
+        found += [] if guess is None else [replace(guess, trace=schedule_text(algorithm.name, guess.trace))]
+    if len(found) == 1:
+        return found[0]
+    return min(found, key=lambda one: estimated_instructions(function, one.trace, target))
 
 
 def _without_dots(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from edgetune.yaml_reader.checked import Checked
 
 _BITS = {2: 16, 4: 8}
 """Of a factor, by the products of a lane."""
+_SIGNED_ALONE = 2
 
 
 class DotProduct(Checked):
@@ -21,6 +22,13 @@ class DotProduct(Checked):
     signs: Literal["ss", "us"] = Field(
         default="ss", description="Signs of the factors: ss (both have one), us (the first one has none: VPDPBUSD)."
     )
+
+    @model_validator(mode="after")
+    def _exists(self) -> Self:
+        """No core has products of 16 bits without signs."""
+        if self.elements == _SIGNED_ALONE and self.signs != "ss":
+            raise ValueError(f"products of two elements have signs: write 'signs: ss', not 'signs: {self.signs}'")
+        return self
 
     @property
     def data(self) -> str:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from edgetune.codegen.polynomials import ULP_BOUND
 from edgetune.errors import EdgetuneError
 from edgetune.target.costs import Costs
+from edgetune.target.dot_product import DotProduct
 from edgetune.target.gpu import GpuCompilers, GpuTarget
 from edgetune.target.target import Compiler, Target
 
@@ -34,7 +35,7 @@ def exit_codes() -> str:
 
 def target_keys() -> str:
     """Return the table of docs/targets.md."""
-    return _table(Target, {"costs.": Costs, "compiler.": Compiler})
+    return _table(Target, {"dot.": DotProduct, "costs.": Costs, "compiler.": Compiler})
 
 
 def gpu_keys() -> str:

@@ -13,7 +13,10 @@ from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from edgetune.pipeline.select import choose
 from edgetune.rewrites.program import for_target
+from edgetune.rewrites.unsigned_data import with_unsigned_data
 from edgetune.schedule.algorithms.schedule_text import algorithm_of
+from edgetune.schedule.sketches.block_analysis import analyse_blocks
+from edgetune.schedule.sketches.spaces import core_of
 from edgetune.target.dot_product import DotProduct
 from edgetune.target.target import Target
 from tests.codegen_run import wide_target
@@ -71,3 +74,15 @@ def test_other_products_stay(data: str, dot: DotProduct | None) -> None:
     program = quantised("MatMulInteger", data, 64)
     made = for_target(program, core(dot))
     assert [kernel.workload for kernel in made.kernels] == [kernel.workload for kernel in program.kernels]
+
+
+def test_a_sum_that_is_needed_elsewhere_stays() -> None:
+    kernel = next(one for one in quantised("MatMulInteger", "int8", 64).kernels if one.macs)
+    analysis = analyse_blocks(kernel.function)
+    assert analysis is not None
+    sums = analysis.reductions[0].block.writes[0].source
+    stages, constants = list(analysis.stages), [*analysis.packed(), kernel.function.params[2]]
+    dot = core_of(kernel.function, core(UNSIGNED_BY_SIGNED))
+    for needed, kept in (([], False), ([sums], True)):
+        _, made = with_unsigned_data(stages, constants, needed, dot)
+        assert (stages[-1] in made) == kept

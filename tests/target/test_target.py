@@ -22,6 +22,7 @@ from edgetune.target.board_check import check_board
 from edgetune.target.core import WIDEST, Core
 from edgetune.target.costs import COSTS, Order
 from edgetune.target.detect import cache_bytes, describe_host
+from edgetune.target.dot_product import DotProduct
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.identity import target_fingerprint
 from edgetune.target.isa.aarch64 import AARCH64
@@ -263,6 +264,27 @@ def test_a_target_states_costs_over_those_of_its_instruction_set(tmp_path: Path)
         "  - function": r"line \d+: 'costs' must be",
     }.items():
         file.write_text(f"{text}\ncosts:\n{line}\n", encoding="utf-8")
+        with pytest.raises(ConfigError, match=sentence):
+            load_target(str(file))
+
+
+def test_a_target_states_its_dot_product(tmp_path: Path) -> None:
+    generic = load_target("generic-x86_64")
+    assert generic.dot_products == (DotProduct(elements=2),)
+    text = (Path(__file__).parents[2] / "targets" / "generic-x86_64.yaml").read_text(encoding="utf-8")
+    text = text.replace("name: generic-x86_64", "name: shelf")
+    file = tmp_path / "shelf.yaml"
+    file.write_text(f"{text}\ndot: {{elements: 4, signs: us}}\n", encoding="utf-8")
+    stated = load_target(str(file))
+    assert [one.data for one in stated.dot_products] == ["uint8", "int16"]
+    assert target_fingerprint(stated) == target_fingerprint(generic), "records are lost"
+    assert not stated.model_copy(update={"vector_bits": 0}).dot_products
+    for line, sentence in {
+        "{elements: 3}": r"line \d+: 'dot\.elements' must be 2 or 4",
+        "{elements: 2, signs: us}": r"products of two elements have signs",
+        "{elements: 4, sings: us}": r"unknown key 'dot\.sings': did you mean 'signs'",
+    }.items():
+        file.write_text(f"{text}\ndot: {line}\n", encoding="utf-8")
         with pytest.raises(ConfigError, match=sentence):
             load_target(str(file))
 

@@ -20,8 +20,7 @@ from tvm.s_tir import Schedule
 from edgetune.affine.access import Access
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import expressions, is_branch, mentions, with_places
-from edgetune.codegen.interleaved_rows import FEWEST_LANES
-from edgetune.codegen.shuffles import fewest_lanes, has_shuffles
+from edgetune.codegen.shuffles import FEWEST_LANES, fewest_lanes, has_shuffles
 from edgetune.graph.element_type import type_of
 from edgetune.schedule.sketches.block_analysis import extent_of, known_extent, stores
 from edgetune.schedule.sketches.inlining import is_costly
@@ -112,15 +111,17 @@ def pays_across(block: SBlock, native_lanes: int) -> bool:
     if not any(isinstance(node, _MADE_BY_HAND) or _divides(node, row) for node in nodes):
         return False
     # From one row of a vector to the next, a load stays where it is, or moves by one element or by a short row.
-    gaps = {step for step, lanes in FEWEST_LANES.items() if lanes <= native_lanes}
     lane = tirx.Var("lane", row.ty)
     of_vector = {row: tirx.Var("vector", row.ty) * native_lanes + lane}
     loads = (with_places(node, of_vector) for node in nodes if isinstance(node, ir.TensorLoad))
-    return all(
-        Access.of(load, Domain.of([(lane, native_lanes)])).step(lane)
-        in ({0, 1} | gaps if has_shuffles(type_of(load.source)) else {0, 1})
-        for load in loads
-    )
+    accesses = (Access.of(load, Domain.of([(lane, native_lanes)])) for load in loads)
+    return all(one.step(lane) in _steps(type_of(one.tensor), native_lanes) for one in accesses)
+
+
+def _steps(dtype: str, native_lanes: int) -> set[int]:
+    """The distances from one element of a vector to the next with which it is loaded well."""
+    gaps = FEWEST_LANES if has_shuffles(dtype) else {}
+    return {0, 1, *(step for step, lanes in gaps.items() if lanes <= native_lanes)}
 
 
 def _divides(node: Expr, row: Var) -> bool:

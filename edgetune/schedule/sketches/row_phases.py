@@ -19,8 +19,7 @@ from tvm.s_tir import Schedule
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import with_places
 from edgetune.affine.pieces import ends_of
-from edgetune.codegen.interleaved_rows import FEWEST_LANES
-from edgetune.codegen.shuffles import has_shuffles
+from edgetune.codegen.shuffles import FEWEST_LANES, has_shuffles
 from edgetune.graph.element_type import type_of
 from edgetune.schedule.sketches.block_analysis import BlockStage, extent_of, known_extent
 from edgetune.schedule.sketches.idle_steps import with_own_variables

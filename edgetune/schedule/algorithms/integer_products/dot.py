@@ -50,11 +50,11 @@ def dot_product_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     axis = None if steps is None else found.weight_axis(steps.axis)
     if steps is None or axis is None:
         return None
-    number = next(n for n, param in enumerate(function.params) if param.name == found.weights.source.name)
-    weights = _longer(found.weights.source, axis, steps.missing)
-    params = [weights if place == number else param for place, param in enumerate(analysis.function.params)]
-    stages = [*([] if steps.copy is None else [steps.copy]), _in_steps(found, steps, weights, int(products))]
-    made = with_sum(analysis, found, stages, params).with_attr(DOT_PRODUCTS, int(products))
+    params = list(analysis.function.params)
+    number = next(n for n, param in enumerate(params) if param.same_as(found.weights.source))
+    params[number] = _longer(found.weights.source, axis, steps.missing)
+    summed = _in_steps(found, steps, params[number], int(products))
+    made = with_sum(analysis, found, steps.copy, summed, params).with_attr(DOT_PRODUCTS, int(products))
     return Algorithm(name, made, {number: _Zeros(axis, steps.missing)} if steps.missing else {})
 
 

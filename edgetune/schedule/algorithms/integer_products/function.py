@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from tvm import s_tir, tirx
 from tvm.s_tir import Schedule
 
 from edgetune.affine.domain import simplified
-from edgetune.affine.expressions import is_among, with_places
+from edgetune.affine.expressions import with_places
 from edgetune.graph.collapsed_axes import collapse_axes
+from edgetune.graph.element_type import type_of
 from edgetune.graph.kernels import FREE_LAYOUTS
 from edgetune.graph.reduction_stage import ReductionStage, reduction_of
-from edgetune.schedule.algorithms.integer_products.product import Product, find_product
+from edgetune.schedule.algorithms.integer_products.product import WEIGHTS, Product, find_product
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks, statements_of
 from edgetune.schedule.sketches.tile import COPIED_OPERAND
 from edgetune.tvm_types import PrimFunc, Stmt, TvmBuffer
@@ -22,9 +22,10 @@ from edgetune.tvm_types import PrimFunc, Stmt, TvmBuffer
 
 def product_of(function: PrimFunc) -> tuple[BlockAnalysis, Product] | None:
     """The sum of products of an unscheduled PrimFunc, in which axes of one term are left out and others joined."""
-    if not isinstance(function.body, s_tir.SBlockRealize):
-        return None
     free = [int(number) for number in (function.attrs or {}).get(FREE_LAYOUTS, [])]
+    bytes_among = any(type_of(function.params[number]) == WEIGHTS for number in free)
+    if not bytes_among or not isinstance(function.body, s_tir.SBlockRealize):
+        return None
     collapsed = collapse_axes(_with_stages(function, _without_single_terms, function.params), free)
     analysis = analyse_blocks(collapsed)
     found = None if analysis is None else find_product(analysis)
@@ -44,24 +45,22 @@ def _without_single_terms(whole: ReductionStage) -> list[ReductionStage]:
 def with_sum(
     analysis: BlockAnalysis,
     found: Product,
-    stages: Sequence[ReductionStage],
-    params: Sequence[TvmBuffer] | None = None,
+    copy: ReductionStage | None,
+    summed: ReductionStage,
+    params: Sequence[TvmBuffer],
 ) -> PrimFunc:
-    """The function with `stages` instead of its sum, and with other parameters.
+    """The function with another sum, and with other parameters.
 
-    What comes before the sum copies the data, into a tensor that is never computed where it is read. It includes the
-    stages that made the data.
+    A `copy` of the data comes before it, as a tensor that is never computed where it is read. What comes before the sum
+    otherwise is computed where it is read, as the border of an image in the copy.
     """
+    stages = [summed] if copy is None else [copy, summed]
     function = analysis.function
-    made = _with_stages(function, lambda one: stages if one.name == found.whole.name else [], params or function.params)
-    sch = Schedule(made)
-    copies = [one for one, other in pairwise(stages) if other.summed]
-    read = [load.source for one in stages for load in one.loads()]
+    sch = Schedule(_with_stages(function, lambda one: stages if one.name == found.whole.name else [], params))
     for stage in analysis.stages[: analysis.stages.index(analysis.reductions[0])]:
-        if copies or not is_among(stage.block.writes[0].source, read):
-            sch.compute_inline(sch.get_sblock(stage.name))
-    for one in copies:
-        sch.annotate(sch.get_sblock(one.name), COPIED_OPERAND, 1)
+        sch.compute_inline(sch.get_sblock(stage.name))
+    if copy is not None:
+        sch.annotate(sch.get_sblock(copy.name), COPIED_OPERAND, 1)
     return sch.mod["main"].with_attrs(function.attrs)
 
 

@@ -39,7 +39,7 @@ def steps_of(found: Product, analysis: BlockAnalysis, dtype: str, count: int) ->
 
 def _side_by_side(found: Product, axis: Axis, analysis: BlockAnalysis, dtype: str, count: int) -> Steps | None:
     source = found.data.source
-    if found.data_axis(axis) != (len(source.shape) - 1, 1):
+    if not found.is_side_by_side(axis):
         return None
     missing = -axis[1] % count
     alone = found.data.indices[-1].same_as(axis[0]) and int(source.shape[-1]) == axis[1]

@@ -14,6 +14,8 @@ from edgetune.graph.reduction_stage import Axis, ReductionStage, factors_of, red
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, statements_of
 from edgetune.tvm_types import BufferLoad, Expr, TvmBuffer
 
+WEIGHTS = "int8"
+"""The type of constant factors."""
 _NARROW = ("int8", "uint8")
 _OPERANDS = 2
 
@@ -31,11 +33,10 @@ class Product:
         places = [place for place, index in enumerate(self.weights.indices) if mentions(index, axis[0])]
         return places[0] if len(places) == 1 and self.weights.indices[places[0]].same_as(axis[0]) else None
 
-    def data_axis(self, axis: Axis) -> tuple[int, int] | None:
-        """The axis of the data that alone follows an axis of terms, and by how many elements; None if there is none."""
-        places = [place for place, index in enumerate(self.data.indices) if mentions(index, axis[0])]
-        step = step_along(self.data.indices[places[0]], axis[0]) if len(places) == 1 else None
-        return None if step is None or step < 1 else (places[0], step)
+    def is_side_by_side(self, axis: Axis) -> bool:
+        """Whether the data of an axis of terms lies side by side."""
+        *others, last = self.data.indices
+        return not any(mentions(index, axis[0]) for index in others) and step_along(last, axis[0]) == 1
 
     @property
     def shares_data(self) -> bool:
@@ -57,14 +58,14 @@ def find_product(analysis: BlockAnalysis) -> Product | None:
 def product_in(whole: ReductionStage, constants: Sequence[TvmBuffer]) -> Product | None:
     """The product of 8-bit integers that a reduction sums, where one factor is among `constants`; None if it has none.
 
-    Of the constant factor, the type is int8.
+    The constant factor is of type `WEIGHTS`.
     """
     if not whole.spatial or whole.combine is not tirx.Add or type_of(whole.out) != "int32":
         return None
     loads = [_widened(factor) for factor in factors_of(whole.term)]
     given = [load for load in loads if load is not None]
     weights = [load for load in given if is_among(load.source, constants)]
-    if len(loads) != _OPERANDS or len(given) != _OPERANDS or len(weights) != 1 or type_of(weights[0].source) != "int8":
+    if len(loads) != _OPERANDS or len(given) != _OPERANDS or len(weights) != 1 or type_of(weights[0].source) != WEIGHTS:
         return None
     data = next(load for load in given if not load.source.same_as(weights[0].source))
     return Product(whole, data, weights[0])
