@@ -19,6 +19,9 @@ _OF_POLYNOMIAL = 1.4
 """Instructions of an operation of a polynomial: some are one with others, and selections and barriers come to it."""
 
 _OF_INDEX_DIVISION = 3.0
+_OF_A_ROUNDING_SHIFT = 7.0
+"""Instructions that scale a vector in fixed point where both steps are instructions."""
+
 _OTHER_CALL = 4.0
 _LIBRARY_CALL = 40.0
 
@@ -64,6 +67,8 @@ def _of_snippet(name: str, lanes: list[int], elements: int, target: Target) -> f
         known = target.instruction_set.vectors
         rows = {"": known.min_max, "bound": known.bounded, "running": known.running}
         return 1.0 if lanes[0] in rows.get(name.partition("_")[2], {}) else 2.0
+    if name == "vfixed_point_scale" and lanes[0] in target.instruction_set.vectors.rounding_shift:
+        return _OF_A_ROUNDING_SHIFT
     if function.startswith(_TRANSPOSITIONS):
         of_places = 1.4 if lanes[0] == 4 else 2.0  # two small squares share what finds their places
         return elements * (log2(lanes[0]) + 2) / lanes[0] * of_places

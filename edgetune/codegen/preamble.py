@@ -18,7 +18,6 @@ from edgetune.codegen import (
     vector_snippets,
 )
 from edgetune.codegen.dtypes import by_short, storage_type
-from edgetune.codegen.intrinsics import FIXED_POINT
 from edgetune.codegen.multiply_add import multiply_add
 from edgetune.codegen.package_names import with_prefix
 from edgetune.codegen.scalar_snippets import scalar_snippet
@@ -121,9 +120,12 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     **{
         f"v{name}": (
             lambda rest: [f"type:{rest}", *(f"type:{of}{rest.removeprefix('i32')}" for of in ("u32", "i64"))],
-            partial(vector_snippets.fixed_point_scale, name),
+            function,
         )
-        for name in sorted(FIXED_POINT)
+        for name, function in (
+            ("fixed_point_scale", vector_snippets.fixed_point_scale),
+            ("fixed_point_scale_once", vector_snippets.fixed_point_scale_once),
+        )
     },
     "vmaximum": (lambda rest: [f"vmax:{rest}"], partial(vector_snippets.extreme_or_nan, "maximum")),
     "vminimum": (lambda rest: [f"vmin:{rest}"], partial(vector_snippets.extreme_or_nan, "minimum")),

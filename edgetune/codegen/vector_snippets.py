@@ -74,32 +74,51 @@ def _special(word: str, name: str, comment: str, rows: Callable[[VectorInstructi
     return f"{head}{{\n{either(choices, plain)}}}\n"
 
 
-_TWICE = """    const {r} high = __builtin_convertvector((product + (INT64_C(1) << 30)) >> 31, {r});
-    const {r} mask = ({r})(((({u}){{0}} + 1u) << ({u})right) - 1u), half = (mask >> 1) - (high < 0);
+_HIGH = """    const {w} product = __builtin_convertvector(*x, {w}) * __builtin_convertvector(m, {w});
+    const {r} high = __builtin_convertvector((product + (INT64_C(1) << 30)) >> 31, {r});
+"""
+_SHIFTED = """    const {r} mask = ({r})(((({u}){{0}} + 1u) << ({u})right) - 1u), half = (mask >> 1) - (high < 0);
     *x = (high >> right) - ((high & mask) > half);
 """
-_ONCE = """    const {w} places = __builtin_convertvector(right, {w});
+_ONCE = """    const {w} product = __builtin_convertvector(*x, {w}) * __builtin_convertvector(m, {w});
+    const {w} places = __builtin_convertvector(right, {w});
     const {w} half = (({w}){{0}} + (INT64_C(1) << 30)) << places;
     *x = __builtin_convertvector((product + half) >> (places + 31), {r});
 """
-_SCALED = {
-    "fixed_point_scale": ("*x * m / 2^31 rounded, half upwards; that / 2^right rounded, half away from 0", _TWICE),
-    "fixed_point_scale_once": ("*x * m / 2^(31 + right) rounded, half upwards", _ONCE),
-}
 
 
-def fixed_point_scale(name: str, rest: str) -> str:
-    """`void @vfixed_point_scale_i32x8(i32x8 *x, const u32x8 *scale)`, as for a scalar; or the one that rounds once."""
-    comment, body = _SCALED[name]
-    types = {"r": rest, "w": f"i64x{lanes_of(rest)}", "u": f"u32x{lanes_of(rest)}"}
-    r, w, u = types.values()
+def fixed_point_scale(rest: str) -> str:
+    """`void @vfixed_point_scale_i32x8(i32x8 *x, const u32x8 *scale)`, as for a scalar."""
+    steps: tuple[tuple[str, Callable[[VectorInstructions], Rows]], ...] = (
+        (_HIGH, lambda isa: isa.high_product),
+        (_SHIFTED, lambda isa: isa.rounding_shift),
+    )
+    text = ""
+    for plain, rows in steps:
+        found = instructions(rows, lanes_of(rest))
+        text += either([(one.condition(), one.code(rest=rest)) for one in found], plain.format(**_widths(rest)))
+    comment = "*x * m / 2^31 rounded, half upwards; that / 2^right rounded, half away from 0"
+    return _scaled("fixed_point_scale", comment, rest, text)
+
+
+def fixed_point_scale_once(rest: str) -> str:
+    """`void @vfixed_point_scale_once_i32x8(i32x8 *x, const u32x8 *scale)`, as for a scalar."""
+    comment = "*x * m / 2^(31 + right) rounded, half upwards"
+    return _scaled("fixed_point_scale_once", comment, rest, _ONCE.format(**_widths(rest)))
+
+
+def _widths(rest: str) -> dict[str, str]:
+    lanes = lanes_of(rest)
+    return {"r": rest, "w": f"i64x{lanes}", "u": f"u32x{lanes}"}
+
+
+def _scaled(name: str, comment: str, rest: str, body: str) -> str:
     return f"""/* {comment}. The last 5 bits
    of *scale are right, the others are those of m / 8 after the first one, which is 1. */
-{_HEAD}@v{name}_{rest}({rest} *x, const {u} *scale)
+{_HEAD}@v{name}_{rest}({rest} *x, const u32x{lanes_of(rest)} *scale)
 {{
-    const {r} m = ({r})((*scale >> 5 | 1u << 27) << 3), right = ({r})(*scale & 31u);
-    const {w} product = __builtin_convertvector(*x, {w}) * __builtin_convertvector(m, {w});
-{body.format(**types)}}}
+    const {rest} m = ({rest})((*scale >> 5 | 1u << 27) << 3), right = ({rest})(*scale & 31u);
+{body}}}
 """
 
 

@@ -25,7 +25,7 @@ from edgetune.graph.layer_names import nodes_of_calls, pass_marks_on
 from edgetune.graph.layout.channels_last import channels_last
 from edgetune.graph.layout.fold_transposes import fold_input_transposes, fold_transposes
 from edgetune.graph.nan_operands import keeping_nan
-from edgetune.graph.quantised import integer_operators
+from edgetune.graph.quantised import integer_operators, joined_terms
 from edgetune.graph.resampling import resize_by_tables
 from edgetune.graph.rewrite import DefUse, attributes, constant, constant_of, rewrite, with_attributes
 from edgetune.graph.sink_activations import sink_activations
@@ -99,6 +99,7 @@ def _steps(
         yield fuse_attention
         yield pass_marks_on
     yield fold_transposes
+    yield partial(rewrite, rule=joined_terms)
     yield pass_marks_on
     yield fold_constants
     yield relax.transform.CanonicalizeBindings()

@@ -174,6 +174,21 @@ def _joined_scales(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> r
     return relax.op.multiply(inner.args[0], constant_of(product))
 
 
+def joined_terms(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> relax.Expr | None:
+    """(x - a) + b of integers with constants a and b as x + (b - a): 32 bits wrap, so that the order is free."""
+    inner = chains.call(call.args[0], *_SIGNS) if call.op.name in _SIGNS else None
+    if inner is None or str(call.ty.dtype) != "int32" or not chains.used_once(call.args[0]):
+        return None
+    terms = [(constant(one.args[1]), _SIGNS[one.op.name]) for one in (inner, call)]
+    if any(value is None for value, _ in terms):
+        return None
+    joined = sum(value.astype("int64") * sign for value, sign in terms if value is not None)
+    return relax.op.add(inner.args[0], constant_of(np.asarray(joined).astype("int32")))
+
+
+_SIGNS = {"relax.add": 1, "relax.subtract": -1}
+
+
 def _known_value(expr: relax.Expr, chains: DefUse, known: Mapping[relax.Var, np.ndarray]) -> np.ndarray | None:
     """The value of a constant, maybe through moves; None where it is computed at run time."""
     call = chains.call(expr, *_MOVES)

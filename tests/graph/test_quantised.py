@@ -111,3 +111,32 @@ def test_readers_of_a_transpose_share_it() -> None:
     (found,), (wanted,) = evaluate_program(program, [feed]), evaluate_model(model, [feed])
     for name in results:
         np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-4)
+
+
+def test_a_zero_point_and_the_bias_behind_a_sum_are_one_constant() -> None:
+    draw = np.random.default_rng(5)
+    stored = {
+        "w": draw.integers(-127, 128, (6, 4, 3, 3), "int8"),
+        "b": draw.integers(-(1 << 31), 1 << 31, 6, "int64").astype("int32"),
+        "z": np.int8(-7),
+    }
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["first"], perm=[0, 3, 1, 2]),
+        helper.make_node("ConvInteger", ["first", "w", "z"], ["sums"], pads=[1, 1, 1, 1]),
+        helper.make_node("Transpose", ["sums"], ["last"], perm=[0, 2, 3, 1]),
+        helper.make_node("Add", ["last", "b"], ["y"]),
+    ]
+    ends = [
+        helper.make_tensor_value_info("x", TensorProto.INT8, [1, 5, 5, 4]),
+        helper.make_tensor_value_info("y", TensorProto.INT32, [1, 5, 5, 6]),
+    ]
+    weights = [numpy_helper.from_array(np.asarray(value), name) for name, value in stored.items()]
+    graph = helper.make_graph(nodes, "offsets", ends[:1], ends[1:], weights)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    model = model_from_proto(proto, "0" * 64, "model", None, "model.onnx")
+    program = to_program(import_onnx(model))
+    (kernel,) = program.kernels
+    assert sorted(param.shape for param in kernel.params if param.role == "constant") == [(1, 1, 1, 6), (6, 3, 3, 4)]
+    feed = {"x": draw.integers(-128, 128, (1, 5, 5, 4), "int8")}
+    (found,), (wanted,) = evaluate_program(program, [feed]), evaluate_model(model, [feed])
+    np.testing.assert_array_equal(found["y"], wanted["y"])

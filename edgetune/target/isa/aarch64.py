@@ -35,6 +35,12 @@ def _dot(mnemonic: str, feature: str) -> dict[int, tuple[Instruction]]:
     return {4: (Instruction(feature, text),)}
 
 
+_HIGH_PRODUCT = '{rest} high;\n    __asm__("sqrdmulh %0.4s, %1.4s, %2.4s" : "=w"(high) : "w"(*x), "w"(m));'
+# SRSHL rounds ties up: a negative number that would be a tie is one less before.
+_ROUNDING_SHIFT = """const {rest} left = -right, below = high + ((high & left) >> 31);
+    __asm__("srshl %0.4s, %1.4s, %2.4s" : "=w"(*x) : "w"(below), "w"(left));"""
+
+
 _VECTORS = VectorInstructions(
     dot={
         "dot_i8_i8_4": _dot("sdot", "__ARM_FEATURE_DOTPROD"),
@@ -47,6 +53,8 @@ _VECTORS = VectorInstructions(
     rounding={4: (Instruction("__aarch64__", '__asm__("frint{letter} %0.4s, %1.4s" : "=w"(*v) : "w"(x));'),)},
     clang_rounds="__aarch64__",
     widen={4: (Instruction("__aarch64__", widening_assembly(_WIDEN)),)},
+    high_product={4: (Instruction("__aarch64__", _HIGH_PRODUCT),)},
+    rounding_shift={4: (Instruction("__aarch64__", _ROUNDING_SHIFT),)},
     float_registers=dict.fromkeys((4, 8, 16), (("defined(__aarch64__)", "w"),)),
 )
 

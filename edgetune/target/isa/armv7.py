@@ -21,8 +21,14 @@ _GCC_KERNELS = ("-fno-schedule-insns", "-fno-move-loop-invariants")
 
 _WIDEN = ("vld1.32 {{%e0[0]}}, [%1]", "vmovl.{letter}8 %q0, %e0", "vmovl.{letter}16 %q0, %e0")
 _NEON = (("(defined(__arm__) && defined(__ARM_NEON))", "w"),)
+_HIGH_PRODUCT = '{rest} high;\n    __asm__("vqrdmulh.s32 %q0, %q1, %q2" : "=w"(high) : "w"(*x), "w"(m));'
+# VRSHL rounds ties up: a negative number that would be a tie is one less before.
+_ROUNDING_SHIFT = """const {rest} left = -right, below = high + ((high & left) >> 31);
+    __asm__("vrshl.s32 %q0, %q1, %q2" : "=w"(*x) : "w"(below), "w"(left));"""
 _VECTORS = VectorInstructions(
     widen={4: (Instruction("__ARM_NEON", widening_assembly(_WIDEN)),)},
+    high_product={4: (Instruction("__ARM_NEON", _HIGH_PRODUCT),)},
+    rounding_shift={4: (Instruction("__ARM_NEON", _ROUNDING_SHIFT),)},
     float_registers={
         4: (("defined(__arm__) && defined(__ARM_FP)", "t"), ("defined(__arm__)", "r")),
         8: _NEON,

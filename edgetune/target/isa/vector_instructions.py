@@ -93,6 +93,12 @@ class VectorInstructions:
     narrow: Rows = field(default_factory=dict)
     """The low bytes of 32-bit integers."""
 
+    high_product: Rows = field(default_factory=dict)
+    """32-bit integers `x` times `m`, by 2^31, rounded with ties up, as `high`. m is positive."""
+
+    rounding_shift: Rows = field(default_factory=dict)
+    """32-bit integers `high` by 2 to the power of `right` (0 to 31), rounded with ties away from 0, at `x`."""
+
     float_registers: Mapping[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """By bytes (4: a float, more: a vector of floats): conditions of the preprocessor, best first, each with GCC's
     constraint letter of the registers that then hold such a value."""

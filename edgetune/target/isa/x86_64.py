@@ -157,6 +157,19 @@ def _dots_of_halves(*, bytes_of_lanes: bool) -> Rows:
     }
 
 
+_HIGH_PRODUCT = """typedef uint64_t halves __attribute__((vector_size(sizeof(*x))));
+    const halves nudge = (halves){{0}} + (1u << 30);
+    const halves even = ((halves){name}(*x, mMASK) + nudge) >> 31;
+    const halves odd = ((halves){name}(({rest})((halves)*x >> 32), ({rest})((halves)m >> 32)MASK) + nudge) << 1;
+    const {rest} high = ({rest})BLEND;"""
+"""Products of 64 bits, those of even lanes and those of odd ones: GCC multiplies numbers of 64 bits instead."""
+
+
+def _high_product(feature: str, name: str, blend: str, mask: str = "") -> tuple[Instruction]:
+    text = _HIGH_PRODUCT.replace("MASK", mask).replace("BLEND", blend)
+    return (Instruction(feature, text, f"__builtin_ia32_{name}", "gcc"),)
+
+
 _VECTORS = VectorInstructions(
     min_max={
         4: _gcc("__SSE__", "{word}ps", "*a = {name}(*b, *a);"),
@@ -240,6 +253,21 @@ _VECTORS = VectorInstructions(
             *_gcc("__AVX2__", "pshufb256", _LOW_BYTES),
         ),
         16: _gcc("__AVX512F__", "pmovdb512_mask", "*r = ({short}x16){name}(*v, (c8x16){{0}}, 0xffff);"),
+    },
+    high_product={
+        4: _high_product(
+            "__SSE4_1__",
+            "pmuldq128",
+            "__builtin_ia32_pblendw128((short __attribute__((vector_size(16))))even, "
+            "(short __attribute__((vector_size(16))))odd, 0xcc)",
+        ),
+        8: _high_product("__AVX2__", "pmuldq256", "__builtin_ia32_pblendd256((i32x8)even, (i32x8)odd, 0xaa)"),
+        16: _high_product(
+            "__AVX512F__",
+            "pmuldq512_mask",
+            "__builtin_ia32_blendmd_512_mask((i32x16)even, (i32x16)odd, 0xaaaa)",
+            ", (long long __attribute__((vector_size(64)))){{0}}, 0xff",
+        ),
     },
     float_registers={
         4: (("defined(__SSE__)", "v"),),

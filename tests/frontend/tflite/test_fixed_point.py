@@ -19,6 +19,7 @@ from edgetune.graph.evaluate import evaluate
 from edgetune.graph.fixed_point import fixed_point_scale, fixed_point_scale_once
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
+from edgetune.target.target import load_target
 from edgetune.tvm_types import Expr, PrimFunc
 from tests.codegen_run import SANITIZERS, STRICT, run_kernel, wide_target
 
@@ -110,7 +111,7 @@ def test_the_same_by_llvm(expression: Scaling, wanted: Callable[[int, int], int]
 
 @pytest.mark.long
 @pytest.mark.parametrize("cc", ["gcc", "clang-19"])
-@pytest.mark.parametrize("bits", [0, 128, 512])
+@pytest.mark.parametrize("bits", [0, 128, 256, 512])
 def test_the_same_in_c(tmp_path: Path, bits: int, cc: str) -> None:
     sums, scales = cases()
     count = len(sums) // 16 * 16
@@ -122,3 +123,13 @@ def test_the_same_in_c(tmp_path: Path, bits: int, cc: str) -> None:
         arrays = [sums[:count], scales[:count], np.zeros(count, np.int32)]
         found = run_kernel(source, target, arrays, tmp_path, cc=cc, extra=(*STRICT, *SANITIZERS))[-1]
         assert found.tolist() == list(map(wanted, sums[:count].tolist(), scales[:count].tolist()))
+
+
+@pytest.mark.parametrize("board", ["qemu-aarch64", "qemu-armv7"])
+def test_the_same_on_boards(tmp_path: Path, board: str) -> None:
+    sums, scales = cases()
+    count, target = len(sums) // 16 * 16, load_target(board)
+    function = kernel(fixed_point_scale, count)
+    source = emit_kernel(replay(function, default_trace(function, target)[0]), target, "scaled")
+    found = run_kernel(source, target, [sums[:count], scales[:count], np.zeros(count, np.int32)], tmp_path)[-1]
+    assert found.tolist() == list(map(twice, sums[:count].tolist(), scales[:count].tolist()))

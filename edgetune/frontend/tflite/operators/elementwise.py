@@ -74,13 +74,18 @@ def _sum(operator: str) -> Translator:
             return
         scales = [step.scale(position)[0] for position in (0, 1)]
         unit, left = 2.0 * max(scales), 1 << _LEFT[kind]
-        terms = [
-            step.scaled(step.op("Mul", step.centred(position), step.constant(left, np.int32)), scales[position] / unit)
-            for position in (0, 1)
-        ]
+        terms = [_shifted_and_scaled(step, position, left, scales[position] / unit) for position in (0, 1)]
         step.give_integers(step.scaled(step.op(operator, *terms), unit / (left * step.output_scale)))
 
     return translator
+
+
+def _shifted_and_scaled(step: OperatorStep, position: int, left: int, factor: np.float64) -> str:
+    """An input times `left`, a power of 2, times a `factor`: exact where that is a power of 2, and so one product."""
+    product = left * factor
+    exact = np.frexp(factor)[0] == 0.5 and product >= 1
+    shifted = step.op("Mul", step.centred(position), step.constant(product if exact else left, np.int32))
+    return shifted if exact else step.scaled(shifted, np.asarray(factor))
 
 
 def _shifts(step: OperatorStep) -> Sequence[int]:
