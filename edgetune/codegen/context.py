@@ -11,7 +11,7 @@ from tvm import sym
 
 from edgetune.codegen.branch_shares import Iterations
 from edgetune.codegen.dtypes import Element
-from edgetune.codegen.lines import Line, constant, in_place
+from edgetune.codegen.lines import JoinableCall, Line, constant, joinable
 from edgetune.codegen.names import Names
 from edgetune.codegen.text import Code, Text
 from edgetune.codegen.work import SnippetName
@@ -79,9 +79,10 @@ class Context:
         self.emit(constant(c_type, name, value))
         return name
 
-    def call_in_place(self, function: str, kind: str, variable: Code) -> None:
-        """Append the call of a polynomial that replaces a vector variable of type `kind` (f32x8) by its result."""
-        self.emit(in_place(self.need(f"{function}:{kind}"), function, kind, variable))
+    def call_of_vector(self, function: str, kind: str, *variables: Code, numbers: tuple[int, ...] = ()) -> None:
+        """Append the call of a function of a vector of type `kind` (f32x8) that may be one with calls of others."""
+        made = JoinableCall(function, kind, variables, numbers)
+        self.emit(joinable(self.need(made.snippet), made))
 
     def result_of(self, call: Expr, first: int, width: int) -> Code | None:
         """The variable that holds these lanes of an equal call, if the value that is being stored has it already."""

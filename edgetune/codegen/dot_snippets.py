@@ -9,7 +9,10 @@ _HEAD = "static inline __attribute__((always_inline)) void "
 
 FORMS = {
     f"dot_{x}_{w}_{count}": (x, w, count)
-    for x, w, count in (("i16", "i16", 2), ("i16", "i8", 2), ("u8", "i8", 4), ("i8", "i8", 4), ("u8", "u8", 4))
+    for x, w, count in (
+        *(("i16", "i16", 2), ("i16", "i8", 2), ("i8", "i8", 2)),
+        *(("u8", "i8", 4), ("i8", "i8", 4), ("u8", "u8", 4)),
+    )
 }
 """By the name of a function: the types of both factors, and how many products it adds to a lane."""
 
@@ -18,9 +21,11 @@ def needed(name: str, rest: str) -> list[str]:
     """The types in the text of a function."""
     x, w, count = FORMS[name]
     lanes = lanes_of(rest)
-    halves = [f"type:i16x{2 * lanes}"] if x == "i16" else []
+    halves = [f"type:i16x{2 * lanes}"] if count == 2 else []
     if w != x and halves:
         halves += [f"type:{w}x{count * lanes}", "type:i64x2", "chars:all"]
+    if w == x == "i8" and halves:
+        halves += [f"type:i16x{lanes}", f"type:i8x{2 * lanes}"]
     return [f"type:{rest}", f"type:u32x{lanes}", f"type:{x}x{count}u", f"type:{w}x{count * lanes}u", *halves]
 
 
@@ -46,13 +51,14 @@ def function(name: str, rest: str) -> str:
         f"        added[o] = (int32_t)({f'{chr(10)}            + '.join(lines)});\n"
         f"    *sums = ({rest})((u32x{lanes})*sums + (u32x{lanes})added);\n"
     )
+    shared = f"int{count * by_short(x).bits}"
     words = {
         "rest": rest,
         "wide": f"u32x{lanes}",
         "halves": f"i16x{2 * lanes}",
-        "some": f"(int32_t)*(const {x}x{count}u *)x",
-        "all": f"((int32_t)*(const {x}x{count}u *)x | ({rest}){{0}})",
-        "own": f"({rest}){_own(x, w, count * lanes)}",
+        "some": f"({shared}_t)*(const {x}x{count}u *)x",
+        "all": f"(({shared}_t)*(const {x}x{count}u *)x | (i{shared[3:]}x{lanes}){{0}})",
+        "own": f"(i{shared[3:]}x{lanes}){_own(x, w, count * lanes)}",
     }
     choices = [
         (one.condition(**words), one.code(**words)) for one in instructions(lambda isa: isa.dot.get(name, {}), lanes)

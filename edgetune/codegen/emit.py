@@ -22,7 +22,7 @@ from edgetune.codegen.instruction_estimate import estimated_instructions
 from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.codegen.line_breaks import break_line
 from edgetune.codegen.lines import Line
-from edgetune.codegen.lockstep import in_lockstep, unused_polynomials
+from edgetune.codegen.lockstep import in_lockstep, unused_functions
 from edgetune.codegen.lower import lower
 from edgetune.codegen.memory import Survey, register_pieces, size_of, stack_or_scratch, survey
 from edgetune.codegen.names import Names
@@ -136,7 +136,7 @@ def print_function(
     printer = StatementPrinter(context, found, layout, shared)
     printer.statement(function.body)
     together = in_lockstep(drop_unused(context.lines), context.need)
-    context.preamble -= unused_polynomials(together, context.preamble)
+    context.preamble -= unused_functions(together, context.preamble)
     lines = [part for line in chain_zeroes(together) for part in break_line(str(line), _COLUMNS)]
     mentioned = frozenset().union(*(line.mentions for line in together))
     snippets = frozenset(context.preamble)

@@ -19,6 +19,9 @@ _OF_POLYNOMIAL = 1.4
 """Instructions of an operation of a polynomial: some are one with others, and selections and barriers come to it."""
 
 _OF_INDEX_DIVISION = 3.0
+_OF_A_WIDENING = 3.0
+"""Instructions that load bytes and make numbers of 32 bits of them, by way of 16 bits."""
+
 _OF_A_ROUNDING_SHIFT = 7.0
 """Instructions that scale a vector in fixed point where both steps are instructions."""
 
@@ -59,14 +62,18 @@ def _of_snippet(name: str, lanes: list[int], elements: int, target: Target) -> f
     if function in BODIES:
         vectors = lanes[1] if len(lanes) > 1 else 1
         return polynomial_operations(function) * _OF_POLYNOMIAL * vectors
-    if name == "mac" or name.startswith("dot_"):
+    if name == "mac":
         return _added_products(target)
+    if name.startswith("dot_"):
+        return max(1.0, 4.0 / int(name.rpartition("_")[2]))
     if name.startswith("lanes_"):
         return 2.5 * lanes[1] if len(lanes) > 1 else 2 * log2(lanes[0])
     if name.startswith(("vmax", "vmin")):
         known = target.instruction_set.vectors
         rows = {"": known.min_max, "bound": known.bounded, "running": known.running}
         return 1.0 if lanes[0] in rows.get(name.partition("_")[2], {}) else 2.0
+    if name == "widen" and not target.instruction_set.folds_loads:
+        return _OF_A_WIDENING
     if name == "vfixed_point_scale" and lanes[0] in target.instruction_set.vectors.rounding_shift:
         return _OF_A_ROUNDING_SHIFT
     if function.startswith(_TRANSPOSITIONS):
@@ -79,7 +86,7 @@ def _of_snippet(name: str, lanes: list[int], elements: int, target: Target) -> f
 def _added_products(target: Target) -> float:
     """Instructions that multiply integers and add the products to lanes: PMADDWD does not add, others do both."""
     best = next(iter(target.dot_products), None)
-    return 2.0 if best is not None and best.elements == 2 else 1.0
+    return 2.0 if best is not None and best.data == "int16" else 1.0
 
 
 _TRANSPOSITIONS = ("transpose", "split_", "join_")
@@ -96,6 +103,9 @@ _SNIPPETS: Mapping[str, float | Mapping[int, float]] = {
     "sqrt": 4.0,
     "widen": 1.0,
     "narrow": 3.0,
+    "nearest": 2.0,
+    "narrowed": 4.0,
+    "narrowed_each": 8.0,
     "prefetch": 1.0,
     "fixed_point_scale": 8.0,
     "vfixed_point_scale": 16.0,

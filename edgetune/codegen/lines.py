@@ -31,17 +31,25 @@ class Declared:
 
 
 @dataclass(frozen=True)
-class CallInPlace:
-    """A call that replaces a vector variable by a function of it, `@log_f32x8(&logarithm);`; `kind` is its type."""
+class JoinableCall:
+    """A call for one vector that may be one with others: `@log_f32x8(&logarithm);`; `kind` is its type.
+
+    `numbers` come before the addresses of the `variables`, and all calls that are one have the same.
+    """
 
     function: str
     kind: str
-    variable: Code
+    variables: tuple[Code, ...]
+    numbers: tuple[int, ...] = ()
 
     @property
     def snippet(self) -> str:
         """The snippet of the preamble that is called."""
         return f"{self.function}:{self.kind}"
+
+    def joins(self, other: JoinableCall) -> bool:
+        """Whether both may be one call."""
+        return (self.snippet, self.numbers) == (other.snippet, other.numbers)
 
 
 @dataclass(frozen=True)
@@ -49,8 +57,8 @@ class Line:
     """A line at a depth of indentation. `writes` are variables that it may write, or what these point to.
 
     `in_memory`: it may write there, or to one lane of a variable. A `constant` is a name that it declares for good.
-    `target` is the place that it assigns `value` to, where it only does that. A loop from 0 `counts` to a number. Any
-    loop runs about so many `trips`, and a condition holds in a `share` of cases. A `single` call in place is not joined
+    `target` is the place that it assigns `value` to, where it only does that. A loop from 0 `counts` to a number.
+    Any loop runs about so many `trips`, and a condition holds in a `share` of cases. A `single` call is not joined
     with others. `added_to` is a whole variable to which it adds.
     """
 
@@ -66,7 +74,7 @@ class Line:
     counts: int | None = None
     trips: float | None = None
     share: float = 0.5
-    call: CallInPlace | None = None
+    call: JoinableCall | None = None
     single: bool = False
     added_to: str = ""
 
@@ -127,10 +135,10 @@ def call(function: str, *operands: object, elements: int = 1) -> Line:
     return Line(text, writes=writes, in_memory=in_memory)
 
 
-def in_place(name: str, function: str, kind: str, of: Code) -> Line:
-    """The call `name(&of);` of a function that replaces a vector variable of a type by its result."""
-    line = call(name, Lvalue.of(of).address)
-    return Line(line.code, writes=line.writes, call=CallInPlace(function, kind, of))
+def joinable(name: str, made: JoinableCall) -> Line:
+    """The call `name(numbers, &variables);`, which may write to the variables."""
+    line = call(name, *made.numbers, *(Lvalue.of(one).address for one in made.variables))
+    return Line(line.code, writes=line.writes, call=made)
 
 
 def branch(text: Code, share: float = 0.5) -> Line:

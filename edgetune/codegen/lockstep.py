@@ -1,7 +1,7 @@
-"""Lockstep: polynomials of several vectors are computed by one call, step by step in turns.
+"""Lockstep: functions of several vectors are computed by one call. What a later call needs moves before the first one.
 
 Each step of a polynomial waits for the one before it, and a core looks ahead over two or three polynomials at most. In
-turns, the steps of several vectors fill that time. What a later call needs moves before the first one.
+turns, the steps of several vectors fill that time. Where numbers are narrowed, instructions take two vectors, and four.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from edgetune.codegen.intrinsics import POLYNOMIALS
-from edgetune.codegen.lines import CallInPlace, Line, LineKind, call
+from edgetune.codegen.lines import JoinableCall, Line, LineKind, call
 from edgetune.codegen.text import Lvalue
 
 MOST = {"exp": 5}
@@ -21,12 +21,12 @@ _MOST = 4
 AHEAD = 64
 """Statements after a call in which others are looked for."""
 
-_MOVED = 12
-"""Statements that one call may take along."""
+_MOVED = {"narrowed": 40}
+"""Statements that one call may take along, where these are not 12: what is narrowed frees registers before."""
 
 
 def in_lockstep(lines: Sequence[Line], need: Callable[[str], str]) -> list[Line]:
-    """Lines in which calls of one polynomial that need not wait for each other are one.
+    """Lines in which calls of one function that need not wait for each other are one.
 
     `need` requests the snippet of a call and returns its name.
     """
@@ -51,11 +51,14 @@ def in_lockstep(lines: Sequence[Line], need: Callable[[str], str]) -> list[Line]
     return found
 
 
-def unused_polynomials(lines: Sequence[Line], snippets: Collection[str]) -> set[str]:
-    """The snippets of polynomials of one vector that no line calls any more."""
+def unused_functions(lines: Sequence[Line], snippets: Collection[str]) -> set[str]:
+    """The snippets of functions of one vector that no line calls any more."""
     called = {line.call.snippet for line in lines if line.call is not None}
-    of_vectors = (one for one in snippets if one.partition(":")[0] in POLYNOMIALS and ":f32x" in one)
+    of_vectors = (one for one in snippets if one.partition(":")[0] in _JOINED and "x" in one.partition(":")[2])
     return {one for one in of_vectors if one not in called}
+
+
+_JOINED = {*POLYNOMIALS, "narrowed"}
 
 
 def _runs(lines: Sequence[Line]) -> Iterator[list[Line]]:
@@ -64,7 +67,7 @@ def _runs(lines: Sequence[Line]) -> Iterator[list[Line]]:
         yield [*run]
 
 
-def _joins(line: Line) -> CallInPlace | None:
+def _joins(line: Line) -> JoinableCall | None:
     """The call in place that a line is, if others may join it."""
     return None if line.single else line.call
 
@@ -74,7 +77,7 @@ def _waits_for(line: Line, earlier: Line) -> bool:
     return bool(line.mentions & earlier.writes or line.writes & earlier.mentions)
 
 
-def _group(statements: Sequence[Line]) -> tuple[list[CallInPlace], list[Line], list[Line]]:
+def _group(statements: Sequence[Line]) -> tuple[list[JoinableCall], list[Line], list[Line]]:
     """Calls that may be one with the first statement, what must come before them, and what is left."""
     first = _joins(statements[0])
     if first is None:
@@ -85,9 +88,9 @@ def _group(statements: Sequence[Line]) -> tuple[list[CallInPlace], list[Line], l
         if len(group) == MOST.get(first.function, _MOST):
             break
         one = _joins(statements[place])
-        if one is None or one.snippet != first.snippet:
+        if one is None or not one.joins(first):
             continue
-        needed = _needed(statements, place, taken)
+        needed = _needed(statements, place, taken, _MOVED.get(first.function, 12))
         if needed is None:
             continue
         group.append(one)
@@ -96,8 +99,8 @@ def _group(statements: Sequence[Line]) -> tuple[list[CallInPlace], list[Line], l
     return group, before, [one for number, one in enumerate(statements) if number not in taken]
 
 
-def _needed(statements: Sequence[Line], place: int, taken: Collection[int]) -> list[int] | None:
-    """The statements that the one at `place` waits for, which move with it; None if they may not.
+def _needed(statements: Sequence[Line], place: int, taken: Collection[int], most: int) -> list[int] | None:
+    """The statements that the one at `place` waits for, `most` at most, which move with it; None if they may not.
 
     They may not wait for a call of the group, which comes after them, nor write to memory.
     """
@@ -108,13 +111,13 @@ def _needed(statements: Sequence[Line], place: int, taken: Collection[int]) -> l
             continue  # before the group, as they will be
         if not any(_waits_for(statements[one], other) for one in moving):
             continue
-        if number in taken or other.in_memory or _joins(other) is not None or len(moving) > _MOVED:
+        if number in taken or other.in_memory or _joins(other) is not None or len(moving) > most:
             return None
         moving.append(number)
     return sorted(moving)[:-1]
 
 
-def _joint(group: Sequence[CallInPlace], need: Callable[[str], str]) -> Line:
+def _joint(group: Sequence[JoinableCall], need: Callable[[str], str]) -> Line:
     first = group[0]
     name = need(f"{first.function}_each:{first.kind}x{len(group)}")
-    return call(name, *(Lvalue.of(one.variable).address for one in group))
+    return call(name, *first.numbers, *(Lvalue.of(variable).address for one in group for variable in one.variables))

@@ -189,7 +189,7 @@ def _called(printer: VectorPrinter, e: Expr, first: int, width: int) -> Code:
     context.emit(variable(printer.type(of, width), value, a))
     kind = f"{of.value_short}x{width}"
     if name in POLYNOMIALS:
-        context.call_in_place(name, kind, value)
+        context.call_of_vector(name, kind, value)
     else:
         context.emit(call(context.need(f"{name}:{kind}"), Lvalue.of(value).address))
     if context.results is not None:

@@ -21,6 +21,7 @@ from edgetune.codegen.lines import call, constant, declaration, variable
 from edgetune.codegen.literals import plus
 from edgetune.codegen.memory import is_number
 from edgetune.codegen.multiply_add import narrow_product
+from edgetune.codegen.narrowing import narrowing, printed_narrowing
 from edgetune.codegen.scalars import ScalarPrinter
 from edgetune.codegen.strided_loads import printed_strided, strided
 from edgetune.codegen.text import (
@@ -346,6 +347,8 @@ class VectorPrinter(ScalarPrinter):
         to, of = element_and_lanes(e.ty)[0], element_and_lanes(e.value.ty)[0]
         if to.half or (of.half and to.kind != "float"):
             return self.by_lanes(e, first, width)
+        if (narrow := narrowing(e)) is not None:
+            return printed_narrowing(self, e, narrow, first, width)
         c_type = self.type(to, width)
         if of.kind == "bool":
             truth = self.masks.mask(e.value, first, width, to.value_bits)

@@ -14,7 +14,7 @@ def multiply_accumulates(function: PrimFunc) -> int:
 
     def visit(node: SBlock) -> None:
         nonlocal total
-        if node.init is not None and _multiplies(node.body):
+        if sums_products(node):
             count = 1
             for iterator in node.iter_vars:
                 count *= int(iterator.dom.extent)
@@ -22,6 +22,11 @@ def multiply_accumulates(function: PrimFunc) -> int:
 
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, visit))
     return total
+
+
+def sums_products(block: SBlock) -> bool:
+    """Whether a block is a reduction that multiplies."""
+    return block.init is not None and _multiplies(block.body)
 
 
 def _multiplies(statement: Stmt) -> bool:

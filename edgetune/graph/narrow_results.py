@@ -13,28 +13,46 @@ import numpy as np
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from edgetune.graph.macs import multiply_accumulates
+from edgetune.graph.macs import sums_products
 from edgetune.graph.widened_integers import STORED, UnknownError, Widened, read_stages, stage_blocks
 from edgetune.graph.written_loops import is_written
-from edgetune.tvm_types import PrimFunc, Stmt, TvmBuffer
+from edgetune.tvm_types import PrimFunc, SBlock, Stmt, TvmBuffer
 
 
 @dataclass(frozen=True)
 class NarrowResult:
     """Integers, `widened` by zero points and scales; the array of integers in it only says their shape and type.
 
-    They are the parameter `source` of the kernel, or what `function` makes of its parameters `kept`.
+    They are the parameter `source` of the kernel, or what `function` makes of its parameters `kept`, which lacks the
+    last stages of the kernel, so many as are `dropped`.
     """
 
     widened: Widened
     source: int | None = None
     function: PrimFunc | None = None
     kept: tuple[int, ...] = ()
+    dropped: int = 0
 
 
-def widens_what_it_reads(function: PrimFunc) -> bool:
-    """Whether a kernel may read integers instead of the numbers: a product would widen each of them many times."""
-    return not is_written(function) and multiply_accumulates(function) == 0
+def widens_what_it_reads(function: PrimFunc, number: int) -> bool:
+    """Whether a kernel may read integers instead of the numbers of a parameter: a product would widen each many times.
+
+    What is computed of the parameter counts as it does, for it is computed where a product reads it.
+    """
+    if is_written(function):
+        return False
+    of_integers = [function.params[number]]
+    apart = True
+
+    def visit(block: SBlock) -> None:
+        nonlocal apart
+        if any(region.source.same_as(one) for region in block.reads for one in of_integers):
+            apart = apart and not sums_products(block)
+            of_integers.extend(region.source for region in block.writes)
+
+    root = function.body.block.body if isinstance(function.body, s_tir.SBlockRealize) else function.body
+    tvm_ffi.structural_walk(root, (s_tir.SBlock, visit))
+    return apart
 
 
 def narrow_result(function: PrimFunc, constants: Mapping[int, np.ndarray]) -> NarrowResult | None:
@@ -59,7 +77,8 @@ def narrow_result(function: PrimFunc, constants: Mapping[int, np.ndarray]) -> Na
         if written is not None and made is not None:
             kept = tuple(n for n, param in enumerate(reads) if any(_reads(s, param) for s in statements[: number + 1]))
             params = [*(reads[n] for n in kept), written]
-            return NarrowResult(made, function=_shortened(function, params, statements[: number + 1]), kept=kept)
+            shorter = _shortened(function, params, statements[: number + 1])
+            return NarrowResult(made, function=shorter, kept=kept, dropped=len(statements) - number - 1)
     return None
 
 
@@ -74,14 +93,15 @@ def _widened(
     if blocks is None:
         return None
     numbered = np.arange(int(np.prod(shape))).reshape(shape)
-    begin = Widened(numbered, str(integers.dtype), np.zeros([1] * len(shape), "int32"))
+    kind = str(integers.dtype)
+    begin = Widened(numbered, kind, np.zeros([1] * len(shape), "int32"), stored=kind)
     try:
         found = read_stages(blocks, {**known, integers: begin}).get(output)
     except UnknownError:
         return None
     if not isinstance(found, Widened) or found.dtype in STORED or not np.array_equal(found.integers, numbered):
         return None
-    whole = np.broadcast_to(np.zeros((), str(integers.dtype)), shape)
+    whole = np.broadcast_to(np.zeros((), kind), shape)
     return Widened(whole, found.dtype, found.zeros, found.scales)
 
 

@@ -82,6 +82,17 @@ def _partitioned_body(loop: ImportedLoop, bound: Mapping[int, np.ndarray | Widen
     return LoopBody(program, loop.steps, loop.state_outputs, loop.scanned_backwards, loop.emitted, loop.label)
 
 
+_WIDENING = ("cast", "subtract", "multiply", "dequantize")
+
+
+def _before(sources: tuple[str, ...], dropped: int) -> tuple[str, ...]:
+    """The operators of a kernel without those that widen its result, of which the last stages were `dropped`."""
+    while dropped > 0 and len(sources) > 1 and sources[-1] in _WIDENING:
+        dropped -= 1 if sources[-1] != "dequantize" else dropped
+        sources = sources[:-1]
+    return sources
+
+
 @dataclass
 class _Work:
     function: PrimFunc
@@ -235,7 +246,7 @@ class _Cutter:
             integers = arguments[found.source or 0]
         else:
             whole = found.widened.integers
-            kept = sources[:-1] if sources[-1] == "dequantize" and len(sources) > 1 else sources
+            kept = _before(sources, found.dropped)
             label = layer_label(self.imported.nodes, nodes, summary(kept))
             read = [arguments[n] for n in found.kept]
             (integers,) = self._emit(found.function, kept, label, read, [(whole.shape, whole.dtype.name)])
@@ -248,9 +259,9 @@ class _Cutter:
 
     def _are_widened(self, result: relax.Var, tensor: Widened | None) -> bool:
         """Whether all readers of a result can widen its integers; `tensor`: what it is, if that is known already."""
-        return all(self._is_widened_by(reader, tensor) for reader in self.readers.get(result, [None]))
+        return all(self._is_widened_by(reader, result, tensor) for reader in self.readers.get(result, [None]))
 
-    def _is_widened_by(self, reader: relax.Binding | None, tensor: Widened | None) -> bool:
+    def _is_widened_by(self, reader: relax.Binding | None, result: relax.Var, tensor: Widened | None) -> bool:
         name = "" if reader is None else callee_of(reader.value)
         if reader is None or name not in {"relax.reshape", "relax.call_tir"}:
             return False
@@ -261,7 +272,10 @@ class _Cutter:
         callee = reader.value.args[0]
         made_of = operators(self.functions.get(callee.name_hint, (callee.name_hint,)))
         # The operands of these may be written into their result; integers could not.
-        return made_of not in {("concatenate",), (ROW_WRITE,)} and widens_what_it_reads(self.module[callee])
+        if made_of in {("concatenate",), (ROW_WRITE,)}:
+            return False
+        read = list(reader.value.args[1].fields)
+        return all(widens_what_it_reads(self.module[callee], n) for n, one in enumerate(read) if one.same_as(result))
 
     def _emit(
         self,

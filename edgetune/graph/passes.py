@@ -99,7 +99,7 @@ def _steps(
         yield fuse_attention
         yield pass_marks_on
     yield fold_transposes
-    yield partial(rewrite, rule=joined_terms)
+    yield partial(joined_terms, known=known)
     yield pass_marks_on
     yield fold_constants
     yield relax.transform.CanonicalizeBindings()

@@ -47,7 +47,7 @@ def integer_operators(module: tvm.IRModule, known: Mapping[int, np.ndarray] | No
     `edgetune.graph.integer_products`).
     """
     module = rewrite(module, _move_integers)
-    values = {module["main"].params[number]: array for number, array in (known or {}).items()}
+    values = _known_parameters(module, known)
     return rewrite(rewrite(module, partial(_integer_operator, known=values)), _joined_scales)
 
 
@@ -174,12 +174,25 @@ def _joined_scales(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> r
     return relax.op.multiply(inner.args[0], constant_of(product))
 
 
-def joined_terms(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> relax.Expr | None:
-    """(x - a) + b of integers with constants a and b as x + (b - a): 32 bits wrap, so that the order is free."""
+def joined_terms(module: tvm.IRModule, known: Mapping[int, np.ndarray] | None = None) -> tvm.IRModule:
+    """(x - a) + b of integers with constants a and b becomes x + (b - a): 32 bits wrap, so that the order is free.
+
+    For `known` see `integer_operators`.
+    """
+    return rewrite(module, partial(_joined_terms, known=_known_parameters(module, known)))
+
+
+def _known_parameters(module: tvm.IRModule, known: Mapping[int, np.ndarray] | None) -> dict[relax.Var, np.ndarray]:
+    return {module["main"].params[number]: array for number, array in (known or {}).items()}
+
+
+def _joined_terms(
+    call: relax.Call, chains: DefUse, _: relax.BlockBuilder, known: Mapping[relax.Var, np.ndarray]
+) -> relax.Expr | None:
     inner = chains.call(call.args[0], *_SIGNS) if call.op.name in _SIGNS else None
     if inner is None or str(call.ty.dtype) != "int32" or not chains.used_once(call.args[0]):
         return None
-    terms = [(constant(one.args[1]), _SIGNS[one.op.name]) for one in (inner, call)]
+    terms = [(_known_value(one.args[1], chains, known), _SIGNS[one.op.name]) for one in (inner, call)]
     if any(value is None for value, _ in terms):
         return None
     joined = sum(value.astype("int64") * sign for value, sign in terms if value is not None)
@@ -190,13 +203,15 @@ _SIGNS = {"relax.add": 1, "relax.subtract": -1}
 
 
 def _known_value(expr: relax.Expr, chains: DefUse, known: Mapping[relax.Var, np.ndarray]) -> np.ndarray | None:
-    """The value of a constant, maybe through moves; None where it is computed at run time."""
-    call = chains.call(expr, *_MOVES)
+    """The value of a constant, maybe moved or of another type; None where it is computed at run time."""
+    call = chains.call(expr, *_MOVES, "relax.astype")
     if call is None:
         return known.get(expr) if isinstance(expr, relax.Var) else constant(expr)
     source = _known_value(call.args[0], chains, known)
     if source is None:
         return None
+    if call.op.name == "relax.astype":
+        return source.astype(str(call.ty.dtype))
     if call.op.name == "relax.reshape":
         return source.reshape([int(extent) for extent in call.ty.shape])
     axes = attributes(call)["axes"]

@@ -27,15 +27,17 @@ STORED = ("int8", "uint8", "int16", "uint16")
 
 @dataclass(frozen=True)
 class Widened:
-    """The numbers (integers - zeros) * scales, of one shape, in `dtype`; without `scales` they are integers.
+    """The numbers (integers - zeros) * scales, of one shape, in `dtype`, which the scales have as well.
 
-    `zeros` (int32) and `scales` have the axes of `integers`, or extent 1 where they are the same along an axis.
+    `zeros` (int32) and `scales` have the axes of `integers`, or extent 1 where they are the same along an axis. Where
+    the array of integers numbers places instead, `stored` is the type of the integers there.
     """
 
     integers: np.ndarray
     dtype: str
     zeros: np.ndarray
     scales: np.ndarray | None = None
+    stored: str = ""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -64,7 +66,7 @@ class Widened:
             return _narrowed(np.broadcast_to(array, self.shape).reshape(shape))
 
         scales = None if self.scales is None else moved(self.scales)
-        return Widened(self.integers.reshape(shape), self.dtype, moved(self.zeros), scales)
+        return replace(self, integers=self.integers.reshape(shape), zeros=moved(self.zeros), scales=scales)
 
 
 def _narrowed(array: np.ndarray) -> np.ndarray:
@@ -225,7 +227,7 @@ class _Reading:
         if not isinstance(value, Widened):
             return at(value)
         scales = None if value.scales is None else at(value.scales)
-        return Widened(at(value.integers), value.dtype, at(value.zeros), scales)
+        return replace(value, integers=at(value.integers), zeros=at(value.zeros), scales=scales)
 
     def _cast(self, value: Value, dtype: str) -> Value:
         if not isinstance(value, Widened):
@@ -296,12 +298,24 @@ def _product(one: Value, other: Value) -> Value:
     if isinstance(one, Widened) and isinstance(other, Widened):
         raise UnknownError
     part, factor = (one, other) if isinstance(one, Widened) else (other, one)
-    if not isinstance(part, Widened) or not isinstance(factor, np.ndarray) or not part.dtype.startswith("float"):
+    if not isinstance(part, Widened) or not isinstance(factor, np.ndarray) or part.dtype in STORED:
         raise UnknownError
+    if not part.dtype.startswith("float"):
+        return _whole_product(part, factor)
     scales = factor.astype(part.dtype) if part.scales is None else _joined(part.scales, factor, part.dtype)
     if not np.isfinite(scales).all():  # an integer of 0 would make NaN of it
         raise UnknownError
     return replace(part, scales=scales)
+
+
+def _whole_product(part: Widened, factor: np.ndarray) -> Widened:
+    """Integers times whole numbers, of which none may overflow, whatever the integers are."""
+    limits = np.iinfo(part.stored or part.integers.dtype)
+    most = max(int(np.abs(limit - part.zeros.astype("int64")).max()) for limit in (limits.min, limits.max))
+    scales = factor.astype("int64") * (1 if part.scales is None else part.scales)
+    if int(np.abs(scales).max(initial=0)) * most > np.iinfo(part.dtype).max:
+        raise UnknownError
+    return replace(part, scales=scales.astype(part.dtype))
 
 
 def _joined(scales: np.ndarray, factor: np.ndarray, dtype: str) -> np.ndarray:

@@ -24,6 +24,7 @@ from edgetune.affine.expressions import expressions, is_among, is_branch, mentio
 from edgetune.graph.written_loops import WRITTEN
 from edgetune.rewrites.channels_last import with_channels_last
 from edgetune.rewrites.copies_for_lanes import with_copies_for_lanes
+from edgetune.rewrites.flipped_signs import with_flipped_signs
 from edgetune.rewrites.interleaved_sums import with_interleaved_sums
 from edgetune.rewrites.member_lanes import with_members_as_lanes
 from edgetune.rewrites.product_lanes import with_product_lanes
@@ -31,7 +32,6 @@ from edgetune.rewrites.reordered import elements_of
 from edgetune.rewrites.running_rows import running_row
 from edgetune.rewrites.short_rows import with_rows_as_lanes, with_turned_rows
 from edgetune.rewrites.transposed_convolution import with_phases
-from edgetune.rewrites.unsigned_data import with_unsigned_data
 from edgetune.rewrites.whole_rows import with_whole_rows
 from edgetune.schedule.rules.tiling import axes_of, loads_of
 from edgetune.schedule.sketches.block_analysis import (
@@ -269,7 +269,7 @@ DIVISIONS_BY_LANES = (
 
 DIVISIONS = (
     Division("running rows", "One step for each element of a row.", _of_one_stage(running_row), in_order=True),
-    Division("unsigned data", "An instruction multiplies unsigned by signed bytes.", _of_both(with_unsigned_data)),
+    Division("flipped signs", "An instruction wants bytes with a sign, or without.", _of_both(with_flipped_signs)),
     Division("transposed convolution", "Zeros between the terms of a sum take no time.", _of_both(with_phases)),
     Division(
         "channels last",

@@ -8,9 +8,8 @@ from pydantic import ConfigDict, Field, model_validator
 
 from edgetune.yaml_reader.checked import Checked
 
-_BITS = {2: 16, 4: 8}
-"""Of a factor, by the products of a lane."""
-_SIGNED_ALONE = 2
+_BITS: dict[int, Literal[8, 16]] = {2: 16, 4: 8}
+"""Of a factor where none are stated, by the products of a lane."""
 
 
 class DotProduct(Checked):
@@ -18,19 +17,26 @@ class DotProduct(Checked):
 
     model_config = ConfigDict(frozen=True)
 
-    elements: Literal[2, 4] = Field(description="Products of a lane: 2 of 16 bits (PMADDWD), 4 of 8 bits (SDOT).")
+    elements: Literal[2, 4] = Field(
+        description="Products of a lane: 2 (PMADDWD of 16 bits, SMULL and SADALP of 8 bits), or 4 of 8 bits (SDOT)."
+    )
+    bits: Literal[8, 16] | None = Field(
+        default=None, description="Bits of a factor. By default 16 where a lane has 2 products, 8 where it has 4."
+    )
     signs: Literal["ss", "us"] = Field(
         default="ss", description="Signs of the factors: ss (both have one), us (the first one has none: VPDPBUSD)."
     )
 
     @model_validator(mode="after")
     def _exists(self) -> Self:
-        """No core has products of 16 bits without signs."""
-        if self.elements == _SIGNED_ALONE and self.signs != "ss":
+        """No core has four products of 16 bits in a lane, or two of numbers without signs."""
+        if self.elements == max(_BITS) and self.bits == max(_BITS.values()):
+            raise ValueError("four products of a lane are of 8 bits: leave out 'bits: 16'")
+        if self.elements == min(_BITS) and self.signs != "ss":
             raise ValueError(f"products of two elements have signs: write 'signs: ss', not 'signs: {self.signs}'")
         return self
 
     @property
     def data(self) -> str:
         """The type of the first factor."""
-        return f"{'u' if self.signs[0] == 'u' else ''}int{_BITS[self.elements]}"
+        return f"{'u' if self.signs[0] == 'u' else ''}int{self.bits or _BITS[self.elements]}"

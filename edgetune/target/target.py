@@ -171,9 +171,10 @@ class Target(BoardKind):
 
     @property
     def dot_products(self) -> tuple[DotProduct, ...]:
-        """Its dot products of integers, the best first; none where it has no vectors."""
-        found = (self.dot, self.instruction_set.dot) if self.vector_bits else ()
-        return tuple(one for one in dict.fromkeys(found) if one is not None)
+        """Its dot products of integers, the best first, one of each type of data; none where it has no vectors."""
+        found = (self.instruction_set.dot, self.dot) if self.vector_bits else ()
+        by_type = {one.data: one for one in found if one is not None}
+        return tuple(reversed(by_type.values()))
 
     @property
     def memory_sizes(self) -> dict[str, int]:

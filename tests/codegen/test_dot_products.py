@@ -83,6 +83,8 @@ CASES = [
     ("rpi5", 128, "int8", "int8", 4),
     ("rpi5", 128, "uint8", "uint8", 4),
     ("rpi4", 128, "int8", "int8", 4),
+    ("rpi4", 128, "int8", "int8", 2),
+    ("qemu-armv7", 128, "int8", "int8", 2),
     ("armv8.6", 128, "uint8", "int8", 4),
     ("host", 128, "int16", "int8", 2),
     ("host", 256, "int16", "int8", 2),

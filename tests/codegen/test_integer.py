@@ -12,6 +12,7 @@ import tvm
 from tvm import te, tirx
 
 from edgetune.codegen import KernelSource, emit_kernel, split_packing
+from edgetune.graph.fixed_point import fixed_point_scale_once
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.schedule.rules.derivation import find_stages, ranked_structures
@@ -33,12 +34,15 @@ def _elementwise(
     return run_kernel(kernel, target, [array, np.zeros(array.shape, to)], folder, cc=cc)[-1]
 
 
-def _vectorised(array: np.ndarray, body: Callable[..., Any], target: Target) -> KernelSource:
+def _vectorised(array: np.ndarray, body: Callable[..., Any], target: Target, vectors: int = 1) -> KernelSource:
+    """A kernel whose iterations compute so many vectors."""
     source = te.placeholder(array.shape, str(array.dtype), name="x")
     out = te.compute(array.shape, lambda i: body(source[i]), name="out")
     schedule = tvm.s_tir.Schedule(te.create_prim_func([source, out]))
     lanes = max(1, target.vector_bits // 32)
-    schedule.vectorize(schedule.split(schedule.get_loops(schedule.get_sblock("out"))[-1], [None, lanes])[-1])
+    _, several, one = schedule.split(schedule.get_loops(schedule.get_sblock("out"))[-1], [None, vectors, lanes])
+    schedule.unroll(several)
+    schedule.vectorize(one)
     return emit_kernel(schedule.mod, target, "elementwise")
 
 
@@ -99,6 +103,39 @@ def test_bytes_become_words_and_floats_become_bytes(target: Target, dtype: str, 
         np.testing.assert_array_equal(real, numbers.astype(np.float32) / 2)
         narrow = _elementwise(floats, dtype, lambda v: clamped(v).astype(dtype), target, tmp_path, cc)
         np.testing.assert_array_equal(narrow, np.clip(floats, limits.min, limits.max).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("vectors", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("target", BOARDS, ids=IDS)
+def test_vectors_are_rounded_and_narrowed_together(target: Target, vectors: int, dtype: str, tmp_path: Path) -> None:
+    limits, zero = np.iinfo(dtype), -7 if dtype == "int8" else 200
+    far = [2.0**31, -(2.0**31), 2.0**31 - 128, 3e38, -3e38, np.inf, -np.inf, 32767, 32768, -32768, -32769, 65536, 1e6]
+    floats = np.resize(np.concatenate([np.arange(-600, 601) / 2, far]), 1536).astype(np.float32)
+    ends = [2**31 - 1, -(2**31), 32767, 32768, -32768, -32769, 1 << 20, limits.max, limits.min]
+    whole = np.resize(np.concatenate([np.arange(-300, 301), ends]), 1536).astype(np.int32)
+
+    def limited(v: Any, kind: str = "int32") -> Any:
+        return tirx.min(tirx.max(v, tirx.const(limits.min, kind)), tirx.const(limits.max, kind)).astype(dtype)
+
+    def quantised(v: Any) -> Any:
+        return limited(tirx.nearbyint(v * tirx.const(0.5, "float32")) + tirx.const(zero, "float32"), "float32")
+
+    def halved(v: Any) -> Any:
+        return limited(fixed_point_scale_once(v, tirx.const(0, "uint32")) + tirx.const(zero, "int32"))
+
+    cases = [
+        (floats, quantised, np.clip(np.rint(floats.astype("f8") / 2) + zero, limits.min, limits.max)),
+        (whole, limited, np.clip(whole, limits.min, limits.max)),
+        (whole, halved, np.clip((whole.astype(np.int64) + 1 >> 1) + zero, limits.min, limits.max)),
+    ]
+    for cc in _compilers(target):
+        for array, body, expected in cases:
+            kernel = _vectorised(array, body, target, vectors)
+            assert ("@narrowed_each_" if vectors > 1 else "@narrowed_") in kernel.definition
+            compile_strictly(kernel, target, tmp_path, cc or target.compiler.cc)
+            found = run_kernel(kernel, target, [array, np.zeros(array.shape, dtype)], tmp_path, cc=cc)[-1]
+            np.testing.assert_array_equal(found, expected.astype(dtype))
 
 
 def _kernel(case: Quantised, target: Target) -> tuple[KernelSource, list[np.ndarray]]:

@@ -14,6 +14,7 @@ from tvm.s_tir import Schedule
 
 from edgetune.codegen import emit_kernel, lockstep, render_preamble
 from edgetune.codegen.lines import (
+    JoinableCall,
     Line,
     LineKind,
     addition,
@@ -21,7 +22,7 @@ from edgetune.codegen.lines import (
     branch,
     call,
     constant,
-    in_place,
+    joinable,
     variable,
 )
 from edgetune.codegen.lockstep import in_lockstep
@@ -106,7 +107,11 @@ def assigned(target: str, value: Code) -> Line:
 def exponential(kind: str, value: Code, then: Line, function: str = "exp", of: str = "e") -> list[Line]:
     """The lines that print a polynomial of a value, and the one that reads it."""
     result = name(of)
-    return [variable(kind, result, value), in_place(f"@{function}_{kind}", function, kind, result), then]
+    return [
+        variable(kind, result, value),
+        joinable(f"@{function}_{kind}", JoinableCall(function, kind, (result,))),
+        then,
+    ]
 
 
 X, Y, Z, E, F, S, G = map(name, "xyzefsg")

@@ -72,12 +72,15 @@ def test_steps_of_products_have_the_same_sums(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("board", "name"), [("host", "dot_int16_2"), ("rpi5", "dot_int8_4")])
+@pytest.mark.parametrize(
+    ("board", "name"),
+    [("host", "dot_int16_2"), ("rpi5", "dot_int8_4"), ("rpi4", "dot_int8_2"), ("qemu-armv7", "dot_int8_2")],
+)
 def test_defaults_use_the_instruction_of_the_target(kind: str, board: str, name: str, tmp_path: Path) -> None:
     target, sample = load_target(board) if board != "host" else narrow_host(), KINDS[kind]
     function, arrays = sample.function(), sample.arrays()
     text, _ = default_schedule(function, target, 1 << 16, FORMS)
-    if kind == "unsigned" and board == "rpi5":
+    if kind == "unsigned" and board != "host":
         assert algorithm_of(text) not in DOTS  # its instruction wants a sign
         return
     assert algorithm_of(text) == name
@@ -102,7 +105,12 @@ def test_every_schedule_of_a_search_is_right() -> None:
 
 @pytest.mark.parametrize(
     ("board", "names"),
-    [("rpi4", []), ("rpi5", ["dot_int8_4"]), ("generic-x86_64", ["dot_int16_2"])],
+    [
+        ("rpi4", ["dot_int8_2"]),
+        ("qemu-armv7", ["dot_int8_2"]),
+        ("rpi5", ["dot_int8_4"]),
+        ("generic-x86_64", ["dot_int16_2"]),
+    ],
 )
 def test_a_search_tries_what_the_target_has(board: str, names: list[str]) -> None:
     found = algorithms_of(EXACT.function(), FORMS, load_target(board))

@@ -23,6 +23,13 @@ _GCC_KERNELS = ("-fno-schedule-insns",)
 _WIDEN = ("ldr %s0, [%1]", "{letter}xtl %0.8h, %0.8b", "{letter}xtl %0.4s, %0.4h")
 
 
+_PAIRS = "*sums = {name}(*sums, __builtin_aarch64_intrinsic_vec_smult_lo_v8qi((i8x8){all}, (i8x8){own}));"
+_PAIRS_IN_ASSEMBLER = """{halves} products;
+    __asm__("smull %0.8h, %1.8b, %2.8b" : "=w"(products) : "w"({all}), "w"({own}));
+    __asm__("sadalp %0.4s, %1.8h" : "+w"(*sums) : "w"(products));"""
+"""Products of 16 bits, two of which are added to a lane at a time."""
+
+
 def _extremes(mnemonic: str) -> dict[int, tuple[Instruction]]:
     """FMAX or FMAXNM, and those of the minimum, which compilers use only where NaN may be ignored."""
     text = '__asm__("f{{word}}{0} %0.{1}s, %1.{1}s, %2.{1}s" : "=w"(*a) : "w"(*a), "w"(*b));'
@@ -41,11 +48,41 @@ _ROUNDING_SHIFT = """const {rest} left = -right, below = high + ((high & left) >
     __asm__("srshl %0.4s, %1.4s, %2.4s" : "=w"(*x) : "w"(below), "w"(left));"""
 
 
+# Numbers of 16 bits first, to which the zero point is added.
+_BYTES = """typedef {value} bytes __attribute__((vector_size(16)));
+    typedef int16_t halves __attribute__((vector_size(16)));
+    const halves zeros = (halves){{0}} + (int16_t)zero;
+    bytes all;
+    """
+_NARROW_ONE = (
+    _BYTES
+    + """halves half;
+    __asm__("sqxtn %0.4h, %1.4s" : "=w"(half) : "w"({v0}));
+    __asm__("sqadd %0.8h, %1.8h, %2.8h" : "=w"(half) : "w"(half), "w"(zeros));
+    __asm__("sqxt{u}n %0.8b, %1.8h" : "=w"(all) : "w"(half));"""
+)
+_NARROW_FOUR = (
+    _BYTES
+    + """halves low, high;
+    __asm__("sqxtn %0.4h, %1.4s\\n\\tsqxtn2 %0.8h, %2.4s" : "=&w"(low) : "w"({v0}), "w"({v1}));
+    __asm__("sqxtn %0.4h, %1.4s\\n\\tsqxtn2 %0.8h, %2.4s" : "=&w"(high) : "w"({v2}), "w"({v3}));
+    __asm__("sqadd %0.8h, %1.8h, %2.8h" : "=w"(low) : "w"(low), "w"(zeros));
+    __asm__("sqadd %0.8h, %1.8h, %2.8h" : "=w"(high) : "w"(high), "w"(zeros));
+    __asm__("sqxt{u}n %0.8b, %1.8h\\n\\tsqxt{u}n2 %0.16b, %2.8h" : "=&w"(all) : "w"(low), "w"(high));"""
+)
+
+
 _VECTORS = VectorInstructions(
     dot={
         "dot_i8_i8_4": _dot("sdot", "__ARM_FEATURE_DOTPROD"),
         "dot_u8_u8_4": _dot("udot", "__ARM_FEATURE_DOTPROD"),
         "dot_u8_i8_4": _dot("sudot", "__ARM_FEATURE_MATMUL_INT8"),
+        "dot_i8_i8_2": {
+            4: (
+                Instruction("__aarch64__", _PAIRS, "__builtin_aarch64_sadalpv8hi", "gcc"),
+                Instruction("__aarch64__", _PAIRS_IN_ASSEMBLER),
+            )
+        },
     },
     bounded=_extremes(""),
     running=_extremes("nm"),
@@ -53,6 +90,9 @@ _VECTORS = VectorInstructions(
     rounding={4: (Instruction("__aarch64__", '__asm__("frint{letter} %0.4s, %1.4s" : "=w"(*v) : "w"(x));'),)},
     clang_rounds="__aarch64__",
     widen={4: (Instruction("__aarch64__", widening_assembly(_WIDEN)),)},
+    nearest={4: (Instruction("__aarch64__", '__asm__("fcvtns %0.4s, %1.4s" : "=w"(*r) : "w"(*v));'),)},
+    narrow_one={4: (Instruction("__aarch64__", _NARROW_ONE),)},
+    narrow_four={4: (Instruction("__aarch64__", _NARROW_FOUR),)},
     high_product={4: (Instruction("__aarch64__", _HIGH_PRODUCT),)},
     rounding_shift={4: (Instruction("__aarch64__", _ROUNDING_SHIFT),)},
     float_registers=dict.fromkeys((4, 8, 16), (("defined(__aarch64__)", "w"),)),
@@ -91,6 +131,7 @@ AARCH64 = InstructionSet(
     describe_host=describe_host,
     libc_packages={"aarch64-linux-gnu": "libc6-dev-arm64-cross"},
     tvm_wheels=True,
+    dot=DotProduct(elements=2, bits=8),
     costs=Costs(instruction=0.5),
     vectors=_VECTORS,
 )

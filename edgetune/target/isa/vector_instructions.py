@@ -83,8 +83,8 @@ class VectorInstructions:
 
     dot: Mapping[str, Rows] = field(default_factory=dict)
     """By the name of a function of `edgetune.codegen.dot_snippets`: 32-bit integers at `sums` plus dot products. `some`
-    has the numbers that all lanes share as one integer of 32 bits, `all` has it in each lane, `own` has those of the
-    lanes as integers of 32 bits."""
+    has the numbers that all lanes share as one integer, of 32 bits or of 16, `all` has it in each lane, `own` has those
+    of the lanes as such integers."""
 
     widen: Rows = field(default_factory=dict)
     """8-bit integers of type `short` (i8 or u8) at p as 32-bit ones, of type `signed`. For sign extension or zero
@@ -92,6 +92,17 @@ class VectorInstructions:
 
     narrow: Rows = field(default_factory=dict)
     """The low bytes of 32-bit integers."""
+
+    nearest: Rows = field(default_factory=dict)
+    """Floats at `v` as the nearest integers of 32 bits at `r`, half to even: the largest one of greater floats."""
+
+    narrow_one: Rows = field(default_factory=dict)
+    """32-bit integers `v0` plus `zero` (at most 255 in size), within the limits of bytes of type `value`, as vector
+    `all` of a type `bytes`, whose first bytes are the result. Names of instructions have the letter `sign` (s or u) of
+    the bytes, or the letter `u` where they have none."""
+
+    narrow_four: Rows = field(default_factory=dict)
+    """The same of four vectors, `v0` to `v3`, one after the other."""
 
     high_product: Rows = field(default_factory=dict)
     """32-bit integers `x` times `m`, by 2^31, rounded with ties up, as `high`. m is positive."""

@@ -157,6 +157,39 @@ def _dots_of_halves(*, bytes_of_lanes: bool) -> Rows:
     }
 
 
+_BYTES = """typedef {{value}} bytes __attribute__((vector_size({0})));
+    typedef short halves __attribute__((vector_size({0})));
+    const halves zeros = (halves){{{{0}}}} + (short)zero;
+    """
+_ONE_OF_4 = """const halves half = __builtin_ia32_paddsw128(__builtin_ia32_packssdw128({v0}, {v0}), zeros);
+    bytes all = (bytes){name}(half, half);"""
+_ONE_OF_8 = """typedef long long pairs __attribute__((vector_size(32)));
+    const pairs all_lanes = (pairs){v0};
+    const i32x4 low_lanes = (i32x4)__builtin_ia32_extract128i256(all_lanes, 0);
+    const i32x4 high_lanes = (i32x4)__builtin_ia32_extract128i256(all_lanes, 1);
+    const halves half = __builtin_ia32_paddsw128(__builtin_ia32_packssdw128(low_lanes, high_lanes), zeros);
+    bytes all = (bytes){name}(half, half);"""
+_FOUR = """const halves first = __builtin_ia32_paddswBITS(__builtin_ia32_packssdwBITS({v0}, {v1}), zeros);
+    const halves second = __builtin_ia32_paddswBITS(__builtin_ia32_packssdwBITS({v2}, {v3}), zeros);
+    bytes all = (bytes){name}(first, second);"""
+_IN_ORDER = """
+    all = (bytes)__builtin_ia32_permvarsi256((i32x8)all, (i32x8){{0, 4, 1, 5, 2, 6, 3, 7}});"""
+
+
+def _narrowing(feature: str, size: int, text: str) -> tuple[Instruction]:
+    """`text` ends with a builtin that narrows two vectors of `size` bytes."""
+    whole = _BYTES.format(size) + text.replace("BITS", str(8 * size))
+    return (Instruction(feature, whole, f"__builtin_ia32_pack{{sign}}swb{8 * size}", "gcc"),)
+
+
+def _nearest(feature: str, bits: str, mask: str = "") -> tuple[Instruction]:
+    """The largest float below 2^31 comes first: what is beyond the integers, or NaN, gives the least one."""
+    text = f"*r = {{name}}(__builtin_ia32_minps{bits}(({{rest}}){{{{0}}}} + 0x1.fffffep30f, *vMIN)MASK);"
+    lower, more = (", ({rest}){{0}}, -1, 4", ", ({ints}){{0}}, -1, 4") if mask else ("", "")
+    name = f"__builtin_ia32_cvtps2dq{bits}"
+    return (Instruction(feature, text.replace("MIN", lower).replace("MASK", more), name, "any" if not mask else "gcc"),)
+
+
 _HIGH_PRODUCT = """typedef uint64_t halves __attribute__((vector_size(sizeof(*x))));
     const halves nudge = (halves){{0}} + (1u << 30);
     const halves even = ((halves){name}(*x, mMASK) + nudge) >> 31;
@@ -254,6 +287,13 @@ _VECTORS = VectorInstructions(
         ),
         16: _gcc("__AVX512F__", "pmovdb512_mask", "*r = ({short}x16){name}(*v, (c8x16){{0}}, 0xffff);"),
     },
+    nearest={
+        4: _nearest("__SSE2__", ""),
+        8: _nearest("__AVX__", "256"),
+        16: _nearest("__AVX512F__", "512_mask", "MASK"),
+    },
+    narrow_one={4: _narrowing("__SSE2__", 16, _ONE_OF_4), 8: _narrowing("__AVX2__", 16, _ONE_OF_8)},
+    narrow_four={4: _narrowing("__SSE2__", 16, _FOUR), 8: _narrowing("__AVX2__", 32, _FOUR + _IN_ORDER)},
     high_product={
         4: _high_product(
             "__SSE4_1__",

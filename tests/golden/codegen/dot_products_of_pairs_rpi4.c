@@ -23,88 +23,88 @@ typedef uint32_t sample__u32x4 __attribute__((vector_size(16)));
 #define u32x4 sample__u32x4
 typedef int64_t sample__i64x2 __attribute__((vector_size(16)));
 #define i64x2 sample__i64x2
-typedef char sample__c8x16 __attribute__((vector_size(16))); /* what GCC's builtins want for bytes */
-#define c8x16 sample__c8x16
-/* *r = the low bytes of *v. */
-static inline __attribute__((always_inline)) void sample__narrow_i8x4(const i32x4 *v, i8x4 *r)
+/* *r0 = *v0 + zero, within the limits of a byte, and so on for 4 vectors. */
+static inline __attribute__((always_inline)) void sample__narrowed_each_i8x4x4(int32_t zero,
+        const i32x4 *v0, i8x4 *r0, const i32x4 *v1, i8x4 *r1, const i32x4 *v2, i8x4 *r2, const i32x4 *v3, i8x4 *r3)
 {
-#if defined(__AVX512VL__) && !defined(__clang__) && __has_builtin(__builtin_ia32_pmovdb128_mask)
-    *r = (i8x4)((i32x4)__builtin_ia32_pmovdb128_mask(*v, (c8x16){0}, 0xf))[0];
-#else
-    *r = __builtin_convertvector(__builtin_convertvector(*v, i16x4), i8x4);
-#endif
-}
-/* The nearest integers, half to even: exact. Where no instruction does it, by way of int32_t. */
-static inline __attribute__((always_inline)) void sample__nearbyint_f32x4(f32x4 *v)
-{
-    const f32x4 x = *v;
-#if defined(__clang__) && __has_builtin(__builtin_elementwise_roundeven) && (defined(__SSE4_1__) || defined(__aarch64__))
-    *v = __builtin_elementwise_roundeven(x);
-#elif defined(__SSE4_1__) && !defined(__clang__) && __has_builtin(__builtin_ia32_roundps)
-    *v = __builtin_ia32_roundps(x, 8);
+#if defined(__SSE2__) && !defined(__clang__) && __has_builtin(__builtin_ia32_packsswb128)
+    typedef int8_t bytes __attribute__((vector_size(16)));
+    typedef short halves __attribute__((vector_size(16)));
+    const halves zeros = (halves){0} + (short)zero;
+    const halves first = __builtin_ia32_paddsw128(__builtin_ia32_packssdw128(*v0, *v1), zeros);
+    const halves second = __builtin_ia32_paddsw128(__builtin_ia32_packssdw128(*v2, *v3), zeros);
+    bytes all = (bytes)__builtin_ia32_packsswb128(first, second);
+    typedef int32_t words __attribute__((vector_size(sizeof(all))));
+    const words each = (words)all;
+    *r0 = (i8x4)each[0];
+    *r1 = (i8x4)each[1];
+    *r2 = (i8x4)each[2];
+    *r3 = (i8x4)each[3];
 #elif defined(__aarch64__)
-    __asm__("frintn %0.4s, %1.4s" : "=w"(*v) : "w"(x));
+    typedef int8_t bytes __attribute__((vector_size(16)));
+    typedef int16_t halves __attribute__((vector_size(16)));
+    const halves zeros = (halves){0} + (int16_t)zero;
+    bytes all;
+    halves low, high;
+    __asm__("sqxtn %0.4h, %1.4s\n\tsqxtn2 %0.8h, %2.4s" : "=&w"(low) : "w"(*v0), "w"(*v1));
+    __asm__("sqxtn %0.4h, %1.4s\n\tsqxtn2 %0.8h, %2.4s" : "=&w"(high) : "w"(*v2), "w"(*v3));
+    __asm__("sqadd %0.8h, %1.8h, %2.8h" : "=w"(low) : "w"(low), "w"(zeros));
+    __asm__("sqadd %0.8h, %1.8h, %2.8h" : "=w"(high) : "w"(high), "w"(zeros));
+    __asm__("sqxtn %0.8b, %1.8h\n\tsqxtn2 %0.16b, %2.8h" : "=&w"(all) : "w"(low), "w"(high));
+    typedef int32_t words __attribute__((vector_size(sizeof(all))));
+    const words each = (words)all;
+    *r0 = (i8x4)each[0];
+    *r1 = (i8x4)each[1];
+    *r2 = (i8x4)each[2];
+    *r3 = (i8x4)each[3];
+#elif defined(__ARM_NEON)
+    typedef int8_t bytes __attribute__((vector_size(16)));
+    typedef int16_t halves __attribute__((vector_size(16)));
+    const halves zeros = (halves){0} + (int16_t)zero;
+    bytes all;
+    halves low, high;
+    __asm__("vqmovn.s32 %e0, %q1\n\tvqmovn.s32 %f0, %q2" : "=&w"(low) : "w"(*v0), "w"(*v1));
+    __asm__("vqmovn.s32 %e0, %q1\n\tvqmovn.s32 %f0, %q2" : "=&w"(high) : "w"(*v2), "w"(*v3));
+    __asm__("vqadd.s16 %q0, %q1, %q2" : "=w"(low) : "w"(low), "w"(zeros));
+    __asm__("vqadd.s16 %q0, %q1, %q2" : "=w"(high) : "w"(high), "w"(zeros));
+    __asm__("vqmovn.s16 %e0, %q1\n\tvqmovn.s16 %f0, %q2" : "=&w"(all) : "w"(low), "w"(high));
+    typedef int32_t words __attribute__((vector_size(sizeof(all))));
+    const words each = (words)all;
+    *r0 = (i8x4)each[0];
+    *r1 = (i8x4)each[1];
+    *r2 = (i8x4)each[2];
+    *r3 = (i8x4)each[3];
 #else
-    const i32x4 m = (i32x4)((i32x4)x & 0x7fffffff) < 0x4b000000;
-    const f32x4 y = (f32x4)((i32x4)x & m);
-    const i32x4 t = __builtin_convertvector(y, i32x4);
-    const f32x4 d = y - __builtin_convertvector(t, f32x4);
+    const i32x4 least = (i32x4){0} + (-128 - zero), most = (i32x4){0} + (127 - zero);
+    const i32x4 below0 = *v0 < least, above0 = *v0 > most;
+    const i32x4 x0 = (*v0 & ~below0 & ~above0) | (least & below0) | (most & above0);
+    *r0 = __builtin_convertvector(__builtin_convertvector((i32x4)((u32x4)x0 + (uint32_t)zero), i16x4), i8x4);
+    const i32x4 below1 = *v1 < least, above1 = *v1 > most;
+    const i32x4 x1 = (*v1 & ~below1 & ~above1) | (least & below1) | (most & above1);
+    *r1 = __builtin_convertvector(__builtin_convertvector((i32x4)((u32x4)x1 + (uint32_t)zero), i16x4), i8x4);
+    const i32x4 below2 = *v2 < least, above2 = *v2 > most;
+    const i32x4 x2 = (*v2 & ~below2 & ~above2) | (least & below2) | (most & above2);
+    *r2 = __builtin_convertvector(__builtin_convertvector((i32x4)((u32x4)x2 + (uint32_t)zero), i16x4), i8x4);
+    const i32x4 below3 = *v3 < least, above3 = *v3 > most;
+    const i32x4 x3 = (*v3 & ~below3 & ~above3) | (least & below3) | (most & above3);
+    *r3 = __builtin_convertvector(__builtin_convertvector((i32x4)((u32x4)x3 + (uint32_t)zero), i16x4), i8x4);
+#endif
+}
+/* *r = *v rounded to integers, half to even, within those of 32 bits; any of these where it is NaN. */
+static inline __attribute__((always_inline)) void sample__nearest_f32x4(const f32x4 *v, i32x4 *r)
+{
+#if defined(__SSE2__) && __has_builtin(__builtin_ia32_cvtps2dq)
+    *r = __builtin_ia32_cvtps2dq(__builtin_ia32_minps((f32x4){0} + 0x1.fffffep30f, *v));
+#elif defined(__aarch64__)
+    __asm__("fcvtns %0.4s, %1.4s" : "=w"(*r) : "w"(*v));
+#else
+    const i32x4 low = (i32x4)(*v > -0x1p+31f), high = (i32x4)(*v >= 0x1p+31f);
+    const f32x4 x = (f32x4)((i32x4)*v & low & ~high);
+    const i32x4 t = __builtin_convertvector(x, i32x4);
+    const f32x4 d = x - __builtin_convertvector(t, f32x4);
     const i32x4 up = (d > 0.5f) | ((d == 0.5f) & -(t & 1)), down = (d < -0.5f) | ((d == -0.5f) & -(t & 1));
-    const i32x4 r = (i32x4)__builtin_convertvector(t - up + down, f32x4) | ((i32x4)x & (-0x7fffffff - 1));
-    *v = (f32x4)((r & m) | ((i32x4)x & ~m));
+    *r = (t - up + down) | (high & 0x7fffffff) | (~low & (-0x7fffffff - 1));
 #endif
-}
-/* *a = max(*a, *b); *a where either is NaN. */
-static inline __attribute__((always_inline)) void sample__vmax_f32x4(f32x4 *a, const f32x4 *b)
-{
-#if defined(__SSE__) && !defined(__clang__) && __has_builtin(__builtin_ia32_maxps)
-    *a = __builtin_ia32_maxps(*b, *a);
-#else
-    const i32x4 m = (i32x4)(*b > *a);
-    *a = (f32x4)(((i32x4)*b & m) | ((i32x4)*a & ~m));
-#endif
-}
-/* *a = max(*a, *b), where *b is a number; NaN stays NaN. */
-static inline __attribute__((always_inline)) void sample__vmax_bound_f32x4(f32x4 *a, const f32x4 *b)
-{
-#if defined(__aarch64__)
-    __asm__("fmax %0.4s, %1.4s, %2.4s" : "=w"(*a) : "w"(*a), "w"(*b));
-#else
-    sample__vmax_f32x4(a, b);
-#endif
-}
-/* *a = min(*a, *b); *a where either is NaN. */
-static inline __attribute__((always_inline)) void sample__vmin_f32x4(f32x4 *a, const f32x4 *b)
-{
-#if defined(__SSE__) && !defined(__clang__) && __has_builtin(__builtin_ia32_minps)
-    *a = __builtin_ia32_minps(*b, *a);
-#else
-    const i32x4 m = (i32x4)(*b < *a);
-    *a = (f32x4)(((i32x4)*b & m) | ((i32x4)*a & ~m));
-#endif
-}
-/* *a = min(*a, *b), where *b is a number; NaN stays NaN. */
-static inline __attribute__((always_inline)) void sample__vmin_bound_f32x4(f32x4 *a, const f32x4 *b)
-{
-#if defined(__aarch64__)
-    __asm__("fmin %0.4s, %1.4s, %2.4s" : "=w"(*a) : "w"(*a), "w"(*b));
-#else
-    sample__vmin_f32x4(a, b);
-#endif
-}
-#define ET_SEL_f32x4(m, a, b) ((f32x4)(((i32x4)(a) & (i32x4)(m)) | ((i32x4)(b) & ~(i32x4)(m))))
-#define ET_K_f32x4(c) ((c) - (f32x4){0})
-#define ET_BITS_f32x4(x) ((i32x4)(x))
-#define ET_VAL_f32x4(x) ((f32x4)(x))
-#define ET_FTOI_f32x4(x) __builtin_convertvector((x), i32x4)
-#define ET_ITOF_f32x4(x) __builtin_convertvector((x), f32x4)
-#define ET_SCALE_f32x4(p, t) ((f32x4)((i32x4)(p) + ((i32x4)(t) << 23)))
-/* *r = *v as integers; 0 where it is NaN. */
-static inline __attribute__((always_inline)) void sample__whole_f32x4(const f32x4 *v, i32x4 *r)
-{
-    const f32x4 x = *v;
-    const f32x4 c = ET_SEL_f32x4(x == x, x, ET_K_f32x4(0.0f));
-    *r = ET_FTOI_f32x4(c);
 }
 
 void sample_dot_products_of_pairs(const int8_t *restrict x, const int8_t *restrict w, const float *restrict scale,
@@ -648,241 +648,105 @@ void sample_dot_products_of_pairs(const int8_t *restrict x, const int8_t *restri
                 * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 121], w[w_at + 123],
                 w[w_at + 125], w[w_at + 127]}, i16x4), i32x4)));
         }
-        f32x4 rounded_0_0 = __builtin_convertvector(acc_0_0, f32x4) * *(const f32x4u *)scale + *(const f32x4u *)bias;
-        sample__nearbyint_f32x4(&rounded_0_0);
-        f32x4 at_most_0_0 = rounded_0_0 + -3.0f;
-        const f32x4 bound_0_0 = (127.0f - (f32x4){0});
-        sample__vmin_bound_f32x4(&at_most_0_0, &bound_0_0);
-        f32x4 at_least_0_0 = at_most_0_0;
-        const f32x4 bound_0_0_1 = (-128.0f - (f32x4){0});
-        sample__vmax_bound_f32x4(&at_least_0_0, &bound_0_0_1);
-        const f32x4 real_0_0 = at_least_0_0;
-        i32x4 whole_0_0;
-        sample__whole_f32x4(&real_0_0, &whole_0_0);
+        const f32x4 real_0_0 = __builtin_convertvector(acc_0_0, f32x4) * *(const f32x4u *)scale + *(const f32x4u *)bias;
+        i32x4 nearest_0_0;
+        sample__nearest_f32x4(&real_0_0, &nearest_0_0);
         i8x4 compute_0_0;
-        sample__narrow_i8x4(&whole_0_0, &compute_0_0);
-        *(i8x4u *)&compute[offset] = compute_0_0;
-        f32x4 rounded_0_1 = __builtin_convertvector(acc_0_1, f32x4) * *(const f32x4u *)&scale[4]
+        const f32x4 real_0_1 = __builtin_convertvector(acc_0_1, f32x4) * *(const f32x4u *)&scale[4]
             + *(const f32x4u *)&bias[4];
-        sample__nearbyint_f32x4(&rounded_0_1);
-        f32x4 at_most_0_1 = rounded_0_1 + -3.0f;
-        const f32x4 bound_0_1 = (127.0f - (f32x4){0});
-        sample__vmin_bound_f32x4(&at_most_0_1, &bound_0_1);
-        f32x4 at_least_0_1 = at_most_0_1;
-        const f32x4 bound_0_1_1 = (-128.0f - (f32x4){0});
-        sample__vmax_bound_f32x4(&at_least_0_1, &bound_0_1_1);
-        const f32x4 real_0_1 = at_least_0_1;
-        i32x4 whole_0_1;
-        sample__whole_f32x4(&real_0_1, &whole_0_1);
+        i32x4 nearest_0_1;
+        sample__nearest_f32x4(&real_0_1, &nearest_0_1);
         i8x4 compute_0_1;
-        sample__narrow_i8x4(&whole_0_1, &compute_0_1);
-        *(i8x4u *)&compute[offset + 4] = compute_0_1;
-        f32x4 rounded_0_2 = __builtin_convertvector(acc_0_2, f32x4) * *(const f32x4u *)&scale[8]
+        const f32x4 real_0_2 = __builtin_convertvector(acc_0_2, f32x4) * *(const f32x4u *)&scale[8]
             + *(const f32x4u *)&bias[8];
-        sample__nearbyint_f32x4(&rounded_0_2);
-        f32x4 at_most_0_2 = rounded_0_2 + -3.0f;
-        const f32x4 bound_0_2 = (127.0f - (f32x4){0});
-        sample__vmin_bound_f32x4(&at_most_0_2, &bound_0_2);
-        f32x4 at_least_0_2 = at_most_0_2;
-        const f32x4 bound_0_2_1 = (-128.0f - (f32x4){0});
-        sample__vmax_bound_f32x4(&at_least_0_2, &bound_0_2_1);
-        const f32x4 real_0_2 = at_least_0_2;
-        i32x4 whole_0_2;
-        sample__whole_f32x4(&real_0_2, &whole_0_2);
+        i32x4 nearest_0_2;
+        sample__nearest_f32x4(&real_0_2, &nearest_0_2);
         i8x4 compute_0_2;
-        sample__narrow_i8x4(&whole_0_2, &compute_0_2);
-        *(i8x4u *)&compute[offset + 8] = compute_0_2;
-        f32x4 rounded_0_3 = __builtin_convertvector(acc_0_3, f32x4) * *(const f32x4u *)&scale[12]
+        const f32x4 real_0_3 = __builtin_convertvector(acc_0_3, f32x4) * *(const f32x4u *)&scale[12]
             + *(const f32x4u *)&bias[12];
-        sample__nearbyint_f32x4(&rounded_0_3);
-        f32x4 at_most_0_3 = rounded_0_3 + -3.0f;
-        const f32x4 bound_0_3 = (127.0f - (f32x4){0});
-        sample__vmin_bound_f32x4(&at_most_0_3, &bound_0_3);
-        f32x4 at_least_0_3 = at_most_0_3;
-        const f32x4 bound_0_3_1 = (-128.0f - (f32x4){0});
-        sample__vmax_bound_f32x4(&at_least_0_3, &bound_0_3_1);
-        const f32x4 real_0_3 = at_least_0_3;
-        i32x4 whole_0_3;
-        sample__whole_f32x4(&real_0_3, &whole_0_3);
+        i32x4 nearest_0_3;
+        sample__nearest_f32x4(&real_0_3, &nearest_0_3);
         i8x4 compute_0_3;
-        sample__narrow_i8x4(&whole_0_3, &compute_0_3);
+        sample__narrowed_each_i8x4x4(-3, &nearest_0_0, &compute_0_0, &nearest_0_1, &compute_0_1, &nearest_0_2, &compute_0_2,
+            &nearest_0_3, &compute_0_3);
+        *(i8x4u *)&compute[offset] = compute_0_0;
+        *(i8x4u *)&compute[offset + 4] = compute_0_1;
+        *(i8x4u *)&compute[offset + 8] = compute_0_2;
         *(i8x4u *)&compute[offset + 12] = compute_0_3;
-        f32x4 rounded_1_0 = __builtin_convertvector(acc_1_0, f32x4) * *(const f32x4u *)scale + *(const f32x4u *)bias;
-        sample__nearbyint_f32x4(&rounded_1_0);
-        f32x4 at_most_1_0 = rounded_1_0 + -3.0f;
-        const f32x4 bound_1_0 = (127.0f - (f32x4){0});
-        sample__vmin_bound_f32x4(&at_most_1_0, &bound_1_0);
-        f32x4 at_least_1_0 = at_most_1_0;
-        const f32x4 bound_1_0_1 = (-128.0f - (f32x4){0});
-        sample__vmax_bound_f32x4(&at_least_1_0, &bound_1_0_1);
-        const f32x4 real_1_0 = at_least_1_0;
-        i32x4 whole_1_0;
-        sample__whole_f32x4(&real_1_0, &whole_1_0);
+        const f32x4 real_1_0 = __builtin_convertvector(acc_1_0, f32x4) * *(const f32x4u *)scale + *(const f32x4u *)bias;
+        i32x4 nearest_1_0;
+        sample__nearest_f32x4(&real_1_0, &nearest_1_0);
         i8x4 compute_1_0;
-        sample__narrow_i8x4(&whole_1_0, &compute_1_0);
-        *(i8x4u *)&compute[offset + 16] = compute_1_0;
-        f32x4 rounded_1_1 = __builtin_convertvector(acc_1_1, f32x4) * *(const f32x4u *)&scale[4]
+        const f32x4 real_1_1 = __builtin_convertvector(acc_1_1, f32x4) * *(const f32x4u *)&scale[4]
             + *(const f32x4u *)&bias[4];
-        sample__nearbyint_f32x4(&rounded_1_1);
-        f32x4 at_most_1_1 = rounded_1_1 + -3.0f;
-        const f32x4 bound_1_1 = (127.0f - (f32x4){0});
-        sample__vmin_bound_f32x4(&at_most_1_1, &bound_1_1);
-        f32x4 at_least_1_1 = at_most_1_1;
-        const f32x4 bound_1_1_1 = (-128.0f - (f32x4){0});
-        sample__vmax_bound_f32x4(&at_least_1_1, &bound_1_1_1);
-        const f32x4 real_1_1 = at_least_1_1;
-        i32x4 whole_1_1;
-        sample__whole_f32x4(&real_1_1, &whole_1_1);
+        i32x4 nearest_1_1;
+        sample__nearest_f32x4(&real_1_1, &nearest_1_1);
         i8x4 compute_1_1;
-        sample__narrow_i8x4(&whole_1_1, &compute_1_1);
-        *(i8x4u *)&compute[offset + 20] = compute_1_1;
-        f32x4 rounded_1_2 = __builtin_convertvector(acc_1_2, f32x4) * *(const f32x4u *)&scale[8]
+        const f32x4 real_1_2 = __builtin_convertvector(acc_1_2, f32x4) * *(const f32x4u *)&scale[8]
             + *(const f32x4u *)&bias[8];
-        sample__nearbyint_f32x4(&rounded_1_2);
-        f32x4 at_most_1_2 = rounded_1_2 + -3.0f;
-        const f32x4 bound_1_2 = (127.0f - (f32x4){0});
-        sample__vmin_bound_f32x4(&at_most_1_2, &bound_1_2);
-        f32x4 at_least_1_2 = at_most_1_2;
-        const f32x4 bound_1_2_1 = (-128.0f - (f32x4){0});
-        sample__vmax_bound_f32x4(&at_least_1_2, &bound_1_2_1);
-        const f32x4 real_1_2 = at_least_1_2;
-        i32x4 whole_1_2;
-        sample__whole_f32x4(&real_1_2, &whole_1_2);
+        i32x4 nearest_1_2;
+        sample__nearest_f32x4(&real_1_2, &nearest_1_2);
         i8x4 compute_1_2;
-        sample__narrow_i8x4(&whole_1_2, &compute_1_2);
-        *(i8x4u *)&compute[offset + 24] = compute_1_2;
-        f32x4 rounded_1_3 = __builtin_convertvector(acc_1_3, f32x4) * *(const f32x4u *)&scale[12]
+        const f32x4 real_1_3 = __builtin_convertvector(acc_1_3, f32x4) * *(const f32x4u *)&scale[12]
             + *(const f32x4u *)&bias[12];
-        sample__nearbyint_f32x4(&rounded_1_3);
-        f32x4 at_most_1_3 = rounded_1_3 + -3.0f;
-        const f32x4 bound_1_3 = (127.0f - (f32x4){0});
-        sample__vmin_bound_f32x4(&at_most_1_3, &bound_1_3);
-        f32x4 at_least_1_3 = at_most_1_3;
-        const f32x4 bound_1_3_1 = (-128.0f - (f32x4){0});
-        sample__vmax_bound_f32x4(&at_least_1_3, &bound_1_3_1);
-        const f32x4 real_1_3 = at_least_1_3;
-        i32x4 whole_1_3;
-        sample__whole_f32x4(&real_1_3, &whole_1_3);
+        i32x4 nearest_1_3;
+        sample__nearest_f32x4(&real_1_3, &nearest_1_3);
         i8x4 compute_1_3;
-        sample__narrow_i8x4(&whole_1_3, &compute_1_3);
+        sample__narrowed_each_i8x4x4(-3, &nearest_1_0, &compute_1_0, &nearest_1_1, &compute_1_1, &nearest_1_2, &compute_1_2,
+            &nearest_1_3, &compute_1_3);
+        *(i8x4u *)&compute[offset + 16] = compute_1_0;
+        *(i8x4u *)&compute[offset + 20] = compute_1_1;
+        *(i8x4u *)&compute[offset + 24] = compute_1_2;
         *(i8x4u *)&compute[offset + 28] = compute_1_3;
-        f32x4 rounded_2_0 = __builtin_convertvector(acc_2_0, f32x4) * *(const f32x4u *)scale + *(const f32x4u *)bias;
-        sample__nearbyint_f32x4(&rounded_2_0);
-        f32x4 at_most_2_0 = rounded_2_0 + -3.0f;
-        const f32x4 bound_2_0 = (127.0f - (f32x4){0});
-        sample__vmin_bound_f32x4(&at_most_2_0, &bound_2_0);
-        f32x4 at_least_2_0 = at_most_2_0;
-        const f32x4 bound_2_0_1 = (-128.0f - (f32x4){0});
-        sample__vmax_bound_f32x4(&at_least_2_0, &bound_2_0_1);
-        const f32x4 real_2_0 = at_least_2_0;
-        i32x4 whole_2_0;
-        sample__whole_f32x4(&real_2_0, &whole_2_0);
+        const f32x4 real_2_0 = __builtin_convertvector(acc_2_0, f32x4) * *(const f32x4u *)scale + *(const f32x4u *)bias;
+        i32x4 nearest_2_0;
+        sample__nearest_f32x4(&real_2_0, &nearest_2_0);
         i8x4 compute_2_0;
-        sample__narrow_i8x4(&whole_2_0, &compute_2_0);
-        *(i8x4u *)&compute[offset + 32] = compute_2_0;
-        f32x4 rounded_2_1 = __builtin_convertvector(acc_2_1, f32x4) * *(const f32x4u *)&scale[4]
+        const f32x4 real_2_1 = __builtin_convertvector(acc_2_1, f32x4) * *(const f32x4u *)&scale[4]
             + *(const f32x4u *)&bias[4];
-        sample__nearbyint_f32x4(&rounded_2_1);
-        f32x4 at_most_2_1 = rounded_2_1 + -3.0f;
-        const f32x4 bound_2_1 = (127.0f - (f32x4){0});
-        sample__vmin_bound_f32x4(&at_most_2_1, &bound_2_1);
-        f32x4 at_least_2_1 = at_most_2_1;
-        const f32x4 bound_2_1_1 = (-128.0f - (f32x4){0});
-        sample__vmax_bound_f32x4(&at_least_2_1, &bound_2_1_1);
-        const f32x4 real_2_1 = at_least_2_1;
-        i32x4 whole_2_1;
-        sample__whole_f32x4(&real_2_1, &whole_2_1);
+        i32x4 nearest_2_1;
+        sample__nearest_f32x4(&real_2_1, &nearest_2_1);
         i8x4 compute_2_1;
-        sample__narrow_i8x4(&whole_2_1, &compute_2_1);
-        *(i8x4u *)&compute[offset + 36] = compute_2_1;
-        f32x4 rounded_2_2 = __builtin_convertvector(acc_2_2, f32x4) * *(const f32x4u *)&scale[8]
+        const f32x4 real_2_2 = __builtin_convertvector(acc_2_2, f32x4) * *(const f32x4u *)&scale[8]
             + *(const f32x4u *)&bias[8];
-        sample__nearbyint_f32x4(&rounded_2_2);
-        f32x4 at_most_2_2 = rounded_2_2 + -3.0f;
-        const f32x4 bound_2_2 = (127.0f - (f32x4){0});
-        sample__vmin_bound_f32x4(&at_most_2_2, &bound_2_2);
-        f32x4 at_least_2_2 = at_most_2_2;
-        const f32x4 bound_2_2_1 = (-128.0f - (f32x4){0});
-        sample__vmax_bound_f32x4(&at_least_2_2, &bound_2_2_1);
-        const f32x4 real_2_2 = at_least_2_2;
-        i32x4 whole_2_2;
-        sample__whole_f32x4(&real_2_2, &whole_2_2);
+        i32x4 nearest_2_2;
+        sample__nearest_f32x4(&real_2_2, &nearest_2_2);
         i8x4 compute_2_2;
-        sample__narrow_i8x4(&whole_2_2, &compute_2_2);
-        *(i8x4u *)&compute[offset + 40] = compute_2_2;
-        f32x4 rounded_2_3 = __builtin_convertvector(acc_2_3, f32x4) * *(const f32x4u *)&scale[12]
+        const f32x4 real_2_3 = __builtin_convertvector(acc_2_3, f32x4) * *(const f32x4u *)&scale[12]
             + *(const f32x4u *)&bias[12];
-        sample__nearbyint_f32x4(&rounded_2_3);
-        f32x4 at_most_2_3 = rounded_2_3 + -3.0f;
-        const f32x4 bound_2_3 = (127.0f - (f32x4){0});
-        sample__vmin_bound_f32x4(&at_most_2_3, &bound_2_3);
-        f32x4 at_least_2_3 = at_most_2_3;
-        const f32x4 bound_2_3_1 = (-128.0f - (f32x4){0});
-        sample__vmax_bound_f32x4(&at_least_2_3, &bound_2_3_1);
-        const f32x4 real_2_3 = at_least_2_3;
-        i32x4 whole_2_3;
-        sample__whole_f32x4(&real_2_3, &whole_2_3);
+        i32x4 nearest_2_3;
+        sample__nearest_f32x4(&real_2_3, &nearest_2_3);
         i8x4 compute_2_3;
-        sample__narrow_i8x4(&whole_2_3, &compute_2_3);
+        sample__narrowed_each_i8x4x4(-3, &nearest_2_0, &compute_2_0, &nearest_2_1, &compute_2_1, &nearest_2_2, &compute_2_2,
+            &nearest_2_3, &compute_2_3);
+        *(i8x4u *)&compute[offset + 32] = compute_2_0;
+        *(i8x4u *)&compute[offset + 36] = compute_2_1;
+        *(i8x4u *)&compute[offset + 40] = compute_2_2;
         *(i8x4u *)&compute[offset + 44] = compute_2_3;
-        f32x4 rounded_3_0 = __builtin_convertvector(acc_3_0, f32x4) * *(const f32x4u *)scale + *(const f32x4u *)bias;
-        sample__nearbyint_f32x4(&rounded_3_0);
-        f32x4 at_most_3_0 = rounded_3_0 + -3.0f;
-        const f32x4 bound_3_0 = (127.0f - (f32x4){0});
-        sample__vmin_bound_f32x4(&at_most_3_0, &bound_3_0);
-        f32x4 at_least_3_0 = at_most_3_0;
-        const f32x4 bound_3_0_1 = (-128.0f - (f32x4){0});
-        sample__vmax_bound_f32x4(&at_least_3_0, &bound_3_0_1);
-        const f32x4 real_3_0 = at_least_3_0;
-        i32x4 whole_3_0;
-        sample__whole_f32x4(&real_3_0, &whole_3_0);
+        const f32x4 real_3_0 = __builtin_convertvector(acc_3_0, f32x4) * *(const f32x4u *)scale + *(const f32x4u *)bias;
+        i32x4 nearest_3_0;
+        sample__nearest_f32x4(&real_3_0, &nearest_3_0);
         i8x4 compute_3_0;
-        sample__narrow_i8x4(&whole_3_0, &compute_3_0);
-        *(i8x4u *)&compute[offset + 48] = compute_3_0;
-        f32x4 rounded_3_1 = __builtin_convertvector(acc_3_1, f32x4) * *(const f32x4u *)&scale[4]
+        const f32x4 real_3_1 = __builtin_convertvector(acc_3_1, f32x4) * *(const f32x4u *)&scale[4]
             + *(const f32x4u *)&bias[4];
-        sample__nearbyint_f32x4(&rounded_3_1);
-        f32x4 at_most_3_1 = rounded_3_1 + -3.0f;
-        const f32x4 bound_3_1 = (127.0f - (f32x4){0});
-        sample__vmin_bound_f32x4(&at_most_3_1, &bound_3_1);
-        f32x4 at_least_3_1 = at_most_3_1;
-        const f32x4 bound_3_1_1 = (-128.0f - (f32x4){0});
-        sample__vmax_bound_f32x4(&at_least_3_1, &bound_3_1_1);
-        const f32x4 real_3_1 = at_least_3_1;
-        i32x4 whole_3_1;
-        sample__whole_f32x4(&real_3_1, &whole_3_1);
+        i32x4 nearest_3_1;
+        sample__nearest_f32x4(&real_3_1, &nearest_3_1);
         i8x4 compute_3_1;
-        sample__narrow_i8x4(&whole_3_1, &compute_3_1);
-        *(i8x4u *)&compute[offset + 52] = compute_3_1;
-        f32x4 rounded_3_2 = __builtin_convertvector(acc_3_2, f32x4) * *(const f32x4u *)&scale[8]
+        const f32x4 real_3_2 = __builtin_convertvector(acc_3_2, f32x4) * *(const f32x4u *)&scale[8]
             + *(const f32x4u *)&bias[8];
-        sample__nearbyint_f32x4(&rounded_3_2);
-        f32x4 at_most_3_2 = rounded_3_2 + -3.0f;
-        const f32x4 bound_3_2 = (127.0f - (f32x4){0});
-        sample__vmin_bound_f32x4(&at_most_3_2, &bound_3_2);
-        f32x4 at_least_3_2 = at_most_3_2;
-        const f32x4 bound_3_2_1 = (-128.0f - (f32x4){0});
-        sample__vmax_bound_f32x4(&at_least_3_2, &bound_3_2_1);
-        const f32x4 real_3_2 = at_least_3_2;
-        i32x4 whole_3_2;
-        sample__whole_f32x4(&real_3_2, &whole_3_2);
+        i32x4 nearest_3_2;
+        sample__nearest_f32x4(&real_3_2, &nearest_3_2);
         i8x4 compute_3_2;
-        sample__narrow_i8x4(&whole_3_2, &compute_3_2);
-        *(i8x4u *)&compute[offset + 56] = compute_3_2;
-        f32x4 rounded_3_3 = __builtin_convertvector(acc_3_3, f32x4) * *(const f32x4u *)&scale[12]
+        const f32x4 real_3_3 = __builtin_convertvector(acc_3_3, f32x4) * *(const f32x4u *)&scale[12]
             + *(const f32x4u *)&bias[12];
-        sample__nearbyint_f32x4(&rounded_3_3);
-        f32x4 at_most_3_3 = rounded_3_3 + -3.0f;
-        const f32x4 bound_3_3 = (127.0f - (f32x4){0});
-        sample__vmin_bound_f32x4(&at_most_3_3, &bound_3_3);
-        f32x4 at_least_3_3 = at_most_3_3;
-        const f32x4 bound_3_3_1 = (-128.0f - (f32x4){0});
-        sample__vmax_bound_f32x4(&at_least_3_3, &bound_3_3_1);
-        const f32x4 real_3_3 = at_least_3_3;
-        i32x4 whole_3_3;
-        sample__whole_f32x4(&real_3_3, &whole_3_3);
+        i32x4 nearest_3_3;
+        sample__nearest_f32x4(&real_3_3, &nearest_3_3);
         i8x4 compute_3_3;
-        sample__narrow_i8x4(&whole_3_3, &compute_3_3);
+        sample__narrowed_each_i8x4x4(-3, &nearest_3_0, &compute_3_0, &nearest_3_1, &compute_3_1, &nearest_3_2, &compute_3_2,
+            &nearest_3_3, &compute_3_3);
+        *(i8x4u *)&compute[offset + 48] = compute_3_0;
+        *(i8x4u *)&compute[offset + 52] = compute_3_1;
+        *(i8x4u *)&compute[offset + 56] = compute_3_2;
         *(i8x4u *)&compute[offset + 60] = compute_3_3;
     }
 }

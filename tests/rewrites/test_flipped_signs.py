@@ -1,4 +1,4 @@
-"""Unsigned data: the same sums by products of unsigned and signed bytes, where a core has these alone."""
+"""Flipped signs: the same sums by products of bytes with the signs that the instructions of a core want."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
 from edgetune.pipeline.select import choose
+from edgetune.rewrites.flipped_signs import with_flipped_signs
 from edgetune.rewrites.program import for_target
-from edgetune.rewrites.unsigned_data import with_unsigned_data
 from edgetune.schedule.algorithms.schedule_text import algorithm_of
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.spaces import core_of
 from edgetune.target.dot_product import DotProduct
-from edgetune.target.target import Target
+from edgetune.target.target import Target, load_target
 from tests.codegen_run import wide_target
 
 UNSIGNED_BY_SIGNED = DotProduct(elements=4, signs="us")
 
 
-def quantised(operator: str, data: str, channels: int) -> Program:
-    """A product of 8-bit integers, whose sums are the results; that of images has a border."""
+def quantised(operator: str, data: str, channels: int, *, biased: bool = False) -> Program:
+    """A product of 8-bit integers, whose sums, maybe with a bias, are the results; that of images has a border."""
     shapes = (
         ((1, channels, 6, 8), (96, channels, 3, 3)) if operator == "ConvInteger" else ((48, channels), (channels, 96))
     )
@@ -35,15 +35,17 @@ def quantised(operator: str, data: str, channels: int) -> Program:
         "xz": np.array(7, data),
         "wz": np.array(0, "int8"),
     }
+    stored |= {"b": generator.integers(-9999, 9999, (96, 1, 1) if operator == "ConvInteger" else 96, "int32")}
     attributes = {"pads": [1, 1, 1, 1]} if operator == "ConvInteger" else {}
-    node = helper.make_node(operator, ["x", "w", "xz", "wz"], ["y"], **attributes)
+    nodes = [helper.make_node(operator, ["x", "w", "xz", "wz"], ["sums" if biased else "y"], **attributes)]
+    nodes += [helper.make_node("Add", ["sums", "b"], ["y"])] if biased else []
     kind = TensorProto.INT8 if data == "int8" else TensorProto.UINT8
     ends = [
         helper.make_tensor_value_info("x", kind, shapes[0]),
         helper.make_tensor_value_info("y", TensorProto.INT32, None),
     ]
     initializers = [numpy_helper.from_array(np.asarray(value), name) for name, value in stored.items()]
-    graph = helper.make_graph([node], "sums", ends[:1], ends[1:], initializers)
+    graph = helper.make_graph(nodes, "sums", ends[:1], ends[1:], initializers)
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     return to_program(import_onnx(model_from_proto(proto, "0" * 64, "model", None, "model.onnx")))
 
@@ -55,13 +57,17 @@ def core(dot: DotProduct | None) -> Target:
 
 @pytest.mark.parametrize("operator", ["ConvInteger", "MatMulInteger"])
 @pytest.mark.parametrize("channels", [64, 67])
-def test_signed_data_becomes_unsigned(operator: str, channels: int) -> None:
-    program = quantised(operator, "int8", channels)
-    target = core(UNSIGNED_BY_SIGNED)
+@pytest.mark.parametrize("data", ["int8", "uint8"])
+@pytest.mark.parametrize("biased", [False, True])
+def test_data_gets_the_sign_that_an_instruction_wants(biased: bool, data: str, operator: str, channels: int) -> None:
+    program = quantised(operator, data, channels, biased=biased)
+    target = core(UNSIGNED_BY_SIGNED) if data == "int8" else load_target("rpi5")
     made = for_target(program, target)
     algorithms = [algorithm_of(one.trace) for one in choose(made, target, None, lambda _: None)]
-    assert "dot_uint8_4" in algorithms
-    x = np.random.default_rng(1).choice([-128, -1, 0, 127], program.inputs[0].shape).astype("int8")
+    assert ("dot_uint8_4" if data == "int8" else "dot_int8_4") in algorithms
+    limits = np.iinfo(data)
+    values = [limits.min, limits.min + 127, limits.min + 128, limits.max]
+    x = np.random.default_rng(1).choice(values, program.inputs[0].shape).astype(data)
     (found,), (wanted,) = evaluate_program(made, [{"x": x}]), evaluate_program(program, [{"x": x}])
     np.testing.assert_array_equal(found["y"], wanted["y"])
     assert made.constant_bytes == program.constant_bytes  # in place of the share of the data's zero point
@@ -84,5 +90,5 @@ def test_a_sum_that_is_needed_elsewhere_stays() -> None:
     stages, constants = list(analysis.stages), [*analysis.packed(), kernel.function.params[2]]
     dot = core_of(kernel.function, core(UNSIGNED_BY_SIGNED))
     for needed, kept in (([], False), ([sums], True)):
-        _, made = with_unsigned_data(stages, constants, needed, dot)
+        _, made = with_flipped_signs(stages, constants, needed, dot)
         assert (stages[-1] in made) == kept
