@@ -102,6 +102,8 @@ _SNIPPETS: Mapping[str, float | Mapping[int, float]] = {
     "take_turns": {4: 8.0, 8: 12.0, 16: 14.0},
     "sqrt": 4.0,
     "widen": 1.0,
+    "widen_halves": 2.0,
+    "mac_halves": 1.0,
     "narrow": 3.0,
     "nearest": 2.0,
     "narrowed": 4.0,

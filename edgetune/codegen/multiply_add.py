@@ -2,6 +2,7 @@
 
 A 32-bit vector product takes two slow instructions on x86. If both factors fit 16 bits (int8 values minus a zero point
 do), one instruction that multiplies pairs of 16-bit numbers and adds them is enough, with zeros in the upper halves.
+ARM multiplies numbers of 16 bits to 32, so that bytes are widened once, not twice.
 """
 
 from __future__ import annotations
@@ -43,6 +44,41 @@ def narrow(e: Expr) -> bool:
 def narrow_product(e: Expr) -> bool:
     """Whether `e` is an int32 product of two 16-bit values."""
     return isinstance(e, tirx.Mul) and element_and_lanes(e.ty)[0].short == "i32" and narrow(e.a) and narrow(e.b)
+
+
+def bytes_of_product(e: Expr) -> tuple[Expr, Expr] | None:
+    """The factors of a product of two widened bytes, which come first where all lanes have the same; None if it is not.
+
+    They are bytes, and those of a vector have all its lanes.
+    """
+    found = [_byte(side) for side in (e.a, e.b)]
+    if None in found:
+        return None
+    first, second = found if isinstance(e.a, tirx.Broadcast) or not isinstance(e.b, tirx.Broadcast) else found[::-1]
+    return first, second
+
+
+def _byte(e: Expr) -> Expr | None:
+    """The bytes that are widened to 32 bits; one of them where it is given to all lanes after that."""
+    e = e.value if isinstance(e, tirx.Broadcast) else e
+    if not isinstance(e, tirx.Cast):
+        return None
+    of = element_and_lanes(e.value.ty)[0]
+    return e.value if of.kind in ("int", "uint") and of.bits == 8 else None
+
+
+def multiply_add_halves(rest: str) -> str:
+    """Macro ET_MAC_HALVES_i32x4(c, a, b): c + a * b; a (vector or scalar) and b have 16 bits, and the sum wraps."""
+    lanes = int(rest.partition("x")[2])
+    some, wide = f"((a) | (i16x{lanes}){{0}})", f"u32x{lanes}"
+    head = f"#define ET_MAC_HALVES_{rest}(c, a, b) "
+    factors = (f"({wide})__builtin_convertvector({one}, {rest})" for one in (some, "b"))
+    plain = f"{head}(({rest})(({wide})(c) + {' * '.join(factors)}))\n"
+    text = "".join(
+        f"#elif {found.condition()}\n{head}{found.code(rest=rest, some=some)}\n"
+        for found in instructions(lambda isa: isa.multiply_add_halves, lanes)
+    )
+    return f"#{text.removeprefix('#el')}#else\n{plain}#endif\n" if text else plain
 
 
 def multiply_add(rest: str) -> str:

@@ -19,7 +19,7 @@ from edgetune.codegen import (
     vector_snippets,
 )
 from edgetune.codegen.dtypes import by_short, storage_type
-from edgetune.codegen.multiply_add import multiply_add
+from edgetune.codegen.multiply_add import multiply_add, multiply_add_halves
 from edgetune.codegen.package_names import with_prefix
 from edgetune.codegen.scalar_snippets import scalar_snippet
 from edgetune.target.target import Target
@@ -40,6 +40,11 @@ def _vector_type(name: str, has_float16: bool) -> str:
 def _mac_types(rest: str) -> list[str]:
     lanes = int(rest.partition("x")[2])
     return [f"type:{rest}", f"type:u32x{lanes}", f"type:i16x{2 * lanes}"]
+
+
+def _halves_types(rest: str) -> list[str]:
+    lanes = int(rest.partition("x")[2])
+    return [f"type:{rest}", f"type:u32x{lanes}", f"type:i16x{lanes}"]
 
 
 def _extreme_types(rest: str) -> list[str]:
@@ -90,11 +95,13 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "any_negative": (lambda rest: [f"type:{rest}", f"type:f{rest[1:]}"], far_lanes.any_negative),
     "chars": (lambda _: [], lambda _: vector_snippets.CHARS),
     "widen": (vector_snippets.needed_types, vector_snippets.widen),
+    "widen_halves": (vector_snippets.halves_need, vector_snippets.widen_halves),
     "narrow": (vector_snippets.needed_types, vector_snippets.narrow),
     "nearest": (narrowing_snippets.nearest_needs, narrowing_snippets.nearest),
     "narrowed": (narrowing_snippets.narrowed_needs, narrowing_snippets.narrowed),
     "narrowed_each": (narrowing_snippets.each_needs, narrowing_snippets.narrowed_each),
     "mac": (_mac_types, multiply_add),
+    "mac_halves": (_halves_types, multiply_add_halves),
     **{name: (partial(dot_snippets.needed, name), partial(dot_snippets.function, name)) for name in dot_snippets.FORMS},
     **{word: (_macro_types, partial(vector_snippets.rounding, word)) for word in sorted(vector_snippets.ROUNDINGS)},
     "sqrt": (lambda rest: [f"type:{rest}"], vector_snippets.square_root),

@@ -315,6 +315,30 @@ def widen(rest: str) -> str:
     return f"{comment}{_HEAD}@widen_{rest}(const void *p, {signed} *r)\n{{\n{either(choices, gcc)}}}\n"
 
 
+def halves_need(rest: str) -> list[str]:
+    """Snippets of the types that `widen_halves` mentions."""
+    lanes = lanes_of(rest)
+    return [f"type:{rest}", f"type:{rest}u", f"type:i16x{lanes}", f"type:i16x{2 * lanes}", "type:i64x2"]
+
+
+def widen_halves(rest: str) -> str:
+    """`void @widen_halves_i8x4(const void *p, i16x4 *r)`: the 4 numbers at p; always signed, as unsigned ones fit."""
+    short, _, lanes = rest.partition("x")
+    halves = f"i16x{lanes}"
+    s, letter = ("s", "s") if short[0] == "i" else ("z", "u")
+    words = {"short": short, "rest": rest, "s": s, "letter": letter}
+    choices = [
+        (
+            one.condition(**words),
+            f"i16x{2 * int(lanes)} all;\n    {one.code(**words)}\n    *r = ({halves})((i64x2)all)[0];",
+        )
+        for one in instructions(lambda isa: isa.widen_halves, int(lanes))
+    ]
+    plain = f"    *r = __builtin_convertvector(*(const {rest}u *)p, {halves});\n"
+    comment = f"/* *r = the {lanes} numbers at p. */\n"
+    return f"{comment}{_HEAD}@widen_halves_{rest}(const void *p, {halves} *r)\n{{\n{either(choices, plain)}}}\n"
+
+
 def narrow(rest: str) -> str:
     """`void @narrow_i8x16(const i32x16 *v, i8x16 *r)`: the low bytes of the 16 numbers at v."""
     short, _, lanes = rest.partition("x")

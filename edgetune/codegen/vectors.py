@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
-from edgetune.affine.expressions import is_one
+from edgetune.affine.expressions import is_branch, is_one
 from edgetune.codegen import vector_calls
 from edgetune.codegen.column_loads import group_in_use, printed_column
 from edgetune.codegen.constant_lanes import constant_lanes
@@ -20,7 +20,7 @@ from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.lines import call, constant, declaration, variable
 from edgetune.codegen.literals import plus
 from edgetune.codegen.memory import is_number
-from edgetune.codegen.multiply_add import narrow_product
+from edgetune.codegen.multiply_add import bytes_of_product, narrow_product
 from edgetune.codegen.narrowing import narrowing, printed_narrowing
 from edgetune.codegen.scalars import ScalarPrinter
 from edgetune.codegen.strided_loads import printed_strided, strided
@@ -45,6 +45,9 @@ from edgetune.codegen.vector_calls import MaskPrinter
 from edgetune.codegen.vector_division import loads, quotient_or_remainder
 from edgetune.codegen.work import BROADCAST, SELECT, VECTOR_LOAD
 from edgetune.tvm_types import Expr, TvmBuffer, Var
+
+_LEAST_REGISTER = 64
+"""Bits of the smallest vectors that GCC has in registers."""
 
 _ARITHMETIC = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.Div: "/"}
 _BITS = {tirx.BitwiseAnd: "&", tirx.BitwiseOr: "|", tirx.BitwiseXor: "^"}
@@ -155,12 +158,24 @@ class VectorPrinter(ScalarPrinter):
         of = element_and_lanes(e.ty)[0]
         if sign == "+" and (narrow_product(e.a) or narrow_product(e.b)):
             product, other = (e.b, e.a) if narrow_product(e.b) else (e.a, e.b)
+            halves = bytes_of_product(product) if width in self.context.vectors.multiply_add_halves else None
+            if halves is not None:
+                name = self.context.need_macro(f"mac_halves:{of.short}x{width}")
+                factors = (self._of_16_bits(one, first, width) for one in halves)
+                return called(name, self.vector(other, first, width), *factors)
             a, b = (product.b, product.a) if isinstance(product.b, tirx.Broadcast) else (product.a, product.b)
             name = self.context.need_macro(f"mac:{of.short}x{width}")
             parts = (self.vector(other, first, width), self.operand(a, first, width), self.vector(b, first, width))
             return called(name, *parts)
         a, b = (self._unsigned(side, first, width) for side in (e.a, e.b))
         return cast(self.type(of, width), Text(joined(a, sign, b).code, ADD))
+
+    def _of_16_bits(self, e: Expr, first: int, width: int) -> Text:
+        """Bytes as numbers of 16 bits: a vector, or a scalar where all lanes have the same."""
+        lanes = element_and_lanes(e.ty)[1]
+        if lanes == 1:
+            return self.without_lane(tirx.Cast("int16", e))
+        return self.vector(tirx.Cast(f"int16x{lanes}", e), first, width)
 
     def _unsigned(self, e: Expr, first: int, width: int) -> Text:
         """A signed operand as unsigned numbers: a vector, or a scalar for a broadcast."""
@@ -357,8 +372,9 @@ class VectorPrinter(ScalarPrinter):
             return _converted(operation("{} & 1", truth.at(UNARY)), c_type)
         if of.kind == "float" and to.kind != "float":
             return vector_calls.float_to_int(self, e, of, to, first, width)
-        if of.kind in ("int", "uint") and of.bits == 8 and to.value_bits == 32:
-            return self._widened(e.value, of, to, first, width)
+        halves = to.short == "i16" and width in self.context.vectors.widen_halves
+        if of.kind in ("int", "uint") and of.bits == 8 and (to.value_bits == 32 or halves):
+            return self._widened_bytes(e, of, to, first, width)
         a = self.vector(e.value, first, width)
         if of.value_short == to.value_short:
             return a
@@ -369,25 +385,40 @@ class VectorPrinter(ScalarPrinter):
             a = _converted(a, middle)
         return _converted(a, c_type)
 
+    def _widened_bytes(self, e: Expr, of: Element, to: Element, first: int, width: int) -> Text:
+        """8-bit integers as numbers of 16 or 32 bits.
+
+        Those of a branch are widened in it: where they fill no register of 64 bits, GCC widens them one by one.
+        """
+        if is_branch(e.value) and width * of.bits < _LEAST_REGISTER and element_and_lanes(e.value.args[0].ty)[1] == 1:
+            condition, *sides = e.value.args
+            yes, no = (tirx.Cast(str(e.ty.dtype), side) for side in sides)
+            return self.choose_vector(condition, yes, no, first, width)
+        if isinstance(e.value, tirx.Broadcast):
+            return self.splat(self.without_lane(tirx.Cast(to.dtype, e.value.value)), to, width)
+        return self._widened(e.value, of, to, first, width)
+
     def _widened(self, e: Expr, of: Element, to: Element, first: int, width: int) -> Text:
-        """8-bit integers as 32-bit numbers; values loaded from constant memory are widened once per scope."""
+        """8-bit integers as numbers of 16 or 32 bits; those loaded from constant memory are widened once per scope."""
         c_type, rest = self.type(to, width), f"{of.short}x{width}"
+        halves = to.short == "i16"
+        ints = c_type if halves else self.context.need(f"type:i32x{width}")
         start = self.contiguous(e.source, e.indices) if isinstance(e, ir.TensorLoad) else None
-        ints = self.context.need(f"type:i32x{width}")
         if start is not None and self.place(e.source).registers is None:
             pointer = self.pointer(e.source, start, first)
-            shared = self.context.shared
-            name = shared.get(f"{rest} {pointer}")
+            shared, key = self.context.shared, f"{ints} {pointer}"
+            name = shared.get(key)
             if name is None:
                 name = self.context.names.unique(f"{self.place(e.source).name}_wide")
                 self.context.emit(declaration(ints, name))
-                self.context.emit(call(self.context.need(f"widen:{rest}"), pointer, Lvalue.of(name).address))
+                function = self.context.need(f"{'widen_halves' if halves else 'widen'}:{rest}")
+                self.context.emit(call(function, pointer, Lvalue.of(name).address))
                 if not self.place(e.source).written and not any(map(loads, e.indices)):
-                    shared[f"{rest} {pointer}"] = name
+                    shared[key] = name
             a = Text(name)
         else:
-            middle = self.context.need(f"type:{of.short[0]}16x{width}")
-            a = _converted(_converted(self.vector(e, first, width), middle), ints)
+            a = _converted(self.vector(e, first, width), self.context.need(f"type:{of.short[0]}16x{width}"))
+            a = a if halves else _converted(a, ints)
         if to.kind == "float":
             return _converted(a, c_type)
         return a if c_type == ints else cast(c_type, a)

@@ -23,6 +23,7 @@ _GCC_KERNELS = ("-fno-schedule-insns",)
 _WIDEN = ("ldr %s0, [%1]", "{letter}xtl %0.8h, %0.8b", "{letter}xtl %0.4s, %0.4h")
 
 
+_MULTIPLY_ADD = "(({rest}){name}((c), {some}, (b)))"
 _PAIRS = "*sums = {name}(*sums, __builtin_aarch64_intrinsic_vec_smult_lo_v8qi((i8x8){all}, (i8x8){own}));"
 _PAIRS_IN_ASSEMBLER = """{halves} products;
     __asm__("smull %0.8h, %1.8b, %2.8b" : "=w"(products) : "w"({all}), "w"({own}));
@@ -89,7 +90,9 @@ _VECTORS = VectorInstructions(
     square_root={4: (Instruction("__aarch64__", '__asm__("fsqrt %0.4s, %1.4s" : "=w"(*v) : "w"(x));'),)},
     rounding={4: (Instruction("__aarch64__", '__asm__("frint{letter} %0.4s, %1.4s" : "=w"(*v) : "w"(x));'),)},
     clang_rounds="__aarch64__",
+    multiply_add_halves={4: (Instruction("__aarch64__", _MULTIPLY_ADD, "__builtin_aarch64_smlalv4hi", "gcc"),)},
     widen={4: (Instruction("__aarch64__", widening_assembly(_WIDEN)),)},
+    widen_halves={4: (Instruction("__aarch64__", widening_assembly(_WIDEN[:2], "all")),)},
     nearest={4: (Instruction("__aarch64__", '__asm__("fcvtns %0.4s, %1.4s" : "=w"(*r) : "w"(*v));'),)},
     narrow_one={4: (Instruction("__aarch64__", _NARROW_ONE),)},
     narrow_four={4: (Instruction("__aarch64__", _NARROW_FOUR),)},

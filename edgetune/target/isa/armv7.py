@@ -48,6 +48,7 @@ _NARROW_FOUR = (
     __asm__("vqadd.s16 %q0, %q1, %q2" : "=w"(high) : "w"(high), "w"(zeros));
     __asm__("vqmov{u}n.s16 %e0, %q1\\n\\tvqmov{u}n.s16 %f0, %q2" : "=&w"(all) : "w"(low), "w"(high));"""
 )
+_MULTIPLY_ADD = "(({rest}){name}((c), {some}, (b)))"
 # Products of 16 bits, two of which are added to a lane at a time.
 _PAIRS = "*sums = {name}(*sums, __builtin_neon_vmullsv8qi((i8x8){all}, (i8x8){own}));"
 _PAIRS_IN_ASSEMBLER = """{halves} products;
@@ -62,7 +63,9 @@ _VECTORS = VectorInstructions(
             )
         }
     },
+    multiply_add_halves={4: (Instruction("__ARM_NEON", _MULTIPLY_ADD, "__builtin_neon_vmlalsv4hi", "gcc"),)},
     widen={4: (Instruction("__ARM_NEON", widening_assembly(_WIDEN)),)},
+    widen_halves={4: (Instruction("__ARM_NEON", widening_assembly(_WIDEN[:2], "all")),)},
     narrow_one={4: (Instruction("__ARM_NEON", _NARROW_ONE),)},
     narrow_four={4: (Instruction("__ARM_NEON", _NARROW_FOUR),)},
     high_product={4: (Instruction("__ARM_NEON", _HIGH_PRODUCT),)},

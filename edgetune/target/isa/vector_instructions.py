@@ -32,10 +32,10 @@ class Instruction:
         return self.text.format(name=self.name.format(**words), **words)
 
 
-def widening_assembly(lines: Sequence[str]) -> str:
+def widening_assembly(lines: Sequence[str], result: str = "*r") -> str:
     """Return the assembler statement of a widening: `lines` read 4 bytes at %1 into the register %0 and widen them."""
     body = "\\n\\t".join(lines)
-    return f'__asm__("{body}" : "=w"(*r) : "r"(p), "m"(*(const {{rest}}u *)p));'
+    return f'__asm__("{body}" : "=w"({result}) : "r"(p), "m"(*(const {{rest}}u *)p));'
 
 
 Rows = Mapping[int, tuple[Instruction, ...]]
@@ -81,6 +81,9 @@ class VectorInstructions:
     multiply_add: Rows = field(default_factory=dict)
     """c + a * b for 32-bit integers, where a (`low`: its low halves alone) and b fit 16 bits."""
 
+    multiply_add_halves: Rows = field(default_factory=dict)
+    """c + a * b for 32-bit integers, where `some` (a in all lanes, or a vector) and b are of 16 bits."""
+
     dot: Mapping[str, Rows] = field(default_factory=dict)
     """By the name of a function of `edgetune.codegen.dot_snippets`: 32-bit integers at `sums` plus dot products. `some`
     has the numbers that all lanes share as one integer, of 32 bits or of 16, `all` has it in each lane, `own` has those
@@ -89,6 +92,9 @@ class VectorInstructions:
     widen: Rows = field(default_factory=dict)
     """8-bit integers of type `short` (i8 or u8) at p as 32-bit ones, of type `signed`. For sign extension or zero
     extension, `s` (s or z) is the letter in mnemonics of x86, `letter` (s or u) in those of ARM."""
+
+    widen_halves: Rows = field(default_factory=dict)
+    """As `widen`, to integers of 16 bits in `all`, a vector of twice the lanes."""
 
     narrow: Rows = field(default_factory=dict)
     """The low bytes of 32-bit integers."""

@@ -23,6 +23,8 @@ typedef uint32_t sample__u32x4 __attribute__((vector_size(16)));
 #define u32x4 sample__u32x4
 typedef int64_t sample__i64x2 __attribute__((vector_size(16)));
 #define i64x2 sample__i64x2
+typedef int16_t sample__i16x8 __attribute__((vector_size(16)));
+#define i16x8 sample__i16x8
 /* *r0 = *v0 + zero, within the limits of a byte, and so on for 4 vectors. */
 static inline __attribute__((always_inline)) void sample__narrowed_each_i8x4x4(int32_t zero,
         const i32x4 *v0, i8x4 *r0, const i32x4 *v1, i8x4 *r1, const i32x4 *v2, i8x4 *r2, const i32x4 *v3, i8x4 *r3)
@@ -106,6 +108,21 @@ static inline __attribute__((always_inline)) void sample__nearest_f32x4(const f3
     *r = (t - up + down) | (high & 0x7fffffff) | (~low & (-0x7fffffff - 1));
 #endif
 }
+/* *r = the 4 numbers at p. */
+static inline __attribute__((always_inline)) void sample__widen_halves_i8x4(const void *p, i16x4 *r)
+{
+#if defined(__aarch64__)
+    i16x8 all;
+    __asm__("ldr %s0, [%1]\n\tsxtl %0.8h, %0.8b" : "=w"(all) : "r"(p), "m"(*(const i8x4u *)p));
+    *r = (i16x4)((i64x2)all)[0];
+#elif defined(__ARM_NEON)
+    i16x8 all;
+    __asm__("vld1.32 {%e0[0]}, [%1]\n\tvmovl.s8 %q0, %e0" : "=w"(all) : "r"(p), "m"(*(const i8x4u *)p));
+    *r = (i16x4)((i64x2)all)[0];
+#else
+    *r = __builtin_convertvector(*(const i8x4u *)p, i16x4);
+#endif
+}
 
 void sample_dot_products_of_pairs(const int8_t *restrict x, const int8_t *restrict w, const float *restrict scale,
                                   const float *restrict bias, int8_t *restrict compute);
@@ -124,10 +141,12 @@ void sample_dot_products_of_pairs(const int8_t *restrict x, const int8_t *restri
             for (int32_t k_o = 0; k_o < 2; k_o++) {
                 const int32_t offset_1 = j * 16;
                 const int32_t offset_2 = k_o * 8;
-                *(i16x4u *)&operand[offset_1 + offset_2] =
-                    __builtin_convertvector(*(const i8x4u *)&x[offset + offset_1 + offset_2], i16x4);
-                *(i16x4u *)&operand[offset_1 + offset_2 + 4] =
-                    __builtin_convertvector(*(const i8x4u *)&x[offset + offset_1 + offset_2 + 4], i16x4);
+                i16x4 x_wide;
+                sample__widen_halves_i8x4(&x[offset + offset_1 + offset_2], &x_wide);
+                *(i16x4u *)&operand[offset_1 + offset_2] = x_wide;
+                i16x4 x_wide_1;
+                sample__widen_halves_i8x4(&x[offset + offset_1 + offset_2 + 4], &x_wide_1);
+                *(i16x4u *)&operand[offset_1 + offset_2 + 4] = x_wide_1;
             }
         }
         acc_0_0 = acc_0_1 = acc_0_2 = acc_0_3 = acc_1_0 = acc_1_1 = acc_1_2 = acc_1_3 = (i32x4){0};
