@@ -8,6 +8,8 @@ and its additions become this one sum.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import tvm_ffi
@@ -15,7 +17,7 @@ from tvm import ir, tirx
 
 from edgetune.affine.expressions import joined_by
 from edgetune.codegen.dtypes import element_and_lanes
-from edgetune.codegen.lines import call
+from edgetune.codegen.lines import JoinableCall, Line, LineKind, call, joinable
 from edgetune.codegen.text import Address, Code, Lvalue, code
 from edgetune.codegen.work import LOAD, VECTOR_LOAD
 from edgetune.tvm_types import BufferLoad, BufferStore, Expr, Stmt, TvmBuffer
@@ -131,8 +133,49 @@ def added_dot_products(
     function = printer.context.need(f"{name}:i32x{width}")
     numbers = _read(printer.pointer(x, (ordered[0].at, 1), 0), LOAD)
     of_lanes = _read(printer.pointer(w, (ordered[0].begin, 1), len(ordered) * first), VECTOR_LOAD)
-    printer.context.emit(call(function, Lvalue.of(register).address, numbers, of_lanes))
+    printer.context.emit(joinable(function, JoinableCall(name, f"i32x{width}", (register,), (), (numbers, of_lanes))))
     return True
+
+
+def twice(lines: Sequence[Line], need: Callable[[str], str], lanes: Collection[int]) -> list[Line]:
+    """Lines in which two sums of a pair of products of bytes that are added to the same register are one call.
+
+    Of bytes from -127 to 127 by any others, the sum of two products fits 16 bits: the two pairs are added first, in
+    vectors of these `lanes`. A call moves to the next one with its register, if nothing between writes what it reads.
+    """
+    found: list[Line] = []
+    waiting: dict[str, int] = {}
+    for line in lines:
+        made = line.call if _is_pair(line, lanes) else None
+        if line.kind is not LineKind.STATEMENT or line.in_memory:
+            waiting.clear()
+        if made is None:
+            for register in line.mentions & waiting.keys():
+                del waiting[register]
+            found.append(line)
+            continue
+        register = made.variables[0]
+        first = waiting.pop(register, None)
+        if first is None:
+            waiting[register] = len(found)
+            found.append(line)
+            continue
+        before = found[first].call
+        assert before is not None, "only calls wait"  # noqa: S101
+        name = need(f"{TWICE}:{made.kind}")
+        joint = call(name, Lvalue.of(register).address, *before.sources, *made.sources)
+        found.append(replace(joint, depth=line.depth))
+        found[first] = _NOTHING
+    return [line for line in found if line is not _NOTHING]
+
+
+def _is_pair(line: Line, lanes: Collection[int]) -> bool:
+    made = line.call
+    return made is not None and made.function == PAIR and int(made.kind.partition("x")[2]) in lanes
+
+
+PAIR, TWICE = "dot_i8_i8_2", "dot_twice_i8_i8_2"
+_NOTHING = Line(Code(""))
 
 
 def _read(pointer: Address, kind: str) -> Code:

@@ -67,3 +67,34 @@ def function(name: str, rest: str) -> str:
     first, last = products[0].replace(" + 0]", "]"), products[-1]
     between = " + .. + " if len(products) > 2 else " + "
     return f"/* sums[o] += {first}{between}{last}; sums wrap. */\n{head}{{\n{either(choices, plain)}}}\n"
+
+
+def twice_needs(rest: str) -> list[str]:
+    """The types in the text of `twice`."""
+    lanes = lanes_of(rest)
+    return [*needed("dot_i8_i8_2", rest), f"type:i8x{2 * lanes}u"]
+
+
+def twice(rest: str) -> str:
+    """`void @dot_twice_i8_i8_2_i32x4(i32x4 *sums, const int8_t *x, const int8_t *w, const int8_t *y, const int8_t *v)`.
+
+    sums[o] += x[0] * w[2 * o] + x[1] * w[2 * o + 1] + y[0] * v[2 * o] + y[1] * v[2 * o + 1]; w and v are not -128.
+    """
+    lanes = lanes_of(rest)
+    products = [f"(uint32_t)({x}[{n}] * {w}[2 * o + {n}])" for x, w in ("xw", "yv") for n in (0, 1)]
+    plain = (
+        f"    {rest} added = {{0}};\n"
+        f"    for (int32_t o = 0; o < {lanes}; o++)\n"
+        f"        added[o] = (int32_t)({products[0]} + {products[1]}\n"
+        f"            + {products[2]} + {products[3]});\n"
+        f"    *sums = ({rest})((u32x{lanes})*sums + (u32x{lanes})added);\n"
+    )
+    words = {"halves": f"i16x{2 * lanes}"}
+    for name, x, w in (("", "x", "w"), ("2", "y", "v")):
+        words[f"all{name}"] = f"((int16_t)*(const i8x2u *){x} | (i16x{lanes}){{0}})"
+        words[f"own{name}"] = f"*(const i8x{2 * lanes}u *){w}"
+    choices = [(one.condition(**words), one.code(**words)) for one in instructions(lambda isa: isa.dot_twice, lanes)]
+    operands = ", ".join(f"const int8_t *{one}" for one in "xwyv")
+    comment = "/* sums[o] += x[0] * w[2 * o] + x[1] * w[2 * o + 1], and the same of y and v; w and v are not -128. */\n"
+    head = f"{_HEAD}@dot_twice_i8_i8_2_{rest}({rest} *sums, {operands})\n"
+    return f"{comment}{head}{{\n{either(choices, plain)}}}\n"

@@ -16,7 +16,7 @@ from tvm import tirx
 
 from edgetune.codegen.collapse_loops import Shared
 from edgetune.codegen.context import BufferStorage, Context
-from edgetune.codegen.dot_products import shared_operands
+from edgetune.codegen.dot_products import shared_operands, twice
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.instruction_estimate import estimated_instructions
 from edgetune.codegen.kernel_source import CParam, KernelSource
@@ -31,6 +31,7 @@ from edgetune.codegen.statements import Layout, StatementPrinter
 from edgetune.codegen.subexpression_names import stems
 from edgetune.codegen.text import INDENT, Lvalue, Text, code, listed
 from edgetune.errors import KernelFailed
+from edgetune.graph.kernels import SYMMETRIC_BYTES
 from edgetune.target.target import Target
 from edgetune.tvm_types import TvmBuffer
 
@@ -136,6 +137,8 @@ def print_function(
     printer = StatementPrinter(context, found, layout, shared)
     printer.statement(function.body)
     together = in_lockstep(drop_unused(context.lines), context.need)
+    if SYMMETRIC_BYTES in (function.attrs or {}):
+        together = twice(together, context.need, context.vectors.dot_twice)
     context.preamble -= unused_functions(together, context.preamble)
     lines = [part for line in chain_zeroes(together) for part in break_line(str(line), _COLUMNS)]
     mentioned = frozenset().union(*(line.mentions for line in together))

@@ -64,6 +64,8 @@ def _of_snippet(name: str, lanes: list[int], elements: int, target: Target) -> f
         return polynomial_operations(function) * _OF_POLYNOMIAL * vectors
     if name == "mac":
         return _added_products(target)
+    if name.startswith("dot_twice"):
+        return 3.0
     if name.startswith("dot_"):
         return max(1.0, 4.0 / int(name.rpartition("_")[2]))
     if name.startswith("lanes_"):

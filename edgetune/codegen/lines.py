@@ -34,13 +34,15 @@ class Declared:
 class JoinableCall:
     """A call for one vector that may be one with others: `@log_f32x8(&logarithm);`; `kind` is its type.
 
-    `numbers` come before the addresses of the `variables`, and all calls that are one have the same.
+    `numbers` come before the addresses of the `variables`, and all calls that are one have the same. After these come
+    addresses from which it only reads, its `sources`.
     """
 
     function: str
     kind: str
     variables: tuple[Code, ...]
     numbers: tuple[int, ...] = ()
+    sources: tuple[Code, ...] = ()
 
     @property
     def snippet(self) -> str:
@@ -136,8 +138,8 @@ def call(function: str, *operands: object, elements: int = 1) -> Line:
 
 
 def joinable(name: str, made: JoinableCall) -> Line:
-    """The call `name(numbers, &variables);`, which may write to the variables."""
-    line = call(name, *made.numbers, *(Lvalue.of(one).address for one in made.variables))
+    """The call `name(numbers, &variables, sources);`, which may write to the variables."""
+    line = call(name, *made.numbers, *(Lvalue.of(one).address for one in made.variables), *made.sources)
     return Line(line.code, writes=line.writes, call=made)
 
 

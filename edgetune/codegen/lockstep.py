@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from edgetune.codegen.dot_products import PAIR
 from edgetune.codegen.intrinsics import POLYNOMIALS
 from edgetune.codegen.lines import JoinableCall, Line, LineKind, call
 from edgetune.codegen.text import Lvalue
@@ -58,7 +59,7 @@ def unused_functions(lines: Sequence[Line], snippets: Collection[str]) -> set[st
     return {one for one in of_vectors if one not in called}
 
 
-_JOINED = {*POLYNOMIALS, "narrowed"}
+_JOINED = {*POLYNOMIALS, "narrowed", PAIR}
 
 
 def _runs(lines: Sequence[Line]) -> Iterator[list[Line]]:
@@ -68,8 +69,8 @@ def _runs(lines: Sequence[Line]) -> Iterator[list[Line]]:
 
 
 def _joins(line: Line) -> JoinableCall | None:
-    """The call in place that a line is, if others may join it."""
-    return None if line.single else line.call
+    """The call that a line is, if calls of other vectors may join it."""
+    return None if line.single or line.call is None or line.call.sources else line.call
 
 
 def _waits_for(line: Line, earlier: Line) -> bool:

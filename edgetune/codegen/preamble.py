@@ -103,6 +103,7 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "mac": (_mac_types, multiply_add),
     "mac_halves": (_halves_types, multiply_add_halves),
     **{name: (partial(dot_snippets.needed, name), partial(dot_snippets.function, name)) for name in dot_snippets.FORMS},
+    "dot_twice_i8_i8_2": (dot_snippets.twice_needs, dot_snippets.twice),
     **{word: (_macro_types, partial(vector_snippets.rounding, word)) for word in sorted(vector_snippets.ROUNDINGS)},
     "sqrt": (lambda rest: [f"type:{rest}"], vector_snippets.square_root),
     "every_second": (lambda rest: [*_macro_types(rest), f"type:{rest}u"], vector_snippets.every_second),

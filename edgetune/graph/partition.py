@@ -16,7 +16,7 @@ from edgetune.graph.evaluate import evaluate
 from edgetune.graph.imported import Imported, ImportedLoop
 from edgetune.graph.joined_calls import with_joined_calls
 from edgetune.graph.kernel_names import operators, summary
-from edgetune.graph.kernels import copy_function, kernel_of, named, plain_function
+from edgetune.graph.kernels import SYMMETRIC_BYTES, copy_function, kernel_of, named, plain_function
 from edgetune.graph.layer_names import layer_label, place_of
 from edgetune.graph.loop_bodies import LoopBody, opaque_function, with_bodies
 from edgetune.graph.narrow_results import narrow_result, widens_what_it_reads
@@ -80,6 +80,12 @@ def _partitioned_body(loop: ImportedLoop, bound: Mapping[int, np.ndarray | Widen
     cutter.run()
     program = with_bodies(with_joined_calls(without_copies(cutter.program())), cutter.bodies)
     return LoopBody(program, loop.steps, loop.state_outputs, loop.scanned_backwards, loop.emitted, loop.label)
+
+
+def _are_symmetric(constants: Sequence[np.ndarray]) -> bool:
+    """Whether there are constants of type int8, and none of them has the least number of that type."""
+    found = [one for one in constants if one.dtype == np.int8]
+    return bool(found) and all(int(one.min(initial=0)) > np.iinfo(np.int8).min for one in found)
 
 
 _WIDENING = ("cast", "subtract", "multiply", "dequantize")
@@ -293,6 +299,8 @@ class _Cutter:
             return [self._constant(r) for r in evaluate(function, read, outputs)]
         function, arguments = self._with_integers(function, arguments)
         mask = tuple(a in self.constants for a in arguments)
+        if _are_symmetric([self.constants[a] for a in arguments if a in self.constants]):
+            function = function.with_attr(SYMMETRIC_BYTES, 1)
         key = self._workload(function, sources, mask)
         self.work[key].calls += 1
         written = [self._buffer(summary(sources), shape, dtype, "intermediate") for shape, dtype in outputs]

@@ -13,6 +13,7 @@ from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import model_from_proto, read_onnx
 from edgetune.frontend.onnx.reference import evaluate_model
 from edgetune.graph.evaluate import evaluate_program
+from edgetune.graph.kernels import SYMMETRIC_BYTES
 from edgetune.graph.partition import to_program
 
 
@@ -140,3 +141,23 @@ def test_a_zero_point_and_the_bias_behind_a_sum_are_one_constant() -> None:
     feed = {"x": draw.integers(-128, 128, (1, 5, 5, 4), "int8")}
     (found,), (wanted,) = evaluate_program(program, [feed]), evaluate_model(model, [feed])
     np.testing.assert_array_equal(found["y"], wanted["y"])
+
+
+@pytest.mark.parametrize(("least", "symmetric"), [(-127, True), (-128, False)])
+def test_a_kernel_says_whether_its_weights_are_symmetric(least: int, symmetric: bool) -> None:
+    weights = np.full((8, 16), 127, "int8")
+    weights[3, 5] = least
+    ends = [
+        helper.make_tensor_value_info("x", TensorProto.INT8, [4, 8]),
+        helper.make_tensor_value_info("y", TensorProto.INT32, None),
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("MatMulInteger", ["x", "w"], ["y"])],
+        "product",
+        ends[:1],
+        ends[1:],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    (kernel,) = to_program(import_onnx(model_from_proto(proto, "0" * 64, "model", None, "model.onnx"))).kernels
+    assert (SYMMETRIC_BYTES in kernel.function.attrs) == symmetric

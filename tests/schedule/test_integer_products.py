@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from tvm import te, topi
 
 from edgetune.codegen import emit_kernel
+from edgetune.graph.kernels import SYMMETRIC_BYTES
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among
-from edgetune.schedule.algorithms.schedule_text import DOTS, FORMS, algorithm_of
+from edgetune.schedule.algorithms.schedule_text import DOTS, FORMS, algorithm_of, schedule_text
 from edgetune.schedule.default_algorithms import algorithms_of
+from edgetune.schedule.default_schedule import default_guess
 from edgetune.schedule.guessed_schedule import default_schedule
 from edgetune.schedule.sketches.block_analysis import DOT_PRODUCTS
 from edgetune.target.target import Target, load_target
@@ -90,6 +92,26 @@ def test_defaults_use_the_instruction_of_the_target(kind: str, board: str, name:
     given_arrays = [scheduled.constants[n].apply(a) if n in scheduled.constants else a for n, a in enumerate(arrays)]
     extra = () if target.emulator else SANITIZERS
     close(run_kernel(source, target, given_arrays, tmp_path, extra=extra)[-1], sample.expected(*arrays[:-1]))
+
+
+@pytest.mark.parametrize("kind", ["3x3", "1x1", "odd channels"])
+@pytest.mark.parametrize("board", ["rpi4", "qemu-armv7"])
+def test_two_pairs_of_products_are_added_first_where_they_fit(kind: str, board: str, tmp_path: Path) -> None:
+    target, sample = load_target(board), KINDS[kind]
+    arrays, generator = sample.arrays(), np.random.default_rng(0)
+    arrays[0][...] = generator.choice([-128, 127], arrays[0].shape)
+    arrays[1][...] = generator.choice([-127, 127], arrays[1].shape)
+    for symmetric in (True, False):
+        function = sample.function()
+        function = function.with_attr(SYMMETRIC_BYTES, 1) if symmetric else function
+        text = schedule_text(
+            "dot_int8_2", default_guess(algorithm_named(function, "dot_int8_2").function, target, 1 << 16).trace
+        )
+        scheduled = apply_schedule(function, text)
+        source = emit_kernel(scheduled.module, target, "k")
+        assert ("@dot_twice_" in source.definition) == symmetric
+        given = [scheduled.constants[n].apply(a) if n in scheduled.constants else a for n, a in enumerate(arrays)]
+        close(run_kernel(source, target, given, tmp_path)[-1], sample.expected(*arrays[:-1]))
 
 
 def narrow_host() -> Target:

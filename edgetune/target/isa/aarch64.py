@@ -25,6 +25,12 @@ _WIDEN = ("ldr %s0, [%1]", "{letter}xtl %0.8h, %0.8b", "{letter}xtl %0.4s, %0.4h
 
 _MULTIPLY_ADD = "(({rest}){name}((c), {some}, (b)))"
 _PAIRS = "*sums = {name}(*sums, __builtin_aarch64_intrinsic_vec_smult_lo_v8qi((i8x8){all}, (i8x8){own}));"
+_TWICE = """const {halves} first = __builtin_aarch64_intrinsic_vec_smult_lo_v8qi((i8x8){all}, (i8x8){own});
+    *sums = {name}(*sums, __builtin_aarch64_smlalv8qi(first, (i8x8){all2}, (i8x8){own2}));"""
+_TWICE_IN_ASSEMBLER = """{halves} products;
+    __asm__("smull %0.8h, %1.8b, %2.8b" : "=w"(products) : "w"({all}), "w"({own}));
+    __asm__("smlal %0.8h, %1.8b, %2.8b" : "+w"(products) : "w"({all2}), "w"({own2}));
+    __asm__("sadalp %0.4s, %1.8h" : "+w"(*sums) : "w"(products));"""
 _PAIRS_IN_ASSEMBLER = """{halves} products;
     __asm__("smull %0.8h, %1.8b, %2.8b" : "=w"(products) : "w"({all}), "w"({own}));
     __asm__("sadalp %0.4s, %1.8h" : "+w"(*sums) : "w"(products));"""
@@ -84,6 +90,12 @@ _VECTORS = VectorInstructions(
                 Instruction("__aarch64__", _PAIRS_IN_ASSEMBLER),
             )
         },
+    },
+    dot_twice={
+        4: (
+            Instruction("__aarch64__", _TWICE, "__builtin_aarch64_sadalpv8hi", "gcc"),
+            Instruction("__aarch64__", _TWICE_IN_ASSEMBLER),
+        )
     },
     bounded=_extremes(""),
     running=_extremes("nm"),

@@ -51,6 +51,12 @@ _NARROW_FOUR = (
 _MULTIPLY_ADD = "(({rest}){name}((c), {some}, (b)))"
 # Products of 16 bits, two of which are added to a lane at a time.
 _PAIRS = "*sums = {name}(*sums, __builtin_neon_vmullsv8qi((i8x8){all}, (i8x8){own}));"
+_TWICE = """const {halves} first = __builtin_neon_vmullsv8qi((i8x8){all}, (i8x8){own});
+    *sums = {name}(*sums, __builtin_neon_vmlalsv8qi(first, (i8x8){all2}, (i8x8){own2}));"""
+_TWICE_IN_ASSEMBLER = """{halves} products;
+    __asm__("vmull.s8 %q0, %P1, %P2" : "=w"(products) : "w"({all}), "w"({own}));
+    __asm__("vmlal.s8 %q0, %P1, %P2" : "+w"(products) : "w"({all2}), "w"({own2}));
+    __asm__("vpadal.s16 %q0, %q1" : "+w"(*sums) : "w"(products));"""
 _PAIRS_IN_ASSEMBLER = """{halves} products;
     __asm__("vmull.s8 %q0, %P1, %P2" : "=w"(products) : "w"({all}), "w"({own}));
     __asm__("vpadal.s16 %q0, %q1" : "+w"(*sums) : "w"(products));"""
@@ -62,6 +68,12 @@ _VECTORS = VectorInstructions(
                 Instruction("__ARM_NEON", _PAIRS_IN_ASSEMBLER),
             )
         }
+    },
+    dot_twice={
+        4: (
+            Instruction("__ARM_NEON", _TWICE, "__builtin_neon_vpadalsv8hi", "gcc"),
+            Instruction("__ARM_NEON", _TWICE_IN_ASSEMBLER),
+        )
     },
     multiply_add_halves={4: (Instruction("__ARM_NEON", _MULTIPLY_ADD, "__builtin_neon_vmlalsv4hi", "gcc"),)},
     widen={4: (Instruction("__ARM_NEON", widening_assembly(_WIDEN)),)},

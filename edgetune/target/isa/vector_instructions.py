@@ -89,6 +89,10 @@ class VectorInstructions:
     has the numbers that all lanes share as one integer, of 32 bits or of 16, `all` has it in each lane, `own` has those
     of the lanes as such integers."""
 
+    dot_twice: Rows = field(default_factory=dict)
+    """32-bit integers at `sums` plus two dot products of pairs of bytes, of `all` by `own` and of `all2` by `own2`, the
+    sum of which fits 16 bits: vectors of type `halves`."""
+
     widen: Rows = field(default_factory=dict)
     """8-bit integers of type `short` (i8 or u8) at p as 32-bit ones, of type `signed`. For sign extension or zero
     extension, `s` (s or z) is the letter in mnemonics of x86, `letter` (s or u) in those of ARM."""
