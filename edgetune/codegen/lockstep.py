@@ -1,7 +1,8 @@
 """Lockstep: functions of several vectors are computed by one call. What a later call needs moves before the first one.
 
 Each step of a polynomial waits for the one before it, and a core looks ahead over two or three polynomials at most. In
-turns, the steps of several vectors fill that time. Where numbers are narrowed, instructions take two vectors, and four.
+turns, the steps of several vectors fill that time. Instructions that narrow numbers make one vector of two, so that
+four vectors of 32 bits become one of bytes.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _MOST = 4
 AHEAD = 64
 """Statements after a call in which others are looked for."""
 
-_MOVED = {"narrowed": 40}
-"""Statements that one call may take along, where these are not 12: what is narrowed frees registers before."""
+_MOVED, _MOVED_BY = 12, {"narrowed": 40}
+"""Statements that one call may take along, and by functions: what is narrowed frees the registers of its sums."""
 
 
 def in_lockstep(lines: Sequence[Line], need: Callable[[str], str]) -> list[Line]:
@@ -69,7 +70,7 @@ def _runs(lines: Sequence[Line]) -> Iterator[list[Line]]:
 
 
 def _joins(line: Line) -> JoinableCall | None:
-    """The call that a line is, if calls of other vectors may join it."""
+    """The call that a line is, if calls of other vectors may be one with it."""
     return None if line.single or line.call is None or line.call.sources else line.call
 
 
@@ -91,7 +92,7 @@ def _group(statements: Sequence[Line]) -> tuple[list[JoinableCall], list[Line], 
         one = _joins(statements[place])
         if one is None or not one.joins(first):
             continue
-        needed = _needed(statements, place, taken, _MOVED.get(first.function, 12))
+        needed = _needed(statements, place, taken, _MOVED_BY.get(first.function, _MOVED))
         if needed is None:
             continue
         group.append(one)

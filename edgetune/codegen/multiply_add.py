@@ -47,12 +47,12 @@ def narrow_product(e: Expr) -> bool:
 
 
 def bytes_of_product(e: Expr) -> tuple[Expr, Expr] | None:
-    """The factors of a product of two widened bytes, which come first where all lanes have the same; None if it is not.
+    """The bytes that a product widens and multiplies; None for a product of others, or of two that all lanes share.
 
-    They are bytes, and those of a vector have all its lanes.
+    One that all lanes share comes first.
     """
     found = [_byte(side) for side in (e.a, e.b)]
-    if None in found:
+    if None in found or all(isinstance(side, tirx.Broadcast) for side in (e.a, e.b)):
         return None
     first, second = found if isinstance(e.a, tirx.Broadcast) or not isinstance(e.b, tirx.Broadcast) else found[::-1]
     return first, second

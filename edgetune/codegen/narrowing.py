@@ -26,7 +26,11 @@ _MOST_ADDED = 255
 
 @dataclass(frozen=True)
 class Narrowing:
-    """`value` plus `zero`, within the limits of a byte: integers of 32 bits, or floats, rounded half to even."""
+    """`value` plus `zero`, within the limits of a byte: integers of 32 bits, or floats, rounded half to even.
+
+    Scaled integers that are within 255 of the largest one, or of the least, do not wrap when the zero point is added:
+    TensorFlow Lite says nothing of them. What a NaN becomes depends on the target, as ONNX leaves it open.
+    """
 
     value: Expr
     zero: int = 0
@@ -38,7 +42,7 @@ class Narrowing:
 
 
 def narrowing(e: Expr) -> Narrowing | None:
-    """What a cast to bytes narrows, if it is a number of 32 bits that fits these; None of any other one."""
+    """What a cast to bytes narrows: a number of 32 bits within their limits, a float where it is rounded; or None."""
     to, of = element_and_lanes(e.ty)[0], element_and_lanes(e.value.ty)[0]
     if to.bits != 8 or to.kind not in ("int", "uint") or of.short not in ("i32", "f32"):
         return None

@@ -417,8 +417,9 @@ class VectorPrinter(ScalarPrinter):
                     shared[key] = name
             a = Text(name)
         else:
-            a = _converted(self.vector(e, first, width), self.context.need(f"type:{of.short[0]}16x{width}"))
-            a = a if halves else _converted(a, ints)
+            a = self.vector(e, first, width)
+            middle = ints if halves else self.context.need(f"type:{of.short[0]}16x{width}")
+            a = _converted(a, middle) if halves else _converted(_converted(a, middle), ints)
         if to.kind == "float":
             return _converted(a, c_type)
         return a if c_type == ints else cast(c_type, a)

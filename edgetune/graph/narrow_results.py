@@ -82,6 +82,10 @@ def narrow_result(function: PrimFunc, constants: Mapping[int, np.ndarray]) -> Na
     return None
 
 
+_BEYOND = 1 << 20
+"""The number of the first place: greater than all zero points, which stand where something else is chosen."""
+
+
 def _widened(
     integers: TvmBuffer, output: TvmBuffer, statements: list[Stmt], known: Mapping[TvmBuffer, np.ndarray]
 ) -> Widened | None:
@@ -92,7 +96,7 @@ def _widened(
     blocks = stage_blocks(statements)
     if blocks is None:
         return None
-    numbered = np.arange(int(np.prod(shape))).reshape(shape)
+    numbered = _BEYOND + np.arange(int(np.prod(shape))).reshape(shape)
     kind = str(integers.dtype)
     begin = Widened(numbered, kind, np.zeros([1] * len(shape), "int32"), stored=kind)
     try:

@@ -195,8 +195,10 @@ def _joined_terms(
     terms = [(_known_value(one.args[1], chains, known), _SIGNS[one.op.name]) for one in (inner, call)]
     if any(value is None for value, _ in terms):
         return None
-    joined = sum(value.astype("int64") * sign for value, sign in terms if value is not None)
-    return relax.op.add(inner.args[0], constant_of(np.asarray(joined).astype("int32")))
+    joined = np.asarray(sum(value.astype("int64") * sign for value, sign in terms if value is not None))
+    if any(joined.size <= value.size for value, _ in terms if value is not None):
+        return relax.op.add(inner.args[0], constant_of(joined.astype("int32")))
+    return None  # one is the same along an axis along which the other is not
 
 
 _SIGNS = {"relax.add": 1, "relax.subtract": -1}

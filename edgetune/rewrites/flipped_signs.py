@@ -98,7 +98,7 @@ def _are(indices: Sequence[Expr], variables: Sequence[Var]) -> bool:
 
 
 def _largest(found: Product) -> int:
-    """No sum of the unsigned products, nor that of the weights, is greater."""
+    """No sum of the products of flipped data, nor that of the weights, is greater."""
     return 2 * _SIGN * _SIGN * prod(extent for _, extent in found.whole.summed)
 
 

@@ -122,6 +122,8 @@ def test_sums_are_exact_whether_the_core_has_the_instruction_or_not(
         ("-mavx2", 256, ("int16", "int16", 2), "vpmaddwd"),
         ("-mavx2", 256, ("int16", "int8", 2), "vpmaddwd"),
         ("-mavx512bw -mavx512vl", 512, ("int16", "int8", 2), "vpmaddwd"),
+        ("-mavx512vnni -mavx512vl -mavx512bw", 256, ("int16", "int8", 2), "vpdpwssd"),
+        ("-mavx512vnni -mavx512vl -mavx512bw", 512, ("int16", "int8", 2), "vpdpwssd"),
     ],
 )
 @pytest.mark.parametrize("cc", ["gcc", "clang-19"])

@@ -106,6 +106,24 @@ def test_bytes_become_words_and_floats_become_bytes(target: Target, dtype: str, 
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("target", BOARDS, ids=IDS)
+def test_computed_bytes_are_widened_and_multiplied(target: Target, dtype: str, tmp_path: Path) -> None:
+    numbers = np.resize(np.arange(256).astype(np.uint8).view(dtype), 512)
+    most = tirx.const(100, dtype)
+
+    def squared(v: Any) -> Any:
+        limited = tirx.min(v, most).astype("int32")
+        return limited * limited + v.astype("int32")
+
+    limits = np.minimum(numbers, 100)
+    for cc in _compilers(target):
+        half = _elementwise(numbers, "int16", lambda v: tirx.min(v, most).astype("int16"), target, tmp_path, cc)
+        np.testing.assert_array_equal(half, limits.astype(np.int16))
+        whole = _elementwise(numbers, "int32", squared, target, tmp_path, cc)
+        np.testing.assert_array_equal(whole, limits.astype(np.int32) ** 2 + numbers)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("vectors", [1, 2, 3, 4, 6])
 @pytest.mark.parametrize("target", BOARDS, ids=IDS)
 def test_vectors_are_rounded_and_narrowed_together(target: Target, vectors: int, dtype: str, tmp_path: Path) -> None:

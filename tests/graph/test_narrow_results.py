@@ -92,3 +92,23 @@ def test_a_product_of_floats_reads_numbers() -> None:
     program = to_program(import_onnx(model_from_proto(proto, "0" * 64, "model", None, "model.onnx")))
     (product,) = (call for call in program.calls if program.kernels[call.kernel].name.startswith("matmul"))
     assert program.buffers[product.arguments[0]].dtype == "float32"
+
+
+def test_what_a_mask_leaves_out_is_not_taken_for_a_dequantised_integer() -> None:
+    """The first place is masked, and its number is the zero point."""
+    stored = {"scale": np.float32(0.02), "zero": np.int8(0), "diagonal": np.int64(1)}
+    nodes = [
+        helper.make_node("Sigmoid", ["x"], ["a"]),
+        helper.make_node("QuantizeLinear", ["a", "scale", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
+        helper.make_node("Trilu", ["d", "diagonal"], ["t"], upper=1),
+        helper.make_node("Softmax", ["t"], ["y"], axis=-1),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64]) for name in "xy"]
+    weights = [numpy_helper.from_array(np.asarray(value), name) for name, value in stored.items()]
+    graph = helper.make_graph(nodes, "masked", ends[:1], ends[1:], weights)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    model = model_from_proto(proto, "0" * 64, "model", None, "model.onnx")
+    feed = {"x": np.full((1, 64), 3, "float32")}
+    (found,), (wanted,) = evaluate_program(to_program(import_onnx(model)), [feed]), evaluate_model(model, [feed])
+    np.testing.assert_allclose(found["y"], wanted["y"], rtol=1e-5)

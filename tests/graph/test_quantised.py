@@ -161,3 +161,22 @@ def test_a_kernel_says_whether_its_weights_are_symmetric(least: int, symmetric: 
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     (kernel,) = to_program(import_onnx(model_from_proto(proto, "0" * 64, "model", None, "model.onnx"))).kernels
     assert (SYMMETRIC_BYTES in kernel.function.attrs) == symmetric
+
+
+def test_constants_along_different_axes_stay_apart() -> None:
+    draw = np.random.default_rng(2)
+    stored = {
+        "w": draw.integers(-127, 128, (6, 4, 1, 1), "int8"),
+        "b": draw.integers(-999, 999, (1, 1, 9, 9), "int32"),
+        "z": np.int8(-7),
+    }
+    nodes = [helper.make_node("ConvInteger", ["x", "w", "z"], ["sums"]), helper.make_node("Add", ["sums", "b"], ["y"])]
+    ends = [
+        helper.make_tensor_value_info("x", TensorProto.INT8, [1, 4, 9, 9]),
+        helper.make_tensor_value_info("y", TensorProto.INT32, None),
+    ]
+    weights = [numpy_helper.from_array(np.asarray(value), name) for name, value in stored.items()]
+    graph = helper.make_graph(nodes, "offsets", ends[:1], ends[1:], weights)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    program = to_program(import_onnx(model_from_proto(proto, "0" * 64, "model", None, "model.onnx")))
+    assert program.constant_bytes < 4 * 6 * 81  # of a bias for each channel of each pixel

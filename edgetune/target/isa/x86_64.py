@@ -145,7 +145,7 @@ def _dots_of_halves(*, bytes_of_lanes: bool) -> Rows:
             *_multiply_adds(vnni, f"vpdpwssd_v{lanes}si", f"vpdpwssd{width}", _ADD_DOT),
             *_multiply_adds(feature, f"pmaddwd{width}{masked}", f"pmaddwd{width}", _ADD_PAIRS),
         )
-        own = _WIDENED[lanes] if bytes_of_lanes else "{own}"
+        own = f"({{rest}}){_WIDENED[lanes]}" if bytes_of_lanes else "{own}"
         return tuple(
             one if one.compiler == "clang" else replace(one, text=one.text.replace("{own}", own)) for one in found
         )

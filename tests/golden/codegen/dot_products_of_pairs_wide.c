@@ -37,11 +37,11 @@ typedef char sample__c8x16 __attribute__((vector_size(16))); /* what GCC's built
 static inline __attribute__((always_inline)) void sample__dot_i16_i8_2_i32x4(i32x4 *sums, const int16_t *x, const int8_t *w)
 {
 #if defined(__AVX512VNNI__) && defined(__AVX512VL__) && !defined(__clang__) && __has_builtin(__builtin_ia32_vpdpwssd_v4si)
-    *sums = (i32x4)__builtin_ia32_vpdpwssd_v4si(*sums, ((int32_t)*(const i16x2u *)x | (i32x4){0}), (i16x8)__builtin_ia32_pmovsxbw128((c8x16)(i64x2){(int64_t)*(const i8x8u *)w, 0}));
+    *sums = (i32x4)__builtin_ia32_vpdpwssd_v4si(*sums, ((int32_t)*(const i16x2u *)x | (i32x4){0}), (i32x4)(i16x8)__builtin_ia32_pmovsxbw128((c8x16)(i64x2){(int64_t)*(const i8x8u *)w, 0}));
 #elif defined(__AVX512VNNI__) && defined(__AVX512VL__) && defined(__clang__) && __has_builtin(__builtin_ia32_vpdpwssd128)
     *sums = (i32x4)__builtin_ia32_vpdpwssd128(*sums, ((int32_t)*(const i16x2u *)x | (i32x4){0}), (i32x4)__builtin_convertvector(*(const i8x8u *)w, i16x8));
 #elif defined(__SSE4_1__) && !defined(__clang__) && __has_builtin(__builtin_ia32_pmaddwd128)
-    *sums = (i32x4)((u32x4)*sums + (u32x4)__builtin_ia32_pmaddwd128((i16x8)((int32_t)*(const i16x2u *)x | (i32x4){0}), (i16x8)(i16x8)__builtin_ia32_pmovsxbw128((c8x16)(i64x2){(int64_t)*(const i8x8u *)w, 0})));
+    *sums = (i32x4)((u32x4)*sums + (u32x4)__builtin_ia32_pmaddwd128((i16x8)((int32_t)*(const i16x2u *)x | (i32x4){0}), (i16x8)(i32x4)(i16x8)__builtin_ia32_pmovsxbw128((c8x16)(i64x2){(int64_t)*(const i8x8u *)w, 0})));
     __asm__("" : "+v"(*sums)); /* GCC adds several products first, and spills them */
 #elif defined(__SSE4_1__) && defined(__clang__) && __has_builtin(__builtin_ia32_pmaddwd128)
     *sums = (i32x4)((u32x4)*sums + (u32x4)__builtin_ia32_pmaddwd128((i16x8)((int32_t)*(const i16x2u *)x | (i32x4){0}), (i16x8)(i32x4)__builtin_convertvector(*(const i8x8u *)w, i16x8)));
