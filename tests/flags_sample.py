@@ -57,6 +57,8 @@ _NODES: dict[str, tuple[str, list[str], int, dict[str, object]]] = {
     "largest": ("ReduceMax", ["x", "axis"], _FLOAT, {"keepdims": 1}),
     "smallest": ("ReduceMin", ["x", "axis"], _FLOAT, {"keepdims": 1}),
     "quantised": ("QuantizeLinear", ["x", "scale", "zero"], TensorProto.INT8, {}),
+    "limited": ("Clip", ["x", "low", "high"], _FLOAT, {}),
+    "byte": ("Cast", ["limited"], TensorProto.INT8, {"to": TensorProto.INT8}),
     "whole": ("Cast", ["x"], _INT32, {"to": _INT32}),
     "long": ("Cast", ["x"], _INT64, {"to": _INT64}),
     "wide_sigmoid": ("Sigmoid", ["d"], _DOUBLE, {}),
@@ -85,7 +87,7 @@ _NODES: dict[str, tuple[str, list[str], int, dict[str, object]]] = {
     "few_magnitude": ("Abs", ["few"], _FLOAT, {}),
     "few_quantised": ("QuantizeLinear", ["few", "scale", "zero"], TensorProto.INT8, {}),
 }
-_HELD = {"half", "brain", "magnitude", "few_magnitude", "positive", "masked"}  # tensors that are no outputs
+_HELD = {"limited", "half", "brain", "magnitude", "few_magnitude", "positive", "masked"}  # tensors that are no outputs
 
 
 def write_model(path: Path) -> None:
@@ -95,6 +97,8 @@ def write_model(path: Path) -> None:
     constants = {
         "one": np.array(0.5, np.float32),
         "mask": mask,
+        "low": np.array(-2, np.float32),
+        "high": np.array(2, np.float32),
         "axis": np.array([1], np.int64),
         "scale": np.array(0.02, np.float32),
         "zero": np.array(3, np.int8),

@@ -80,8 +80,8 @@ def test_no_dequantised_tensor_lies_between_kernels(name: str) -> None:
     assert readers
     feed = {"x": _RANDOM.standard_normal((1, 4, 8, 8)).astype(np.float32)}
     (found,), (wanted,) = evaluate_program(program, [feed]), evaluate_model(model, [feed])
-    # A sum near the middle between two integers may round to either.
-    np.testing.assert_allclose(found["y"], wanted["y"], atol=0.022)
+    # A sum near the middle between two integers may round to either. A mean of at least four has a share of the step.
+    np.testing.assert_allclose(found["y"], wanted["y"], atol=1.26 * 0.0213)
 
 
 def test_a_product_of_floats_reads_numbers() -> None:

@@ -182,6 +182,7 @@ def test_the_sample_calls_all_functions_of_floats(package: Path) -> None:
         "floor_f32x4",
         "ceil_f32x4",
         "whole_f32x4",
+        "nearest_f32x4",
         "f32_to_i64",
         "f64_to_i64",
         "f32_to_i8",
