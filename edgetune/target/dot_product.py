@@ -37,6 +37,12 @@ class DotProduct(Checked):
         return self
 
     @property
+    def function(self) -> str:
+        """The function of `VectorInstructions.dot` that multiplies its data by factors with a sign."""
+        bits = self.data.removeprefix("uint").removeprefix("int")
+        return f"dot_{self.data[0]}{bits}_i{bits}_{self.elements}"
+
+    @property
     def data(self) -> str:
         """The type of the first factor."""
         return f"{'u' if self.signs[0] == 'u' else ''}int{self.bits or _BITS[self.elements]}"

@@ -169,6 +169,15 @@ class Target(BoardKind):
             return stated
         return {**isa.costs.model_dump(), **stated}
 
+    @field_validator("dot")
+    @classmethod
+    def _is_there(cls, stated: DotProduct | None, info: ValidationInfo) -> DotProduct | None:
+        """A dot product that the instruction set has."""
+        isa = INSTRUCTION_SETS.get(info.data.get("isa", ""))
+        if stated is not None and isa is not None and stated.function not in isa.vectors.dot:
+            raise ValueError(f"{isa.name} has no instruction for {stated.elements} products of {stated.data} in a lane")
+        return stated
+
     @property
     def dot_products(self) -> tuple[DotProduct, ...]:
         """Its dot products of integers, the best first, one of each type of data; none where it has no vectors."""

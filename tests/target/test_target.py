@@ -282,6 +282,8 @@ def test_a_target_states_its_dot_product(tmp_path: Path) -> None:
     for line, sentence in {
         "{elements: 3}": r"line \d+: 'dot\.elements' must be 2 or 4",
         "{elements: 2, signs: us}": r"products of two elements have signs",
+        "{elements: 2, bits: 8}": "x86_64 has no instruction for 2 products of int8 in a lane",
+        "{elements: 4, bits: 16}": "four products of a lane are of 8 bits: leave out 'bits: 16'",
         "{elements: 4, sings: us}": r"unknown key 'dot\.sings': did you mean 'signs'",
     }.items():
         file.write_text(f"{text}\ndot: {line}\n", encoding="utf-8")
