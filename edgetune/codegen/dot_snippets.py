@@ -17,18 +17,6 @@ FORMS = {
 """By the name of a function: the types of both factors, and how many products it adds to a lane."""
 
 
-def needed(name: str, rest: str) -> list[str]:
-    """The types in the text of a function."""
-    x, w, count = FORMS[name]
-    lanes = lanes_of(rest)
-    halves = [f"type:i16x{2 * lanes}"] if count == 2 else []
-    if w != x and halves:
-        halves += [f"type:{w}x{count * lanes}", "type:i64x2", "chars:all"]
-    if w == x == "i8" and halves:
-        halves += [f"type:i16x{lanes}", f"type:i8x{2 * lanes}"]
-    return [f"type:{rest}", f"type:u32x{lanes}", f"type:{x}x{count}u", f"type:{w}x{count * lanes}u", *halves]
-
-
 def _own(x: str, w: str, numbers: int) -> str:
     """The numbers of the lanes, as wide as those that all lanes share."""
     stored = f"*(const {w}x{numbers}u *)w"
@@ -67,12 +55,6 @@ def function(name: str, rest: str) -> str:
     first, last = products[0].replace(" + 0]", "]"), products[-1]
     between = " + .. + " if len(products) > 2 else " + "
     return f"/* sums[o] += {first}{between}{last}; sums wrap. */\n{head}{{\n{either(choices, plain)}}}\n"
-
-
-def twice_needs(rest: str) -> list[str]:
-    """The types in the text of `twice`."""
-    lanes = lanes_of(rest)
-    return [*needed("dot_i8_i8_2", rest), f"type:i8x{2 * lanes}u"]
 
 
 def twice(rest: str) -> str:

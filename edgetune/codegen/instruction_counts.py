@@ -6,12 +6,14 @@ Most take one. A call takes those of the function, which are counted in its text
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import log2
+from typing import TypeAlias
 
 from edgetune.codegen.operations import polynomial_operations
 from edgetune.codegen.polynomials import BODIES
 from edgetune.codegen.work import DIVIDE, INDEX_DIVISION, LOAD, STORE, VECTOR_LOAD, VECTOR_STORE, Operation
+from edgetune.target.isa.vector_instructions import Rows, VectorInstructions
 from edgetune.target.target import Target
 
 _LANES = re.compile(r"x(\d+)")
@@ -19,12 +21,6 @@ _OF_POLYNOMIAL = 1.4
 """Instructions of an operation of a polynomial: some are one with others, and selections and barriers come to it."""
 
 _OF_INDEX_DIVISION = 3.0
-_OF_A_WIDENING = 3.0
-"""Instructions that load bytes and make numbers of 32 bits of them, by way of 16 bits."""
-
-_OF_A_ROUNDING_SHIFT = 7.0
-"""Instructions that scale a vector in fixed point where both steps are instructions."""
-
 _OTHER_CALL = 4.0
 _LIBRARY_CALL = 40.0
 
@@ -64,25 +60,44 @@ def _of_snippet(name: str, lanes: list[int], elements: int, target: Target) -> f
         return polynomial_operations(function) * _OF_POLYNOMIAL * vectors
     if name == "mac":
         return _added_products(target)
-    if name.startswith("dot_twice"):
-        return 3.0
+    if steps := _BY_ROWS.get(name):
+        return sum(_of_step(rows, lanes[0], plain, target) for rows, plain in steps)
     if name.startswith("dot_"):
         return max(1.0, 4.0 / int(name.rpartition("_")[2]))
     if name.startswith("lanes_"):
         return 2.5 * lanes[1] if len(lanes) > 1 else 2 * log2(lanes[0])
-    if name.startswith(("vmax", "vmin")):
-        known = target.instruction_set.vectors
-        rows = {"": known.min_max, "bound": known.bounded, "running": known.running}
-        return 1.0 if lanes[0] in rows.get(name.partition("_")[2], {}) else 2.0
-    if name == "widen" and not target.instruction_set.folds_loads:
-        return _OF_A_WIDENING
-    if name == "vfixed_point_scale" and lanes[0] in target.instruction_set.vectors.rounding_shift:
-        return _OF_A_ROUNDING_SHIFT
     if function.startswith(_TRANSPOSITIONS):
         of_places = 1.4 if lanes[0] == 4 else 2.0  # two small squares share what finds their places
         return elements * (log2(lanes[0]) + 2) / lanes[0] * of_places
     found = _SNIPPETS.get(name, _OTHER_CALL)
     return found if isinstance(found, float) else found.get(lanes[0], max(found.values()))
+
+
+def _of_step(rows: Callable[[VectorInstructions], Rows], lanes: int, plain: float, target: Target) -> float:
+    """Those of a step of a function, where an instruction set has rows for it; the last one is for its least core."""
+    found = rows(target.instruction_set.vectors).get(lanes)
+    return found[-1].count if found else plain
+
+
+_Steps: TypeAlias = Sequence[tuple[Callable[[VectorInstructions], Rows], float]]
+_BY_ROWS: Mapping[str, _Steps] = {
+    **dict.fromkeys(("vmax", "vmin", "vmaximum", "vminimum"), ((lambda isa: isa.min_max, 2.0),)),
+    **dict.fromkeys(("vmax_bound", "vmin_bound"), ((lambda isa: isa.bounded, 2.0),)),
+    **dict.fromkeys(("vmax_running", "vmin_running"), ((lambda isa: isa.running, 2.0),)),
+    "widen": ((lambda isa: isa.widen, 1.0),),
+    "widen_halves": ((lambda isa: isa.widen_halves, 1.0),),
+    "mac_halves": ((lambda isa: isa.multiply_add_halves, 3.0),),
+    "dot_twice_i8_i8_2": ((lambda isa: isa.dot_twice, 8.0),),
+    "nearest": ((lambda isa: isa.nearest, 12.0),),
+    "narrowed": ((lambda isa: isa.narrow_one, 8.0),),
+    "narrowed_each": ((lambda isa: isa.narrow_four, 32.0),),
+    "vfixed_point_scale": (
+        (lambda _: {}, 2.0),  # the multiplier and the shift, which lie in one number
+        (lambda isa: isa.high_product, 8.0),
+        (lambda isa: isa.rounding_shift, 6.0),
+    ),
+}
+"""By functions: their steps, each by the rows of instruction sets, and by other operations."""
 
 
 def _added_products(target: Target) -> float:
@@ -103,16 +118,9 @@ _SNIPPETS: Mapping[str, float | Mapping[int, float]] = {
     "columns": {4: 10.0, 8: 16.0},
     "take_turns": {4: 8.0, 8: 12.0, 16: 14.0},
     "sqrt": 4.0,
-    "widen": 1.0,
-    "widen_halves": 2.0,
-    "mac_halves": 1.0,
     "narrow": 3.0,
-    "nearest": 2.0,
-    "narrowed": 4.0,
-    "narrowed_each": 8.0,
     "prefetch": 1.0,
     "fixed_point_scale": 8.0,
-    "vfixed_point_scale": 16.0,
     "fixed_point_scale_once": 6.0,
     "vfixed_point_scale_once": 12.0,
 }

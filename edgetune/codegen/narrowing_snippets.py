@@ -9,11 +9,6 @@ _MOST = 4
 """Vectors that one call narrows."""
 
 
-def nearest_needs(rest: str) -> list[str]:
-    """Snippets that `nearest` mentions."""
-    return [f"type:i32x{lanes_of(rest)}"]
-
-
 def nearest(rest: str) -> str:
     """`void @nearest_f32x8(const f32x8 *v, i32x8 *r)`: the nearest integers of 32 bits, half to even."""
     ints = f"i32x{lanes_of(rest)}"
@@ -30,18 +25,6 @@ def nearest(rest: str) -> str:
         "/* *r = *v rounded to integers, half to even, within those of 32 bits; any of these where it is NaN. */\n"
     )
     return f"{comment}{_HEAD}@nearest_{rest}(const {rest} *v, {ints} *r)\n{{\n{either(choices, plain)}}}\n"
-
-
-def narrowed_needs(rest: str) -> list[str]:
-    """Snippets that `narrowed` mentions, for i8x8 and its like."""
-    lanes = lanes_of(rest)
-    named = [f"type:{rest}", f"type:{rest}u", f"type:{rest[0]}16x{lanes}", f"type:i32x{lanes}", f"type:u32x{lanes}"]
-    return [*named, "type:i32x4", "type:i64x2"]
-
-
-def each_needs(rest: str) -> list[str]:
-    """Snippets that `narrowed_each` mentions, for i8x8x4 and its like."""
-    return narrowed_needs(rest.rpartition("x")[0])
 
 
 def narrowed(rest: str) -> str:

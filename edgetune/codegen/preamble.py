@@ -42,9 +42,9 @@ def _mac_types(rest: str) -> list[str]:
     return [f"type:{rest}", f"type:u32x{lanes}", f"type:i16x{2 * lanes}"]
 
 
-def _halves_types(rest: str) -> list[str]:
-    lanes = int(rest.partition("x")[2])
-    return [f"type:{rest}", f"type:u32x{lanes}", f"type:i16x{lanes}"]
+def _named(function: Callable[[str], str], rest: str) -> list[str]:
+    """The types in the text of a function."""
+    return vector_snippets.types_in(function(rest))
 
 
 def _extreme_types(rest: str) -> list[str]:
@@ -80,6 +80,17 @@ _SHORT_NAME = re.compile(r"^#define ((?!__)\w+)", re.MULTILINE)
 # GCC 9, the oldest version with the vector built-ins used, has no __has_builtin.
 _ASKING = "#ifndef __has_builtin\n#define __has_builtin(name) 0\n#endif\n"
 
+_BY_TEXT: dict[str, Callable[[str], str]] = {
+    "widen_halves": vector_snippets.widen_halves,
+    "nearest": narrowing_snippets.nearest,
+    "narrowed": narrowing_snippets.narrowed,
+    "narrowed_each": narrowing_snippets.narrowed_each,
+    "mac_halves": multiply_add_halves,
+    "dot_twice_i8_i8_2": dot_snippets.twice,
+    **{name: partial(dot_snippets.function, name) for name in dot_snippets.FORMS},
+}
+"""Functions that require the types in their texts alone."""
+
 # By kind of snippet: the snippets it requires, and its text; both depend on what follows the colon in its name.
 _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "macros": (_macro_types, polynomial_functions.macros),
@@ -95,15 +106,9 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "any_negative": (lambda rest: [f"type:{rest}", f"type:f{rest[1:]}"], far_lanes.any_negative),
     "chars": (lambda _: [], lambda _: vector_snippets.CHARS),
     "widen": (vector_snippets.needed_types, vector_snippets.widen),
-    "widen_halves": (vector_snippets.halves_need, vector_snippets.widen_halves),
     "narrow": (vector_snippets.needed_types, vector_snippets.narrow),
-    "nearest": (narrowing_snippets.nearest_needs, narrowing_snippets.nearest),
-    "narrowed": (narrowing_snippets.narrowed_needs, narrowing_snippets.narrowed),
-    "narrowed_each": (narrowing_snippets.each_needs, narrowing_snippets.narrowed_each),
     "mac": (_mac_types, multiply_add),
-    "mac_halves": (_halves_types, multiply_add_halves),
-    **{name: (partial(dot_snippets.needed, name), partial(dot_snippets.function, name)) for name in dot_snippets.FORMS},
-    "dot_twice_i8_i8_2": (dot_snippets.twice_needs, dot_snippets.twice),
+    **{name: (partial(_named, function), function) for name, function in _BY_TEXT.items()},
     **{word: (_macro_types, partial(vector_snippets.rounding, word)) for word in sorted(vector_snippets.ROUNDINGS)},
     "sqrt": (lambda rest: [f"type:{rest}"], vector_snippets.square_root),
     "every_second": (lambda rest: [*_macro_types(rest), f"type:{rest}u"], vector_snippets.every_second),

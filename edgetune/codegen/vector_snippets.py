@@ -6,6 +6,7 @@ compilers which do not find them on their own.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,6 +25,14 @@ def instructions(rows: Callable[[VectorInstructions], Rows], lanes: int) -> Iter
     """The instructions of all instruction sets for vectors of `lanes` lanes."""
     for isa in INSTRUCTION_SETS.values():
         yield from rows(isa.vectors).get(lanes, ())
+
+
+_TYPE = re.compile(r"\b(?:[iuf]\d+x\d+u?|c8x16)\b")
+
+
+def types_in(text: str) -> list[str]:
+    """The snippets of the vector types that a text names."""
+    return ["chars:all" if one == "c8x16" else f"type:{one}" for one in sorted(set(_TYPE.findall(text)))]
 
 
 def lanes_of(rest: str) -> int:
@@ -313,12 +322,6 @@ def widen(rest: str) -> str:
     choices = [("defined(__clang__)", plain.strip()), *((one.condition(**words), one.code(**words)) for one in found)]
     comment = f"/* *r = the {lanes} numbers at p. */\n"
     return f"{comment}{_HEAD}@widen_{rest}(const void *p, {signed} *r)\n{{\n{either(choices, gcc)}}}\n"
-
-
-def halves_need(rest: str) -> list[str]:
-    """Snippets of the types that `widen_halves` mentions."""
-    lanes = lanes_of(rest)
-    return [f"type:{rest}", f"type:{rest}u", f"type:i16x{lanes}", f"type:i16x{2 * lanes}", "type:i64x2"]
 
 
 def widen_halves(rest: str) -> str:

@@ -29,7 +29,10 @@ FREE_LAYOUTS = "layout_free_buffers"
 """TVM's attribute of a function: the numbers of the parameters whose layout a schedule may choose."""
 
 SYMMETRIC_BYTES = "edgetune.symmetric_bytes"
-"""Attribute of a function whose constants of type int8 all lie from -127 to 127."""
+"""Attribute of a function whose constants of type int8 all lie from -127 to 127.
+
+What is made of them when a package is built moves them, or sums them in wider types.
+"""
 
 STORED_PARTS = "edgetune.stored_parts"
 """Attribute of a function that is not yet plain: for each parameter, which part of stored integers it is, or "".

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from edgetune.target.costs import Costs
 from edgetune.target.dot_product import DotProduct
+from edgetune.target.isa.advanced_simd import AdvancedSimd
 from edgetune.target.isa.cpu_features import HwcapBit
 from edgetune.target.isa.cpuinfo import arm_parts, listed_features
 from edgetune.target.isa.instruction_set import HostCpu, InstructionSet, OffsetReach
-from edgetune.target.isa.vector_instructions import Instruction, VectorInstructions, widening_assembly
+from edgetune.target.isa.vector_instructions import Instruction, VectorInstructions
 
 # Bits of the Linux ABI.
 _HWCAP = {
@@ -19,22 +20,6 @@ _HWCAP = {
 _HWCAP2 = {"sve2": 1, "i8mm": 13, "bf16": 14}
 # As in the target files, which explain why. GCC only: clang warns about flags of GCC's scheduler.
 _GCC_KERNELS = ("-fno-schedule-insns",)
-
-_WIDEN = ("ldr %s0, [%1]", "{letter}xtl %0.8h, %0.8b", "{letter}xtl %0.4s, %0.4h")
-
-
-_MULTIPLY_ADD = "(({rest}){name}((c), {some}, (b)))"
-_PAIRS = "*sums = {name}(*sums, __builtin_aarch64_intrinsic_vec_smult_lo_v8qi((i8x8){all}, (i8x8){own}));"
-_TWICE = """const {halves} first = __builtin_aarch64_intrinsic_vec_smult_lo_v8qi((i8x8){all}, (i8x8){own});
-    *sums = {name}(*sums, __builtin_aarch64_smlalv8qi(first, (i8x8){all2}, (i8x8){own2}));"""
-_TWICE_IN_ASSEMBLER = """{halves} products;
-    __asm__("smull %0.8h, %1.8b, %2.8b" : "=w"(products) : "w"({all}), "w"({own}));
-    __asm__("smlal %0.8h, %1.8b, %2.8b" : "+w"(products) : "w"({all2}), "w"({own2}));
-    __asm__("sadalp %0.4s, %1.8h" : "+w"(*sums) : "w"(products));"""
-_PAIRS_IN_ASSEMBLER = """{halves} products;
-    __asm__("smull %0.8h, %1.8b, %2.8b" : "=w"(products) : "w"({all}), "w"({own}));
-    __asm__("sadalp %0.4s, %1.8h" : "+w"(*sums) : "w"(products));"""
-"""Products of 16 bits, two of which are added to a lane at a time."""
 
 
 def _extremes(mnemonic: str) -> dict[int, tuple[Instruction]]:
@@ -49,33 +34,25 @@ def _dot(mnemonic: str, feature: str) -> dict[int, tuple[Instruction]]:
     return {4: (Instruction(feature, text),)}
 
 
-_HIGH_PRODUCT = '{rest} high;\n    __asm__("sqrdmulh %0.4s, %1.4s, %2.4s" : "=w"(high) : "w"(*x), "w"(m));'
-# SRSHL rounds ties up: a negative number that would be a tie is one less before.
-_ROUNDING_SHIFT = """const {rest} left = -right, below = high + ((high & left) >> 31);
-    __asm__("srshl %0.4s, %1.4s, %2.4s" : "=w"(*x) : "w"(below), "w"(left));"""
-
-
-# Numbers of 16 bits first, to which the zero point is added.
-_BYTES = """typedef {value} bytes __attribute__((vector_size(16)));
-    typedef int16_t halves __attribute__((vector_size(16)));
-    const halves zeros = (halves){{0}} + (int16_t)zero;
-    bytes all;
-    """
-_NARROW_ONE = (
-    _BYTES
-    + """halves half;
-    __asm__("sqxtn %0.4h, %1.4s" : "=w"(half) : "w"({v0}));
-    __asm__("sqadd %0.8h, %1.8h, %2.8h" : "=w"(half) : "w"(half), "w"(zeros));
-    __asm__("sqxt{u}n %0.8b, %1.8h" : "=w"(all) : "w"(half));"""
-)
-_NARROW_FOUR = (
-    _BYTES
-    + """halves low, high;
-    __asm__("sqxtn %0.4h, %1.4s\\n\\tsqxtn2 %0.8h, %2.4s" : "=&w"(low) : "w"({v0}), "w"({v1}));
-    __asm__("sqxtn %0.4h, %1.4s\\n\\tsqxtn2 %0.8h, %2.4s" : "=&w"(high) : "w"({v2}), "w"({v3}));
-    __asm__("sqadd %0.8h, %1.8h, %2.8h" : "=w"(low) : "w"(low), "w"(zeros));
-    __asm__("sqadd %0.8h, %1.8h, %2.8h" : "=w"(high) : "w"(high), "w"(zeros));
-    __asm__("sqxt{u}n %0.8b, %1.8h\\n\\tsqxt{u}n2 %0.16b, %2.8h" : "=&w"(all) : "w"(low), "w"(high));"""
+_SHARED = AdvancedSimd(
+    macro="__aarch64__",
+    builtins={
+        "multiply_add": "__builtin_aarch64_smlalv4hi",
+        "product": "__builtin_aarch64_intrinsic_vec_smult_lo_v8qi",
+        "added_product": "__builtin_aarch64_smlalv8qi",
+        "added_pairs": "__builtin_aarch64_sadalpv8hi",
+    },
+    widen=("ldr %s0, [%1]", "{letter}xtl %0.8h, %0.8b", "{letter}xtl %0.4s, %0.4h"),
+    high_product="sqrdmulh %0.4s, %1.4s, %2.4s",
+    shift="srshl %0.4s, %1.4s, %2.4s",
+    product="smull %0.8h, %1.8b, %2.8b",
+    added_product="smlal %0.8h, %1.8b, %2.8b",
+    added_pairs="sadalp %0.4s, %1.8h",
+    narrow="sqxtn %0.4h, %1.4s\\n\\tsqxtn2 %0.8h, %2.4s",
+    narrow_low="sqxtn %0.4h, %1.4s",
+    add="sqadd %0.8h, %1.8h, %2.8h",
+    narrow_bytes="sqxt{u}n %0.8b, %1.8h\\n\\tsqxt{u}n2 %0.16b, %2.8h",
+    narrow_low_bytes="sqxt{u}n %0.8b, %1.8h",
 )
 
 
@@ -84,32 +61,13 @@ _VECTORS = VectorInstructions(
         "dot_i8_i8_4": _dot("sdot", "__ARM_FEATURE_DOTPROD"),
         "dot_u8_u8_4": _dot("udot", "__ARM_FEATURE_DOTPROD"),
         "dot_u8_i8_4": _dot("sudot", "__ARM_FEATURE_MATMUL_INT8"),
-        "dot_i8_i8_2": {
-            4: (
-                Instruction("__aarch64__", _PAIRS, "__builtin_aarch64_sadalpv8hi", "gcc"),
-                Instruction("__aarch64__", _PAIRS_IN_ASSEMBLER),
-            )
-        },
-    },
-    dot_twice={
-        4: (
-            Instruction("__aarch64__", _TWICE, "__builtin_aarch64_sadalpv8hi", "gcc"),
-            Instruction("__aarch64__", _TWICE_IN_ASSEMBLER),
-        )
     },
     bounded=_extremes(""),
     running=_extremes("nm"),
     square_root={4: (Instruction("__aarch64__", '__asm__("fsqrt %0.4s, %1.4s" : "=w"(*v) : "w"(x));'),)},
     rounding={4: (Instruction("__aarch64__", '__asm__("frint{letter} %0.4s, %1.4s" : "=w"(*v) : "w"(x));'),)},
     clang_rounds="__aarch64__",
-    multiply_add_halves={4: (Instruction("__aarch64__", _MULTIPLY_ADD, "__builtin_aarch64_smlalv4hi", "gcc"),)},
-    widen={4: (Instruction("__aarch64__", widening_assembly(_WIDEN)),)},
-    widen_halves={4: (Instruction("__aarch64__", widening_assembly(_WIDEN[:2], "all")),)},
     nearest={4: (Instruction("__aarch64__", '__asm__("fcvtns %0.4s, %1.4s" : "=w"(*r) : "w"(*v));'),)},
-    narrow_one={4: (Instruction("__aarch64__", _NARROW_ONE),)},
-    narrow_four={4: (Instruction("__aarch64__", _NARROW_FOUR),)},
-    high_product={4: (Instruction("__aarch64__", _HIGH_PRODUCT),)},
-    rounding_shift={4: (Instruction("__aarch64__", _ROUNDING_SHIFT),)},
     float_registers=dict.fromkeys((4, 8, 16), (("defined(__aarch64__)", "w"),)),
 )
 
@@ -148,5 +106,5 @@ AARCH64 = InstructionSet(
     tvm_wheels=True,
     dot=DotProduct(elements=2, bits=8),
     costs=Costs(instruction=0.5),
-    vectors=_VECTORS,
+    vectors=_SHARED.shared(_VECTORS),
 )

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from edgetune.errors import EdgetuneError
 from edgetune.target.dot_product import DotProduct
+from edgetune.target.isa.advanced_simd import AdvancedSimd
 from edgetune.target.isa.cpu_features import HwcapBit
 from edgetune.target.isa.cpuinfo import arm_parts, listed_features
 from edgetune.target.isa.instruction_set import HostCpu, InstructionSet, OffsetReach
-from edgetune.target.isa.vector_instructions import Instruction, VectorInstructions, widening_assembly
+from edgetune.target.isa.vector_instructions import VectorInstructions
 
 # Bits of the Linux ABI.
 _HWCAP = {
@@ -20,68 +21,28 @@ _HWCAP = {
 _KERNELS = ("-funsafe-math-optimizations", "-fno-associative-math", "-fno-reciprocal-math", "-fsigned-zeros")
 _GCC_KERNELS = ("-fno-schedule-insns", "-fno-move-loop-invariants")
 
-_WIDEN = ("vld1.32 {{%e0[0]}}, [%1]", "vmovl.{letter}8 %q0, %e0", "vmovl.{letter}16 %q0, %e0")
 _NEON = (("(defined(__arm__) && defined(__ARM_NEON))", "w"),)
-_HIGH_PRODUCT = '{rest} high;\n    __asm__("vqrdmulh.s32 %q0, %q1, %q2" : "=w"(high) : "w"(*x), "w"(m));'
-# VRSHL rounds ties up: a negative number that would be a tie is one less before.
-_ROUNDING_SHIFT = """const {rest} left = -right, below = high + ((high & left) >> 31);
-    __asm__("vrshl.s32 %q0, %q1, %q2" : "=w"(*x) : "w"(below), "w"(left));"""
-# Numbers of 16 bits first, to which the zero point is added.
-_BYTES = """typedef {value} bytes __attribute__((vector_size(16)));
-    typedef int16_t halves __attribute__((vector_size(16)));
-    const halves zeros = (halves){{0}} + (int16_t)zero;
-    bytes all;
-    """
-_NARROW_ONE = (
-    _BYTES
-    + """halves half;
-    __asm__("vqmovn.s32 %e0, %q1" : "=w"(half) : "w"({v0}));
-    __asm__("vqadd.s16 %e0, %e1, %e2" : "=w"(half) : "w"(half), "w"(zeros));
-    __asm__("vqmov{u}n.s16 %e0, %q1" : "=w"(all) : "w"(half));"""
+_SHARED = AdvancedSimd(
+    macro="__ARM_NEON",
+    builtins={
+        "multiply_add": "__builtin_neon_vmlalsv4hi",
+        "product": "__builtin_neon_vmullsv8qi",
+        "added_product": "__builtin_neon_vmlalsv8qi",
+        "added_pairs": "__builtin_neon_vpadalsv8hi",
+    },
+    widen=("vld1.32 {{%e0[0]}}, [%1]", "vmovl.{letter}8 %q0, %e0", "vmovl.{letter}16 %q0, %e0"),
+    high_product="vqrdmulh.s32 %q0, %q1, %q2",
+    shift="vrshl.s32 %q0, %q1, %q2",
+    product="vmull.s8 %q0, %P1, %P2",
+    added_product="vmlal.s8 %q0, %P1, %P2",
+    added_pairs="vpadal.s16 %q0, %q1",
+    narrow="vqmovn.s32 %e0, %q1\\n\\tvqmovn.s32 %f0, %q2",
+    narrow_low="vqmovn.s32 %e0, %q1",
+    add="vqadd.s16 %q0, %q1, %q2",
+    narrow_bytes="vqmov{u}n.s16 %e0, %q1\\n\\tvqmov{u}n.s16 %f0, %q2",
+    narrow_low_bytes="vqmov{u}n.s16 %e0, %q1",
 )
-_NARROW_FOUR = (
-    _BYTES
-    + """halves low, high;
-    __asm__("vqmovn.s32 %e0, %q1\\n\\tvqmovn.s32 %f0, %q2" : "=&w"(low) : "w"({v0}), "w"({v1}));
-    __asm__("vqmovn.s32 %e0, %q1\\n\\tvqmovn.s32 %f0, %q2" : "=&w"(high) : "w"({v2}), "w"({v3}));
-    __asm__("vqadd.s16 %q0, %q1, %q2" : "=w"(low) : "w"(low), "w"(zeros));
-    __asm__("vqadd.s16 %q0, %q1, %q2" : "=w"(high) : "w"(high), "w"(zeros));
-    __asm__("vqmov{u}n.s16 %e0, %q1\\n\\tvqmov{u}n.s16 %f0, %q2" : "=&w"(all) : "w"(low), "w"(high));"""
-)
-_MULTIPLY_ADD = "(({rest}){name}((c), {some}, (b)))"
-# Products of 16 bits, two of which are added to a lane at a time.
-_PAIRS = "*sums = {name}(*sums, __builtin_neon_vmullsv8qi((i8x8){all}, (i8x8){own}));"
-_TWICE = """const {halves} first = __builtin_neon_vmullsv8qi((i8x8){all}, (i8x8){own});
-    *sums = {name}(*sums, __builtin_neon_vmlalsv8qi(first, (i8x8){all2}, (i8x8){own2}));"""
-_TWICE_IN_ASSEMBLER = """{halves} products;
-    __asm__("vmull.s8 %q0, %P1, %P2" : "=w"(products) : "w"({all}), "w"({own}));
-    __asm__("vmlal.s8 %q0, %P1, %P2" : "+w"(products) : "w"({all2}), "w"({own2}));
-    __asm__("vpadal.s16 %q0, %q1" : "+w"(*sums) : "w"(products));"""
-_PAIRS_IN_ASSEMBLER = """{halves} products;
-    __asm__("vmull.s8 %q0, %P1, %P2" : "=w"(products) : "w"({all}), "w"({own}));
-    __asm__("vpadal.s16 %q0, %q1" : "+w"(*sums) : "w"(products));"""
 _VECTORS = VectorInstructions(
-    dot={
-        "dot_i8_i8_2": {
-            4: (
-                Instruction("__ARM_NEON", _PAIRS, "__builtin_neon_vpadalsv8hi", "gcc"),
-                Instruction("__ARM_NEON", _PAIRS_IN_ASSEMBLER),
-            )
-        }
-    },
-    dot_twice={
-        4: (
-            Instruction("__ARM_NEON", _TWICE, "__builtin_neon_vpadalsv8hi", "gcc"),
-            Instruction("__ARM_NEON", _TWICE_IN_ASSEMBLER),
-        )
-    },
-    multiply_add_halves={4: (Instruction("__ARM_NEON", _MULTIPLY_ADD, "__builtin_neon_vmlalsv4hi", "gcc"),)},
-    widen={4: (Instruction("__ARM_NEON", widening_assembly(_WIDEN)),)},
-    widen_halves={4: (Instruction("__ARM_NEON", widening_assembly(_WIDEN[:2], "all")),)},
-    narrow_one={4: (Instruction("__ARM_NEON", _NARROW_ONE),)},
-    narrow_four={4: (Instruction("__ARM_NEON", _NARROW_FOUR),)},
-    high_product={4: (Instruction("__ARM_NEON", _HIGH_PRODUCT),)},
-    rounding_shift={4: (Instruction("__ARM_NEON", _ROUNDING_SHIFT),)},
     float_registers={
         4: (("defined(__arm__) && defined(__ARM_FP)", "t"), ("defined(__arm__)", "r")),
         8: _NEON,
@@ -124,6 +85,6 @@ ARMV7 = InstructionSet(
     },
     machine_flags_are_abi=True,
     dot=DotProduct(elements=2, bits=8),
-    vectors=_VECTORS,
+    vectors=_SHARED.shared(_VECTORS),
     tile_rows=2,  # vector loads have no offset, and 13 general registers hold few addresses
 )

@@ -15,12 +15,16 @@ _COMPILERS = {"any": "", "gcc": " && !defined(__clang__)", "clang": " && defined
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction in C: the macro `feature` must be defined, and the builtin `name` must exist if there is one."""
+    """One instruction in C: the macro `feature` must be defined, and the builtin `name` must exist if there is one.
+
+    The text may take several instructions, whose `count` estimates know.
+    """
 
     feature: str
     text: str
     name: str = ""
     compiler: Literal["any", "gcc", "clang"] = "any"
+    count: float = 1.0
 
     def condition(self, **words: str) -> str:
         """Return the condition of the preprocessor under which the instruction is there."""

@@ -176,10 +176,10 @@ _IN_ORDER = """
     all = (bytes)__builtin_ia32_permvarsi256((i32x8)all, (i32x8){{0, 4, 1, 5, 2, 6, 3, 7}});"""
 
 
-def _narrowing(feature: str, size: int, text: str) -> tuple[Instruction]:
+def _narrowing(feature: str, size: int, text: str, count: float) -> tuple[Instruction]:
     """`text` ends with a builtin that narrows two vectors of `size` bytes."""
     whole = _BYTES.format(size) + text.replace("BITS", str(8 * size))
-    return (Instruction(feature, whole, f"__builtin_ia32_pack{{sign}}swb{8 * size}", "gcc"),)
+    return (Instruction(feature, whole, f"__builtin_ia32_pack{{sign}}swb{8 * size}", "gcc", count),)
 
 
 def _nearest(feature: str, bits: str, mask: str = "") -> tuple[Instruction]:
@@ -187,7 +187,8 @@ def _nearest(feature: str, bits: str, mask: str = "") -> tuple[Instruction]:
     text = f"*r = {{name}}(__builtin_ia32_minps{bits}(({{rest}}){{{{0}}}} + 0x1.fffffep30f, *vMIN)MASK);"
     lower, more = (", ({rest}){{0}}, -1, 4", ", ({ints}){{0}}, -1, 4") if mask else ("", "")
     name = f"__builtin_ia32_cvtps2dq{bits}"
-    return (Instruction(feature, text.replace("MIN", lower).replace("MASK", more), name, "any" if not mask else "gcc"),)
+    text = text.replace("MIN", lower).replace("MASK", more)
+    return (Instruction(feature, text, name, "any" if not mask else "gcc", count=2.0),)
 
 
 _HIGH_PRODUCT = """typedef uint64_t halves __attribute__((vector_size(sizeof(*x))));
@@ -200,7 +201,7 @@ _HIGH_PRODUCT = """typedef uint64_t halves __attribute__((vector_size(sizeof(*x)
 
 def _high_product(feature: str, name: str, blend: str, mask: str = "") -> tuple[Instruction]:
     text = _HIGH_PRODUCT.replace("MASK", mask).replace("BLEND", blend)
-    return (Instruction(feature, text, f"__builtin_ia32_{name}", "gcc"),)
+    return (Instruction(feature, text, f"__builtin_ia32_{name}", "gcc", count=8.0),)
 
 
 _VECTORS = VectorInstructions(
@@ -292,8 +293,8 @@ _VECTORS = VectorInstructions(
         8: _nearest("__AVX__", "256"),
         16: _nearest("__AVX512F__", "512_mask", "MASK"),
     },
-    narrow_one={4: _narrowing("__SSE2__", 16, _ONE_OF_4), 8: _narrowing("__AVX2__", 16, _ONE_OF_8)},
-    narrow_four={4: _narrowing("__SSE2__", 16, _FOUR), 8: _narrowing("__AVX2__", 32, _FOUR + _IN_ORDER)},
+    narrow_one={4: _narrowing("__SSE2__", 16, _ONE_OF_4, 3.0), 8: _narrowing("__AVX2__", 16, _ONE_OF_8, 4.0)},
+    narrow_four={4: _narrowing("__SSE2__", 16, _FOUR, 5.0), 8: _narrowing("__AVX2__", 32, _FOUR + _IN_ORDER, 7.0)},
     high_product={
         4: _high_product(
             "__SSE4_1__",

@@ -21,14 +21,12 @@ typedef int8_t sample__i8x4u __attribute__((vector_size(4), aligned(1), may_alia
 #define i8x4u sample__i8x4u
 typedef int8_t sample__i8x8u __attribute__((vector_size(8), aligned(1), may_alias));
 #define i8x8u sample__i8x8u
-typedef uint32_t sample__u32x4 __attribute__((vector_size(16)));
-#define u32x4 sample__u32x4
 typedef int16_t sample__i16x2u __attribute__((vector_size(4), aligned(2), may_alias));
 #define i16x2u sample__i16x2u
-typedef int8_t sample__i8x8 __attribute__((vector_size(8)));
-#define i8x8 sample__i8x8
 typedef int64_t sample__i64x2 __attribute__((vector_size(16)));
 #define i64x2 sample__i64x2
+typedef uint32_t sample__u32x4 __attribute__((vector_size(16)));
+#define u32x4 sample__u32x4
 typedef int16_t sample__i16x4 __attribute__((vector_size(8)));
 #define i16x4 sample__i16x4
 typedef char sample__c8x16 __attribute__((vector_size(16))); /* what GCC's builtins want for bytes */

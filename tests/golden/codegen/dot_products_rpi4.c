@@ -15,14 +15,12 @@ typedef int8_t sample__i8x4 __attribute__((vector_size(4)));
 #define i8x4 sample__i8x4
 typedef int8_t sample__i8x4u __attribute__((vector_size(4), aligned(1), may_alias));
 #define i8x4u sample__i8x4u
-typedef uint32_t sample__u32x4 __attribute__((vector_size(16)));
-#define u32x4 sample__u32x4
 typedef int8_t sample__i8x16u __attribute__((vector_size(16), aligned(1), may_alias));
 #define i8x16u sample__i8x16u
+typedef uint32_t sample__u32x4 __attribute__((vector_size(16)));
+#define u32x4 sample__u32x4
 typedef int16_t sample__i16x4 __attribute__((vector_size(8)));
 #define i16x4 sample__i16x4
-typedef int64_t sample__i64x2 __attribute__((vector_size(16)));
-#define i64x2 sample__i64x2
 /* sums[o] += x[0] * w[4 * o] + .. + x[3] * w[4 * o + 3]; sums wrap. */
 static inline __attribute__((always_inline)) void sample__dot_i8_i8_4_i32x4(i32x4 *sums, const int8_t *x, const int8_t *w)
 {

@@ -19,8 +19,6 @@ typedef int8_t sample__i8x4u __attribute__((vector_size(4), aligned(1), may_alia
 #define i8x4u sample__i8x4u
 typedef uint32_t sample__u32x4 __attribute__((vector_size(16)));
 #define u32x4 sample__u32x4
-typedef int64_t sample__i64x2 __attribute__((vector_size(16)));
-#define i64x2 sample__i64x2
 /* *r0 = *v0 + zero, within the limits of a byte, and so on for 4 vectors. */
 static inline __attribute__((always_inline)) void sample__narrowed_each_i8x4x4(int32_t zero,
         const i32x4 *v0, i8x4 *r0, const i32x4 *v1, i8x4 *r1, const i32x4 *v2, i8x4 *r2, const i32x4 *v3, i8x4 *r3)
