@@ -37,7 +37,7 @@ from edgetune.codegen import emit_kernel, kernel_unit, render_preamble, shim  # 
 from edgetune.codegen.vector_snippets import either, instructions  # noqa: E402
 from edgetune.errors import CompileFailed, SelfTestFailed, UsageError  # noqa: E402
 from edgetune.graph.evaluate import evaluate  # noqa: E402
-from edgetune.graph.integer_products import integer_conv2d  # noqa: E402
+from edgetune.graph.integer_products import ZeroPoints, integer_convolution  # noqa: E402
 from edgetune.graph.kernels import with_free_layouts  # noqa: E402
 from edgetune.measure.compiler import build_library, toolchain_of  # noqa: E402
 from edgetune.pipeline.boards import load_board  # noqa: E402
@@ -96,12 +96,19 @@ class Layer:
     def function(self) -> PrimFunc:
         """Its unscheduled kernel: data, weights (free to be packed), what is subtracted of each channel, and sums."""
         pads = [self.taps // 2] * 4
-        attrs = SimpleNamespace(strides=[self.stride] * 2, padding=pads, dilation=[1, 1], groups=1)
+        attrs = SimpleNamespace(
+            strides=[self.stride] * 2,
+            padding=pads,
+            dilation=[1, 1],
+            groups=1,
+            data_layout="NHWC",
+            kernel_layout="OHWI",
+        )
         deep, wide = self.channels
         x = te.placeholder((1, self.extent, self.extent, deep), "int8", "x")
         w = te.placeholder((wide, self.taps, self.taps, deep), "int8", "w")
         b = te.placeholder((wide,), "int32", "b")
-        y = integer_conv2d(x, w, 0, 0, _BORDER, attrs)
+        y = integer_convolution(x, w, zeros=ZeroPoints(0, 0, _BORDER), attrs=attrs)
         sums = te.compute(y.shape, lambda *i: y(*i) - b[i[-1]], "sums")
         return with_free_layouts(te.create_prim_func([x, w, b, sums]), [1])
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tvm import te, tirx, topi
 
-from edgetune.graph.integer_products import integer_conv2d
+from edgetune.graph.integer_products import ZeroPoints, integer_convolution
 from tests.sketch_samples import Array, conv2d_reference, prim_func
 
 
@@ -34,8 +34,16 @@ class Quantised:
         w = te.placeholder((self.out, *self.kernel, self.shape[2] // self.groups), "int8", name="w")
         scale = te.placeholder((1, 1, 1, self.out), name="scale")
         bias = te.placeholder((1, 1, 1, self.out), name="bias")
-        attrs = SimpleNamespace(strides=[self.stride] * 2, padding=self.pad, dilation=[1, 1], groups=self.groups)
-        y = topi.cast(integer_conv2d(x, w, *self.zeros, self.border, attrs), "float32")
+        attrs = SimpleNamespace(
+            strides=[self.stride] * 2,
+            padding=self.pad,
+            dilation=[1, 1],
+            groups=self.groups,
+            data_layout="NHWC",
+            kernel_layout="OHWI",
+        )
+        sums = integer_convolution(x, w, zeros=ZeroPoints(*self.zeros, self.border), attrs=attrs)
+        y = topi.cast(sums, "float32")
         y = topi.add(topi.multiply(y, scale), bias)
         inputs = [x, w, scale, bias]
         if self.residual:

@@ -21,6 +21,7 @@ from edgetune.graph.macs import multiply_accumulates
 from edgetune.graph.program import Kernel, Param, Role, Rows, byte_size
 from edgetune.graph.round_trips import without_round_trips
 from edgetune.graph.separable_windows import scratch_of_lines, separate_windows
+from edgetune.graph.small_stages import with_small_stages_inlined
 from edgetune.graph.whole_factors import with_whole_factors
 from edgetune.graph.written_loops import is_written, own_memory
 from edgetune.tvm_types import PrimFunc
@@ -88,7 +89,9 @@ def plain_function(function: PrimFunc, mask: Sequence[bool]) -> PrimFunc:
     shapes = [tuple(int(e) for e in p.shape) for p in plain.params]
     names = parameter_names(shapes, _roles(mask, len(shapes)), multiply_accumulates(plain) > 0, _parts(function))
     fixed = [number for number, constant in enumerate(mask) if constant]
-    collapsed = collapse_axes(rename_parameters(without_round_trips(with_whole_factors(plain)), names), fixed)
+    collapsed = collapse_axes(
+        rename_parameters(without_round_trips(with_whole_factors(with_small_stages_inlined(plain))), names), fixed
+    )
     return split_long_sums(separate_windows(collapsed))
 
 

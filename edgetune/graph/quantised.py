@@ -11,154 +11,144 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 
 import numpy as np
 import tvm
-from tvm import relax
+from tvm import relax, te
 
-from edgetune.graph.integer_products import ZeroPoints, centred_weights, integer_conv2d, integer_matmul
-from edgetune.graph.rewrite import DefUse, attributes, constant, constant_of, rewrite
+from edgetune.graph.dequantised import Dequantised, dequantised, known_value
+from edgetune.graph.integer_products import (
+    ZeroPoints,
+    centred_weights,
+    fits_32_bits,
+    integer_convolution,
+    integer_matmul,
+    less_products,
+)
+from edgetune.graph.moved_integers import moved_integers
+from edgetune.graph.rewrite import DefUse, constant, constant_of, rewrite
 from edgetune.graph.te_call import call_fusable
 
 
-@dataclass(frozen=True)
-class _Dequantised:
-    """(integers - zero_point) * scale, in the form that `edgetune.frontend.onnx.converters.quantisation` writes."""
-
-    integers: relax.Expr
-    zero_point: np.ndarray
-    scale: np.ndarray
-
-    @property
-    def is_uniform(self) -> bool:
-        """Whether all integers have one scale and one zero point, so that they may be moved."""
-        return self.scale.size == 1 and self.zero_point.size == 1
-
-
-_MOVES = ("relax.reshape", "relax.permute_dims")
-_PRODUCTS = ("relax.nn.conv2d", "relax.matmul")
-
-
 def integer_operators(module: tvm.IRModule, known: Mapping[int, np.ndarray] | None = None) -> tvm.IRModule:
-    """Rewrites 2-D convolutions (channels last) and matrix products if both operands are dequantised integers.
+    """Rewrites convolutions (channels last) and matrix products if both operands are dequantised integers.
 
-    Reshapes and transpositions between these move the integers, once for all readers. `known` are the parameters of
-    `main` that are constants, by number. The zero point of the data leaves the sum where the weights are known (see
-    `edgetune.graph.integer_products`).
+    An operand has 8 or 16 bits. A product of floats stays one where a sum of integers might have more than 32.
+    What lies between these and takes elements as they are moves the integers (see `edgetune.graph.moved_integers`).
+    `known` are the parameters of `main` that are constants, by number. The zero point of the data leaves the sum where
+    the weights are known (see `edgetune.graph.integer_products`).
     """
-    module = rewrite(module, _move_integers)
+    values = _known_parameters(module, known)
+    module = moved_integers(module, lambda *of: _operands(*of) is not None, values.keys())
     values = _known_parameters(module, known)
     return rewrite(rewrite(module, partial(_integer_operator, known=values)), _joined_scales)
 
 
-def _dequantised(expr: relax.Expr, chains: DefUse) -> _Dequantised | None:
-    product = chains.call(expr, "relax.multiply")
-    scale = constant(product.args[1]) if product is not None else None
-    widened = chains.call(product.args[0], "relax.astype") if product is not None else None
-    if scale is None or widened is None or str(widened.ty.dtype) != "float32":
-        return None
-    return _centred_integers(widened.args[0], chains, scale)
+@dataclass(frozen=True)
+class _Form:
+    """An operator of integers: its name, its sums as a tensor expression, and which axes of the weights it sums.
+
+    `takes` says whether the call is of this form, with weights that have these scales. `along` gives numbers of each
+    channel, which have the axes of the weights, those of the result. `has_border`: sums have a border around the data.
+    """
+
+    name: str
+    sums: Callable[..., te.Tensor]
+    terms: Callable[[int], tuple[int, ...]]
+    takes: Callable[[relax.Call, np.ndarray], bool]
+    has_border: bool
+    along: Callable[[np.ndarray], np.ndarray]
 
 
-def _widened(expr: relax.Expr, chains: DefUse) -> _Dequantised | None:
-    """int32 of integers minus their zero point: their scale is 1."""
-    return _centred_integers(expr, chains, np.ones((), "float32")) if str(expr.ty.dtype) == "int32" else None
+def _is_channels_last(call: relax.Call, scale: np.ndarray) -> bool:
+    data, kernel = str(call.attrs.data_layout), str(call.attrs.kernel_layout)
+    per_row = scale.size == 1 or (scale.ndim > 1 and scale.shape[0] == scale.size)
+    return data.endswith("C") and kernel.startswith("O") and kernel.endswith("I") and per_row
 
 
-def _centred_integers(inner: relax.Expr, chains: DefUse, scale: np.ndarray) -> _Dequantised | None:
-    zero_point = np.zeros((), "int32")
-    difference = chains.call(inner, "relax.subtract")
-    if difference is not None:
-        value = constant(difference.args[1])
-        if value is None:
-            return None
-        zero_point, inner = value, difference.args[0]
-    integers = chains.call(inner, "relax.astype")
-    if integers is None or str(integers.args[0].ty.dtype) not in {"int8", "uint8"}:
-        return None
-    return _Dequantised(integers.args[0], zero_point, scale)
+def _is_of_matrices(call: relax.Call, scale: np.ndarray) -> bool:
+    per_column = scale.size == 1 or (scale.shape[-1] == scale.size == int(call.ty.shape[-1]))
+    return min(len(argument.ty.shape) for argument in call.args) > 1 and per_column
 
 
-def _move_integers(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> relax.Expr | None:
-    """move(dequantise(x)) becomes dequantise(move(x)) where a product of integers reads it, maybe through moves."""
-    found = _dequantised(call.args[0], chains) if call.op.name in _MOVES else None
-    variable = None if found is None else chains.variable(call)
-    if found is None or variable is None or not found.is_uniform or not _feeds_product(variable, chains):
-        return None
-    integers = builder.emit(relax.Call(call.op, [found.integers, *call.args[1:]], call.attrs))
-    difference = relax.op.astype(integers, "int32")
-    if found.zero_point.any():
-        difference = relax.op.subtract(difference, constant_of(found.zero_point.reshape(())))
-    return relax.op.multiply(relax.op.astype(difference, str(found.scale.dtype)), constant_of(found.scale.reshape(())))
+def _along_last(numbers: np.ndarray) -> np.ndarray:
+    return numbers.reshape([1] * (numbers.ndim - 1) + [-1]) if numbers.size > 1 else numbers.reshape(())
 
 
-def _feeds_product(value: relax.Var, chains: DefUse) -> bool:
-    """Whether a product of integers reads a value, directly or through moves."""
-    for reader in chains.readers(value):
-        call = chains.call(reader, *_MOVES, *_PRODUCTS)
-        if call is not None and (
-            _feeds_product(reader, chains) if call.op.name in _MOVES else _operands(call, chains, _before_moves)
-        ):
-            return True
-    return False
+def _windows(axes: int) -> _Form:
+    """The convolution of windows with so many axes."""
+    terms = tuple(range(1, axes + 2))
+    return _Form(f"integer_conv{axes}d", integer_convolution, lambda _: terms, _is_channels_last, True, _along_last)
 
 
-def _before_moves(expr: relax.Expr, chains: DefUse) -> _Dequantised | None:
-    """What an operator reads, directly or through moves, where it is dequantised."""
-    moved = False
-    while (found := _dequantised(expr, chains)) is None:
-        move = chains.call(expr, *_MOVES)
-        if move is None:
-            return None
-        moved, expr = True, move.args[0]
-    return None if moved and not found.is_uniform else found
+_FORMS = {
+    **{f"relax.nn.conv{axes}d": _windows(axes) for axes in (1, 2, 3)},
+    "relax.matmul": _Form(
+        "integer_matmul", integer_matmul, lambda rank: (rank - 2,), _is_of_matrices, False, lambda numbers: numbers
+    ),
+}
 
 
 def _operands(
-    call: relax.Call, chains: DefUse, source: Callable[[relax.Expr, DefUse], _Dequantised | None]
-) -> tuple[_Dequantised, _Dequantised] | None:
-    """Data and weights, by `source`, of a product that integers can compute; None of any other product."""
-    data, weights = (source(argument, chains) for argument in call.args[:2])
-    if data is None or weights is None or not data.is_uniform or weights.zero_point.size != 1:
+    call: relax.Call, chains: DefUse, source: Callable[[relax.Expr, DefUse], Dequantised | None]
+) -> tuple[Dequantised, Dequantised] | None:
+    """Data and weights, by `source`, of a product that integers can compute; None of any other call."""
+    if call.op.name not in _FORMS:
         return None
-    if call.op.name == "relax.matmul":
-        fits = len(call.ty.shape) == 2 and _per_column(weights.scale, int(call.ty.shape[-1]))
-    else:
-        layouts = call.attrs.data_layout, call.attrs.kernel_layout
-        fits = layouts == ("NHWC", "OHWI") and _per_row(weights.scale)
-    return (data, weights) if fits else None
+    data, weights = (source(argument, chains) for argument in call.args[:2])
+    if data is None or weights is None or not data.is_uniform:
+        return None
+    if weights.zero_point.size != 1 or weights.computed_zero is not None:
+        return None
+    return (data, weights) if _FORMS[call.op.name].takes(call, weights.scale) else None
 
 
 def _integer_operator(
     call: relax.Call, chains: DefUse, builder: relax.BlockBuilder, known: Mapping[relax.Var, np.ndarray]
 ) -> relax.Expr | None:
-    if call.op.name not in _PRODUCTS:
-        return None
     exact = str(call.ty.dtype) == "int32"
-    operands = _operands(call, chains, _widened if exact else _dequantised)
+    operands = _operands(call, chains, dequantised)
     if operands is None:
         return None
-    data, weights = operands
-    zeros = ZeroPoints(int(data.zero_point.reshape(())), int(weights.zero_point.reshape(())), 0)
-    integers = weights.integers
-    value = _known_value(integers, chains, known)
-    terms = (0,) if call.op.name == "relax.matmul" else (1, 2, 3)
-    found = None if value is None else centred_weights(value, zeros, str(data.integers.ty.dtype), terms)
+    form, (data, weights) = _FORMS[call.op.name], operands
+    integers, kind = weights.integers, str(data.integers.ty.dtype)
+    shape = [int(extent) for extent in integers.ty.shape]
+    terms = form.terms(len(shape))
+    zeros = ZeroPoints(_zero_of(data, kind), int(weights.zero_point.reshape(())), 0)
+    value = known_value(integers, chains, known)
+    found = None if value is None else centred_weights(value, zeros, kind, terms)
     if found is not None:
         integers, zeros = constant_of(found.integers), ZeroPoints(0, 0, zeros.data)
-    if call.op.name == "relax.matmul":
-        accumulated = call_fusable(builder, integer_matmul, data.integers, integers, zeros.data, zeros.weights)
-        axes: tuple[int, ...] = (-1,)
-    else:
-        accumulated = call_fusable(builder, integer_conv2d, data.integers, integers, *zeros, call.attrs)
-        axes = (1, 1, 1, -1)
-    if found is not None and found.offsets.any():
-        accumulated = relax.op.subtract(accumulated, constant_of(found.offsets.reshape(axes)))
+    elif data.computed_zero is not None:
+        return None
+    elif not exact:
+        of = str(integers.ty.dtype) if value is None else value
+        if not fits_32_bits(of, zeros, kind, terms, prod(shape[term] for term in terms)):
+            return None
+    zero = None if data.computed_zero is None else builder.emit(relax.op.reshape(data.computed_zero, []))
+    border = [] if zero is None or not form.has_border else [zero]
+    sums = partial(form.sums, zeros=zeros, attrs=call.attrs)
+    accumulated = call_fusable(builder, sums, data.integers, integers, *border, name=form.name)
+    if found is not None and found.sums.any():
+        factors = form.along(found.sums)
+        if zero is not None:
+            accumulated = builder.emit_te(less_products, accumulated, zero, constant_of(factors))
+        elif zeros.border:
+            accumulated = relax.op.subtract(accumulated, constant_of(factors * zeros.border))
     if exact:
         return accumulated
-    scale: np.ndarray = weights.scale.reshape(axes if weights.scale.size > 1 else ())
+    scale = form.along(weights.scale)
     product = (scale.astype("float64") * float(data.scale.reshape(()))).astype(scale.dtype)
     return relax.op.multiply(relax.op.astype(accumulated, str(scale.dtype)), constant_of(product))
+
+
+def _zero_of(data: Dequantised, kind: str) -> int:
+    """The zero point of data; of one that is computed, the number of the largest magnitude that it may be."""
+    ends = np.iinfo(kind)
+    return (
+        int(data.zero_point.reshape(())) if data.computed_zero is None else max(int(ends.min), int(ends.max), key=abs)
+    )
 
 
 def _joined_scales(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> relax.Expr | None:
@@ -192,7 +182,7 @@ def _joined_terms(
     inner = chains.call(call.args[0], *_SIGNS) if call.op.name in _SIGNS else None
     if inner is None or str(call.ty.dtype) != "int32" or not chains.used_once(call.args[0]):
         return None
-    terms = [(_known_value(one.args[1], chains, known), _SIGNS[one.op.name]) for one in (inner, call)]
+    terms = [(known_value(one.args[1], chains, known), _SIGNS[one.op.name]) for one in (inner, call)]
     if any(value is None for value, _ in terms):
         return None
     joined = np.asarray(sum(value.astype("int64") * sign for value, sign in terms if value is not None))
@@ -202,27 +192,3 @@ def _joined_terms(
 
 
 _SIGNS = {"relax.add": 1, "relax.subtract": -1}
-
-
-def _known_value(expr: relax.Expr, chains: DefUse, known: Mapping[relax.Var, np.ndarray]) -> np.ndarray | None:
-    """The value of a constant, maybe moved or of another type; None where it is computed at run time."""
-    call = chains.call(expr, *_MOVES, "relax.astype")
-    if call is None:
-        return known.get(expr) if isinstance(expr, relax.Var) else constant(expr)
-    source = _known_value(call.args[0], chains, known)
-    if source is None:
-        return None
-    if call.op.name == "relax.astype":
-        return source.astype(str(call.ty.dtype))
-    if call.op.name == "relax.reshape":
-        return source.reshape([int(extent) for extent in call.ty.shape])
-    axes = attributes(call)["axes"]
-    return source.transpose(None if axes is None else [int(axis) for axis in axes])
-
-
-def _per_row(scale: np.ndarray) -> bool:
-    return scale.size == 1 or (scale.ndim > 1 and scale.shape[0] == scale.size)
-
-
-def _per_column(scale: np.ndarray, columns: int) -> bool:
-    return scale.size == 1 or (scale.shape[-1] == scale.size == columns)

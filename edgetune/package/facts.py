@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from edgetune.codegen.preamble import short_names
+from edgetune.graph.float_products import products_of
 from edgetune.graph.loops import stage_of_each_call
 from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Program
@@ -109,6 +110,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "peak_layer": _peak_layer(facts),
         "kernels": facts.kernels,
         "threads_of": {launch.kernel: prod(launch.block) for kernel in facts.kernels for launch in kernel.launches},
+        "products": products_of(facts.program),
         "slow": slow_kernels(facts.kernels, facts.content.tuned_by),
         "rooflines": sum(kernel.provenance.roofline_share is not None for kernel in facts.kernels),
         "weights": facts.weights,

@@ -191,8 +191,12 @@ def _candidates(
 def _tiled(
     function: PrimFunc, analysis: BlockAnalysis, tile: Tile, target: Target, *, streamed: bool
 ) -> Iterator[tuple[Schedule, str, float | None]]:
-    for variant in ranked_variants(tile, target, streamed=streamed):
-        sizes = tile_sizes(analysis, tile, variant, target)
+    variants = ranked_variants(tile, target, streamed=streamed)
+    choices = [(variant, tile_sizes(analysis, tile, variant, target)) for variant in variants]
+    if tile.copies:  # tiles of one row need the least scratch for the copy
+        low = [variant for variant in variants if variant.pad_rows and variant.order[0] != "channel"]
+        choices += [(variant, tile_sizes(analysis, tile, variant, target, 1)) for variant in low]
+    for variant, sizes in choices:
         with suppress(RuntimeError):  # ScheduleError, or TVM's error for a case that it does not handle
             sch = tiled(function, tile, variant, Chosen(sizes), target)
             of_vector = cheapest(analysis, tile, variant, target, [(sizes["row"], sizes["pixel"])])[0] if sizes else inf

@@ -38,7 +38,9 @@ _ENOUGH = 24  # tiles of a block above which streaming the weights once more cos
 _TRIED = 8  # most block sizes
 
 
-def tile_sizes(analysis: BlockAnalysis, tile: Tile, variant: Variant, target: Target) -> dict[str, int]:
+def tile_sizes(
+    analysis: BlockAnalysis, tile: Tile, variant: Variant, target: Target, most_rows: int = MAX_ROWS
+) -> dict[str, int]:
     """Inner extents by tile name: "row", "pixel", "vectors" and "reduction0" .. in order of the reduction axes."""
     spatial = tile.anchor.spatial_extents
     pixels = 1 if tile.pixel is None else tile.block or spatial[tile.pixel]
@@ -46,7 +48,7 @@ def tile_sizes(analysis: BlockAnalysis, tile: Tile, variant: Variant, target: Ta
     if variant.fuse:
         pixels, rows = pixels * rows, 1
     registers = max(2, target.vector_registers)
-    choices = product(divisors(rows, MAX_ROWS), divisors(pixels, registers))
+    choices = product(divisors(rows, most_rows), divisors(pixels, registers))
     return cheapest(analysis, tile, variant, target, choices)[1]
 
 

@@ -8,7 +8,7 @@ results, and of the tensors added to them, where L1 does not hold these.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import inf, prod
 
@@ -99,6 +99,8 @@ def _cost(
     `epilogue` operands of each vector, are the same in all iterations; compilers load them before the loop. `carried`:
     a loop runs over a part of the window, and what neighbours share need not fit the registers; it is loaded again.
     """
+    if tile.products > 1:
+        return _cost_of_dots(body, reads, epilogue * body.vectors if over_pixels else 0, tile, target)
     size = body.accumulators
     whole = over_pixels and body.reduction == tile.steps
     few = body.reduction == tile.steps and tile.pixel is not None
@@ -117,6 +119,27 @@ def _cost(
     cycles = step_cycles(target.costs, size, loads, body.vectors if far else 0)
     cycles += target.costs.crossing_load * body.vectors if tile.crosses_lines else 0.0
     return (cycles / size, size)
+
+
+def _cost_of_dots(body: Body, reads: Reads, epilogue: int, tile: Tile, target: Target) -> tuple[float, int]:
+    """The same of products that an instruction adds to the lanes.
+
+    It takes the numbers of all lanes from memory, copied to all lanes, and compilers load them again for each tap of a
+    window. Where it only multiplies, an addition of its own follows: sums then do not wait for products.
+    """
+    size, step = body.accumulators, replace(body, reduction=tuple(1 for _ in body.reduction))
+    ahead = max(_OF_PRODUCT, epilogue + 1 if epilogue else 0)
+    taken, registers = reads.registers(step) + ahead, max(2, target.vector_registers)
+    if taken > registers:
+        return (1e3 + taken, size)
+    far = body.vectors if tile.weight_bytes > target.l1_bytes // 2 else 0
+    chained = tile.products > _APART
+    return (step_cycles(target.costs, size, reads.loads(step), far, chained=chained) / size, size)
+
+
+_APART = 2
+"""Products of a lane that an instruction multiplies, and another one adds; more are multiplied and added at once."""
+_OF_PRODUCT = 1  # registers that hold a product before it is added
 
 
 @dataclass(frozen=True)

@@ -99,4 +99,4 @@ def test_weights_without_their_zero_point_are_of_8_bits() -> None:
         assert (found is not None) == fits
         if found is not None:
             assert found.integers.tolist() == [[weight - zero for weight in weights]]
-            assert found.offsets.tolist() == [3 * (sum(weights) - 2 * zero)]
+            assert found.sums.tolist() == [[sum(weights) - 2 * zero]]

@@ -109,8 +109,13 @@ _MODELS = {
          "z": _ints(48, low=100, high=150, dtype="uint8")},
     ),
     "transposed convolution": _Model(
-        [_dequantised(axis=1), _node("ConvTranspose", "x,wf", "y", strides=[2, 2])],
-        _floats(1, 16, 6, 6), (1, 8, 13, 13), {"w": _ints(16, 8, 3, 3), "s": _scales(8), "z": _ZEROS[:8]},
+        [_dequantised(axis=1), _node("ConvTranspose", "x,wf", "y", strides=[2, 2], dilations=[2, 2])],
+        _floats(1, 16, 6, 6), (1, 8, 15, 15), {"w": _ints(16, 8, 3, 3), "s": _scales(8), "z": _ZEROS[:8]},
+    ),
+    "transposed convolution, a dense one for each phase": _Model(
+        [_dequantised(axis=1), _node("ConvTranspose", "x,wf,b", "y", strides=[2, 3])],
+        _floats(1, 16, 6, 6), (1, 8, 13, 18),
+        {"w": _ints(16, 8, 3, 3), "s": _scales(8), "z": _ZEROS[:8], "b": _scales(8)}, 2,
     ),
     "convolution of floats": _Model(
         [_dequantised(axis=0), _node("Conv", "x,wf,b", "c", pads=[1] * 4), _node("Relu", "c", "y")],

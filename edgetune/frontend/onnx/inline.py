@@ -180,6 +180,12 @@ class Evaluator:
         self.constants[name] = value
         self.types[name] = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
 
+    def stored(self, name: str) -> np.ndarray | None:
+        """The value of `name` where it is constant, also one that is kept (see `kept_weights`)."""
+        if name in self.kept:
+            return value_of(self.from_file[name], self.weights)
+        return self.constants.get(name)
+
     def emit(self, op_type: str, inputs: list[str], outputs: list[str], **attributes: object) -> None:
         """Evaluates one new node of the default domain."""
         self._node(helper.make_node(op_type, inputs, outputs, **attributes), {})

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
 from edgetune.errors import UnsupportedOperator
 from edgetune.frontend.onnx.disagreement import carried_steps, evaluate_quantised, known_steps
@@ -20,6 +17,7 @@ from edgetune.frontend.onnx.reader import OnnxModel, read_onnx
 from edgetune.frontend.onnx.reference import evaluate_model, is_quantised
 from edgetune.graph.partition import to_program
 from tests.interpreter import run_program
+from tests.quantised_samples import FloatGraph, quantised, sample_feed
 
 _LEVELS = {
     "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
@@ -29,42 +27,8 @@ _LEVELS = {
 _HIDDEN, _LENGTH, _HEADS = 16, 5, 4
 
 
-class _Graph:
-    """A graph of float32 from `x` to `y`, made node by node; each method returns the name of what it makes."""
-
-    def __init__(self) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.constants: list[onnx.TensorProto] = []
-        self.random = np.random.default_rng(0)
-
-    def constant(self, value: Any) -> str:
-        name = f"k{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.asarray(value), name))
-        return name
-
-    def weights(self, *shape: int) -> str:
-        return self.constant((self.random.standard_normal(shape) * 0.3).astype("float32"))
-
-    def op(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
-        number = len(self.nodes)
-        made = [f"v{number}_{index}" for index in range(outputs)]
-        self.nodes.append(helper.make_node(operator, list(inputs), made, name=f"n{number}", **attributes))
-        return made[0]
-
-    def linear(self, x: str, width: int, made: int) -> str:
-        return self.op("Add", self.op("MatMul", x, self.weights(width, made)), self.weights(made))
-
-    def model(self, result: str, given: list[int], made: list[int]) -> onnx.ModelProto:
-        self.nodes.append(helper.make_node("Identity", [result], ["y"], name="last"))
-        values = [
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", given), ("y", made))
-        ]
-        graph = helper.make_graph(self.nodes, "g", values[:1], values[1:], self.constants)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-
-
 def _residual_network() -> onnx.ModelProto:
-    g = _Graph()
+    g = FloatGraph()
 
     def convolved(x: str, given: int, group: int = 1) -> str:
         return g.op("Conv", x, g.weights(8, given // group, 3, 3), g.weights(8), pads=[1, 1, 1, 1], group=group)
@@ -78,7 +42,7 @@ def _residual_network() -> onnx.ModelProto:
 
 
 def _transformer_block() -> onnx.ModelProto:
-    g = _Graph()
+    g = FloatGraph()
     shape = g.constant(np.array([0, 0, _HEADS, _HIDDEN // _HEADS]))
     orders = ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])
     query, key, value = (
@@ -101,7 +65,7 @@ def _transformer_block() -> onnx.ModelProto:
 
 
 def _lstm() -> onnx.ModelProto:
-    g = _Graph()
+    g = FloatGraph()
     weights = [g.weights(1, 24, 5), g.weights(1, 24, 6), g.weights(1, 48)]
     states = g.op("LSTM", "x", *weights, outputs=2, hidden_size=6)
     states = g.op("Squeeze", states, g.constant(np.array([1])))
@@ -113,47 +77,6 @@ _MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "transformer": _transformer_block,
     "lstm": _lstm,
 }
-
-
-class _Samples(CalibrationDataReader):
-    def __init__(self, proto: onnx.ModelProto) -> None:
-        self.left: Iterator[Mapping[str, np.ndarray]] = iter([_feed(proto, case) for case in range(4)])
-
-    def get_next(self) -> Mapping[str, np.ndarray] | None:
-        return next(self.left, None)
-
-
-def _feed(proto: onnx.ModelProto, case: int) -> dict[str, np.ndarray]:
-    shape = [dim.dim_value for dim in proto.graph.input[0].type.tensor_type.shape.dim]
-    return {"x": np.random.default_rng(case).standard_normal(shape).astype("float32")}
-
-
-def _quantised(path: Path, how: str) -> Path:
-    """The model of `path`, quantised.
-
-    Weights have seven bits: on a core without VNNI, ONNX Runtime's sums of eight-bit products saturate.
-    """
-    weights: dict[str, Any] = {"weight_type": QuantType.QInt8, "reduce_range": True}
-    made = path.with_name(f"{how}.onnx")
-    forms = {
-        "qdq": {"quant_format": QuantFormat.QDQ},
-        "qdq per channel": {"quant_format": QuantFormat.QDQ, "per_channel": True, "activation_type": QuantType.QInt8},
-        "qdq of 16 bits": {"quant_format": QuantFormat.QDQ, "activation_type": QuantType.QInt16},
-        "qdq of 4 bits": {
-            "quant_format": QuantFormat.QDQ,
-            "weight_type": QuantType.QInt4,
-            "extra_options": {"UseQDQContribOps": True},
-        },
-        "operators": {"quant_format": QuantFormat.QOperator, "per_channel": True},
-    }
-    if how == "float":
-        return path
-    if how == "dynamic":
-        quantize_dynamic(path, made, **weights)
-    else:
-        options: dict[str, Any] = {**weights, **forms[how]}
-        quantize_static(path, made, _Samples(onnx.load(path)), **options)
-    return made
 
 
 def _optimised(path: Path, level: str) -> Path:
@@ -170,7 +93,7 @@ def _optimised(path: Path, level: str) -> Path:
 def _made(folder: Path, name: str, how: str, level: str) -> Path:
     path = folder / "float.onnx"
     onnx.save(_MODELS[name](), path)
-    path = _quantised(path, how)
+    path = quantised(path, how)
     return _optimised(path, level) if level else path
 
 
@@ -191,7 +114,7 @@ def test_what_onnx_runtime_writes_means_what_it_was_made_of(name: str, how: str,
     """The answer is that of the model before optimisation: kernels of integers differ by more from one another."""
     path = _made(tmp_path, name, how, "")
     before = read_onnx(path)
-    feeds = [_feed(before.proto, 7)]
+    feeds = [sample_feed(before.proto, 7)]
     right = evaluate_model(before, feeds, "onnxruntime")[0]["y"]
     for level in ("", *_LEVELS):
         model = read_onnx(_optimised(path, level) if level else path)
@@ -221,7 +144,7 @@ def test_what_onnx_runtime_writes_means_what_it_was_made_of(name: str, how: str,
 def test_the_imported_model_computes_what_onnx_runtime_does(name: str, how: str, level: str, tmp_path: Path) -> None:
     model = read_onnx(_made(tmp_path, name, how, level))
     assert model.read is not None
-    feeds = [_feed(model.proto, 7)]
+    feeds = [sample_feed(model.proto, 7)]
     right = evaluate_model(model, feeds, "onnxruntime")[0]["y"]
     found = run_program(to_program(import_onnx(model)), feeds[0])["y"]
     assert np.max(np.abs(found - right)) <= _allowed(model, feeds, right)

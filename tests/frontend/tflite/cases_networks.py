@@ -73,7 +73,7 @@ def transpose_conv(b: Branches) -> None:
         if place != 2:
             inputs.append(b.bias(x, weights, 3))
         options: dict[str, Any] = {"Padding": padding, "StrideH": high, "StrideW": wide}
-        b.make("TRANSPOSE_CONV", inputs, (-14, 14), kind="TransposeConvOptions", **options)
+        b.make("TRANSPOSE_CONV", inputs, (-14, 14), kind="TransposeConvOptions", exact=b.is_narrow, **options)
 
 
 def conv_3d(b: Branches) -> None:

@@ -124,182 +124,177 @@ void sample_dot_products(const int8_t *restrict x, const int8_t *restrict w, con
 void sample_dot_products(const int8_t *restrict x, const int8_t *restrict w, const float *restrict scale,
                          const float *restrict bias, int8_t *restrict compute)
 {
-    i32x4 acc_0_0 = {0}, acc_0_1 = {0}, acc_1_0 = {0}, acc_1_1 = {0};
-    i32x4 acc_2_0 = {0}, acc_2_1 = {0}, acc_3_0 = {0}, acc_3_1 = {0};
-    i32x4 acc_4_0 = {0}, acc_4_1 = {0}, acc_5_0 = {0}, acc_5_1 = {0};
-    i32x4 acc_6_0 = {0}, acc_6_1 = {0}, acc_7_0 = {0}, acc_7_1 = {0};
-    for (int32_t j_o = 0; j_o < 2; j_o++) {
-        acc_0_0 = acc_0_1 = acc_1_0 = acc_1_1 = acc_2_0 = acc_2_1 = acc_3_0 = acc_3_1 = (i32x4){0};
-        acc_4_0 = acc_4_1 = acc_5_0 = acc_5_1 = acc_6_0 = acc_6_1 = acc_7_0 = acc_7_1 = (i32x4){0};
-        const int32_t w_at = j_o * 128;
-        sample__dot_i8_i8_4_i32x4(&acc_0_0, x, &w[w_at]);
-        sample__dot_i8_i8_4_i32x4(&acc_0_1, x, &w[w_at + 16]);
-        sample__dot_i8_i8_4_i32x4(&acc_1_0, &x[16], &w[w_at]);
-        sample__dot_i8_i8_4_i32x4(&acc_1_1, &x[16], &w[w_at + 16]);
-        sample__dot_i8_i8_4_i32x4(&acc_2_0, &x[32], &w[w_at]);
-        sample__dot_i8_i8_4_i32x4(&acc_2_1, &x[32], &w[w_at + 16]);
-        sample__dot_i8_i8_4_i32x4(&acc_3_0, &x[48], &w[w_at]);
-        sample__dot_i8_i8_4_i32x4(&acc_3_1, &x[48], &w[w_at + 16]);
-        sample__dot_i8_i8_4_i32x4(&acc_4_0, &x[64], &w[w_at]);
-        sample__dot_i8_i8_4_i32x4(&acc_4_1, &x[64], &w[w_at + 16]);
-        sample__dot_i8_i8_4_i32x4(&acc_5_0, &x[80], &w[w_at]);
-        sample__dot_i8_i8_4_i32x4(&acc_5_1, &x[80], &w[w_at + 16]);
-        sample__dot_i8_i8_4_i32x4(&acc_6_0, &x[96], &w[w_at]);
-        sample__dot_i8_i8_4_i32x4(&acc_6_1, &x[96], &w[w_at + 16]);
-        sample__dot_i8_i8_4_i32x4(&acc_7_0, &x[112], &w[w_at]);
-        sample__dot_i8_i8_4_i32x4(&acc_7_1, &x[112], &w[w_at + 16]);
-        sample__dot_i8_i8_4_i32x4(&acc_0_0, &x[4], &w[w_at + 32]);
-        sample__dot_i8_i8_4_i32x4(&acc_0_1, &x[4], &w[w_at + 48]);
-        sample__dot_i8_i8_4_i32x4(&acc_1_0, &x[20], &w[w_at + 32]);
-        sample__dot_i8_i8_4_i32x4(&acc_1_1, &x[20], &w[w_at + 48]);
-        sample__dot_i8_i8_4_i32x4(&acc_2_0, &x[36], &w[w_at + 32]);
-        sample__dot_i8_i8_4_i32x4(&acc_2_1, &x[36], &w[w_at + 48]);
-        sample__dot_i8_i8_4_i32x4(&acc_3_0, &x[52], &w[w_at + 32]);
-        sample__dot_i8_i8_4_i32x4(&acc_3_1, &x[52], &w[w_at + 48]);
-        sample__dot_i8_i8_4_i32x4(&acc_4_0, &x[68], &w[w_at + 32]);
-        sample__dot_i8_i8_4_i32x4(&acc_4_1, &x[68], &w[w_at + 48]);
-        sample__dot_i8_i8_4_i32x4(&acc_5_0, &x[84], &w[w_at + 32]);
-        sample__dot_i8_i8_4_i32x4(&acc_5_1, &x[84], &w[w_at + 48]);
-        sample__dot_i8_i8_4_i32x4(&acc_6_0, &x[100], &w[w_at + 32]);
-        sample__dot_i8_i8_4_i32x4(&acc_6_1, &x[100], &w[w_at + 48]);
-        sample__dot_i8_i8_4_i32x4(&acc_7_0, &x[116], &w[w_at + 32]);
-        sample__dot_i8_i8_4_i32x4(&acc_7_1, &x[116], &w[w_at + 48]);
-        sample__dot_i8_i8_4_i32x4(&acc_0_0, &x[8], &w[w_at + 64]);
-        sample__dot_i8_i8_4_i32x4(&acc_0_1, &x[8], &w[w_at + 80]);
-        sample__dot_i8_i8_4_i32x4(&acc_1_0, &x[24], &w[w_at + 64]);
-        sample__dot_i8_i8_4_i32x4(&acc_1_1, &x[24], &w[w_at + 80]);
-        sample__dot_i8_i8_4_i32x4(&acc_2_0, &x[40], &w[w_at + 64]);
-        sample__dot_i8_i8_4_i32x4(&acc_2_1, &x[40], &w[w_at + 80]);
-        sample__dot_i8_i8_4_i32x4(&acc_3_0, &x[56], &w[w_at + 64]);
-        sample__dot_i8_i8_4_i32x4(&acc_3_1, &x[56], &w[w_at + 80]);
-        sample__dot_i8_i8_4_i32x4(&acc_4_0, &x[72], &w[w_at + 64]);
-        sample__dot_i8_i8_4_i32x4(&acc_4_1, &x[72], &w[w_at + 80]);
-        sample__dot_i8_i8_4_i32x4(&acc_5_0, &x[88], &w[w_at + 64]);
-        sample__dot_i8_i8_4_i32x4(&acc_5_1, &x[88], &w[w_at + 80]);
-        sample__dot_i8_i8_4_i32x4(&acc_6_0, &x[104], &w[w_at + 64]);
-        sample__dot_i8_i8_4_i32x4(&acc_6_1, &x[104], &w[w_at + 80]);
-        sample__dot_i8_i8_4_i32x4(&acc_7_0, &x[120], &w[w_at + 64]);
-        sample__dot_i8_i8_4_i32x4(&acc_7_1, &x[120], &w[w_at + 80]);
-        sample__dot_i8_i8_4_i32x4(&acc_0_0, &x[12], &w[w_at + 96]);
-        sample__dot_i8_i8_4_i32x4(&acc_0_1, &x[12], &w[w_at + 112]);
-        sample__dot_i8_i8_4_i32x4(&acc_1_0, &x[28], &w[w_at + 96]);
-        sample__dot_i8_i8_4_i32x4(&acc_1_1, &x[28], &w[w_at + 112]);
-        sample__dot_i8_i8_4_i32x4(&acc_2_0, &x[44], &w[w_at + 96]);
-        sample__dot_i8_i8_4_i32x4(&acc_2_1, &x[44], &w[w_at + 112]);
-        sample__dot_i8_i8_4_i32x4(&acc_3_0, &x[60], &w[w_at + 96]);
-        sample__dot_i8_i8_4_i32x4(&acc_3_1, &x[60], &w[w_at + 112]);
-        sample__dot_i8_i8_4_i32x4(&acc_4_0, &x[76], &w[w_at + 96]);
-        sample__dot_i8_i8_4_i32x4(&acc_4_1, &x[76], &w[w_at + 112]);
-        sample__dot_i8_i8_4_i32x4(&acc_5_0, &x[92], &w[w_at + 96]);
-        sample__dot_i8_i8_4_i32x4(&acc_5_1, &x[92], &w[w_at + 112]);
-        sample__dot_i8_i8_4_i32x4(&acc_6_0, &x[108], &w[w_at + 96]);
-        sample__dot_i8_i8_4_i32x4(&acc_6_1, &x[108], &w[w_at + 112]);
-        sample__dot_i8_i8_4_i32x4(&acc_7_0, &x[124], &w[w_at + 96]);
-        sample__dot_i8_i8_4_i32x4(&acc_7_1, &x[124], &w[w_at + 112]);
-        const int32_t offset = j_o * 8;
-        const f32x4 real_0_0 = __builtin_convertvector(acc_0_0, f32x4) * *(const f32x4u *)&scale[offset]
-            + *(const f32x4u *)&bias[offset];
+    i32x4 acc_0_0 = {0}, acc_0_1 = {0}, acc_0_2 = {0}, acc_0_3 = {0};
+    i32x4 acc_1_0 = {0}, acc_1_1 = {0}, acc_1_2 = {0}, acc_1_3 = {0};
+    i32x4 acc_2_0 = {0}, acc_2_1 = {0}, acc_2_2 = {0}, acc_2_3 = {0};
+    i32x4 acc_3_0 = {0}, acc_3_1 = {0}, acc_3_2 = {0}, acc_3_3 = {0};
+    for (int32_t i_o = 0; i_o < 2; i_o++) {
+        acc_0_0 = acc_0_1 = acc_0_2 = acc_0_3 = acc_1_0 = acc_1_1 = acc_1_2 = acc_1_3 = (i32x4){0};
+        acc_2_0 = acc_2_1 = acc_2_2 = acc_2_3 = acc_3_0 = acc_3_1 = acc_3_2 = acc_3_3 = (i32x4){0};
+        const int32_t offset = i_o * 64;
+        sample__dot_i8_i8_4_i32x4(&acc_0_0, &x[offset], w);
+        sample__dot_i8_i8_4_i32x4(&acc_0_1, &x[offset], &w[16]);
+        sample__dot_i8_i8_4_i32x4(&acc_0_2, &x[offset], &w[32]);
+        sample__dot_i8_i8_4_i32x4(&acc_0_3, &x[offset], &w[48]);
+        sample__dot_i8_i8_4_i32x4(&acc_1_0, &x[offset + 16], w);
+        sample__dot_i8_i8_4_i32x4(&acc_1_1, &x[offset + 16], &w[16]);
+        sample__dot_i8_i8_4_i32x4(&acc_1_2, &x[offset + 16], &w[32]);
+        sample__dot_i8_i8_4_i32x4(&acc_1_3, &x[offset + 16], &w[48]);
+        sample__dot_i8_i8_4_i32x4(&acc_2_0, &x[offset + 32], w);
+        sample__dot_i8_i8_4_i32x4(&acc_2_1, &x[offset + 32], &w[16]);
+        sample__dot_i8_i8_4_i32x4(&acc_2_2, &x[offset + 32], &w[32]);
+        sample__dot_i8_i8_4_i32x4(&acc_2_3, &x[offset + 32], &w[48]);
+        sample__dot_i8_i8_4_i32x4(&acc_3_0, &x[offset + 48], w);
+        sample__dot_i8_i8_4_i32x4(&acc_3_1, &x[offset + 48], &w[16]);
+        sample__dot_i8_i8_4_i32x4(&acc_3_2, &x[offset + 48], &w[32]);
+        sample__dot_i8_i8_4_i32x4(&acc_3_3, &x[offset + 48], &w[48]);
+        sample__dot_i8_i8_4_i32x4(&acc_0_0, &x[offset + 4], &w[64]);
+        sample__dot_i8_i8_4_i32x4(&acc_0_1, &x[offset + 4], &w[80]);
+        sample__dot_i8_i8_4_i32x4(&acc_0_2, &x[offset + 4], &w[96]);
+        sample__dot_i8_i8_4_i32x4(&acc_0_3, &x[offset + 4], &w[112]);
+        sample__dot_i8_i8_4_i32x4(&acc_1_0, &x[offset + 20], &w[64]);
+        sample__dot_i8_i8_4_i32x4(&acc_1_1, &x[offset + 20], &w[80]);
+        sample__dot_i8_i8_4_i32x4(&acc_1_2, &x[offset + 20], &w[96]);
+        sample__dot_i8_i8_4_i32x4(&acc_1_3, &x[offset + 20], &w[112]);
+        sample__dot_i8_i8_4_i32x4(&acc_2_0, &x[offset + 36], &w[64]);
+        sample__dot_i8_i8_4_i32x4(&acc_2_1, &x[offset + 36], &w[80]);
+        sample__dot_i8_i8_4_i32x4(&acc_2_2, &x[offset + 36], &w[96]);
+        sample__dot_i8_i8_4_i32x4(&acc_2_3, &x[offset + 36], &w[112]);
+        sample__dot_i8_i8_4_i32x4(&acc_3_0, &x[offset + 52], &w[64]);
+        sample__dot_i8_i8_4_i32x4(&acc_3_1, &x[offset + 52], &w[80]);
+        sample__dot_i8_i8_4_i32x4(&acc_3_2, &x[offset + 52], &w[96]);
+        sample__dot_i8_i8_4_i32x4(&acc_3_3, &x[offset + 52], &w[112]);
+        sample__dot_i8_i8_4_i32x4(&acc_0_0, &x[offset + 8], &w[128]);
+        sample__dot_i8_i8_4_i32x4(&acc_0_1, &x[offset + 8], &w[144]);
+        sample__dot_i8_i8_4_i32x4(&acc_0_2, &x[offset + 8], &w[160]);
+        sample__dot_i8_i8_4_i32x4(&acc_0_3, &x[offset + 8], &w[176]);
+        sample__dot_i8_i8_4_i32x4(&acc_1_0, &x[offset + 24], &w[128]);
+        sample__dot_i8_i8_4_i32x4(&acc_1_1, &x[offset + 24], &w[144]);
+        sample__dot_i8_i8_4_i32x4(&acc_1_2, &x[offset + 24], &w[160]);
+        sample__dot_i8_i8_4_i32x4(&acc_1_3, &x[offset + 24], &w[176]);
+        sample__dot_i8_i8_4_i32x4(&acc_2_0, &x[offset + 40], &w[128]);
+        sample__dot_i8_i8_4_i32x4(&acc_2_1, &x[offset + 40], &w[144]);
+        sample__dot_i8_i8_4_i32x4(&acc_2_2, &x[offset + 40], &w[160]);
+        sample__dot_i8_i8_4_i32x4(&acc_2_3, &x[offset + 40], &w[176]);
+        sample__dot_i8_i8_4_i32x4(&acc_3_0, &x[offset + 56], &w[128]);
+        sample__dot_i8_i8_4_i32x4(&acc_3_1, &x[offset + 56], &w[144]);
+        sample__dot_i8_i8_4_i32x4(&acc_3_2, &x[offset + 56], &w[160]);
+        sample__dot_i8_i8_4_i32x4(&acc_3_3, &x[offset + 56], &w[176]);
+        sample__dot_i8_i8_4_i32x4(&acc_0_0, &x[offset + 12], &w[192]);
+        sample__dot_i8_i8_4_i32x4(&acc_0_1, &x[offset + 12], &w[208]);
+        sample__dot_i8_i8_4_i32x4(&acc_0_2, &x[offset + 12], &w[224]);
+        sample__dot_i8_i8_4_i32x4(&acc_0_3, &x[offset + 12], &w[240]);
+        sample__dot_i8_i8_4_i32x4(&acc_1_0, &x[offset + 28], &w[192]);
+        sample__dot_i8_i8_4_i32x4(&acc_1_1, &x[offset + 28], &w[208]);
+        sample__dot_i8_i8_4_i32x4(&acc_1_2, &x[offset + 28], &w[224]);
+        sample__dot_i8_i8_4_i32x4(&acc_1_3, &x[offset + 28], &w[240]);
+        sample__dot_i8_i8_4_i32x4(&acc_2_0, &x[offset + 44], &w[192]);
+        sample__dot_i8_i8_4_i32x4(&acc_2_1, &x[offset + 44], &w[208]);
+        sample__dot_i8_i8_4_i32x4(&acc_2_2, &x[offset + 44], &w[224]);
+        sample__dot_i8_i8_4_i32x4(&acc_2_3, &x[offset + 44], &w[240]);
+        sample__dot_i8_i8_4_i32x4(&acc_3_0, &x[offset + 60], &w[192]);
+        sample__dot_i8_i8_4_i32x4(&acc_3_1, &x[offset + 60], &w[208]);
+        sample__dot_i8_i8_4_i32x4(&acc_3_2, &x[offset + 60], &w[224]);
+        sample__dot_i8_i8_4_i32x4(&acc_3_3, &x[offset + 60], &w[240]);
+        const f32x4 real_0_0 = __builtin_convertvector(acc_0_0, f32x4) * *(const f32x4u *)scale + *(const f32x4u *)bias;
         i32x4 nearest_0_0;
         sample__nearest_f32x4(&real_0_0, &nearest_0_0);
         i8x4 compute_0_0;
-        const f32x4 real_0_1 = __builtin_convertvector(acc_0_1, f32x4) * *(const f32x4u *)&scale[offset + 4]
-            + *(const f32x4u *)&bias[offset + 4];
+        const f32x4 real_0_1 = __builtin_convertvector(acc_0_1, f32x4) * *(const f32x4u *)&scale[4]
+            + *(const f32x4u *)&bias[4];
         i32x4 nearest_0_1;
         sample__nearest_f32x4(&real_0_1, &nearest_0_1);
         i8x4 compute_0_1;
-        const f32x4 real_1_0 = __builtin_convertvector(acc_1_0, f32x4) * *(const f32x4u *)&scale[offset]
-            + *(const f32x4u *)&bias[offset];
+        const f32x4 real_0_2 = __builtin_convertvector(acc_0_2, f32x4) * *(const f32x4u *)&scale[8]
+            + *(const f32x4u *)&bias[8];
+        i32x4 nearest_0_2;
+        sample__nearest_f32x4(&real_0_2, &nearest_0_2);
+        i8x4 compute_0_2;
+        const f32x4 real_0_3 = __builtin_convertvector(acc_0_3, f32x4) * *(const f32x4u *)&scale[12]
+            + *(const f32x4u *)&bias[12];
+        i32x4 nearest_0_3;
+        sample__nearest_f32x4(&real_0_3, &nearest_0_3);
+        i8x4 compute_0_3;
+        sample__narrowed_each_i8x4x4(-3, &nearest_0_0, &compute_0_0, &nearest_0_1, &compute_0_1, &nearest_0_2, &compute_0_2,
+            &nearest_0_3, &compute_0_3);
+        *(i8x4u *)&compute[offset] = compute_0_0;
+        *(i8x4u *)&compute[offset + 4] = compute_0_1;
+        *(i8x4u *)&compute[offset + 8] = compute_0_2;
+        *(i8x4u *)&compute[offset + 12] = compute_0_3;
+        const f32x4 real_1_0 = __builtin_convertvector(acc_1_0, f32x4) * *(const f32x4u *)scale + *(const f32x4u *)bias;
         i32x4 nearest_1_0;
         sample__nearest_f32x4(&real_1_0, &nearest_1_0);
         i8x4 compute_1_0;
-        const f32x4 real_1_1 = __builtin_convertvector(acc_1_1, f32x4) * *(const f32x4u *)&scale[offset + 4]
-            + *(const f32x4u *)&bias[offset + 4];
+        const f32x4 real_1_1 = __builtin_convertvector(acc_1_1, f32x4) * *(const f32x4u *)&scale[4]
+            + *(const f32x4u *)&bias[4];
         i32x4 nearest_1_1;
         sample__nearest_f32x4(&real_1_1, &nearest_1_1);
         i8x4 compute_1_1;
-        sample__narrowed_each_i8x4x4(-3, &nearest_0_0, &compute_0_0, &nearest_0_1, &compute_0_1, &nearest_1_0, &compute_1_0,
-            &nearest_1_1, &compute_1_1);
-        *(i8x4u *)&compute[offset] = compute_0_0;
-        *(i8x4u *)&compute[offset + 4] = compute_0_1;
+        const f32x4 real_1_2 = __builtin_convertvector(acc_1_2, f32x4) * *(const f32x4u *)&scale[8]
+            + *(const f32x4u *)&bias[8];
+        i32x4 nearest_1_2;
+        sample__nearest_f32x4(&real_1_2, &nearest_1_2);
+        i8x4 compute_1_2;
+        const f32x4 real_1_3 = __builtin_convertvector(acc_1_3, f32x4) * *(const f32x4u *)&scale[12]
+            + *(const f32x4u *)&bias[12];
+        i32x4 nearest_1_3;
+        sample__nearest_f32x4(&real_1_3, &nearest_1_3);
+        i8x4 compute_1_3;
+        sample__narrowed_each_i8x4x4(-3, &nearest_1_0, &compute_1_0, &nearest_1_1, &compute_1_1, &nearest_1_2, &compute_1_2,
+            &nearest_1_3, &compute_1_3);
         *(i8x4u *)&compute[offset + 16] = compute_1_0;
         *(i8x4u *)&compute[offset + 20] = compute_1_1;
-        const f32x4 real_2_0 = __builtin_convertvector(acc_2_0, f32x4) * *(const f32x4u *)&scale[offset]
-            + *(const f32x4u *)&bias[offset];
+        *(i8x4u *)&compute[offset + 24] = compute_1_2;
+        *(i8x4u *)&compute[offset + 28] = compute_1_3;
+        const f32x4 real_2_0 = __builtin_convertvector(acc_2_0, f32x4) * *(const f32x4u *)scale + *(const f32x4u *)bias;
         i32x4 nearest_2_0;
         sample__nearest_f32x4(&real_2_0, &nearest_2_0);
         i8x4 compute_2_0;
-        const f32x4 real_2_1 = __builtin_convertvector(acc_2_1, f32x4) * *(const f32x4u *)&scale[offset + 4]
-            + *(const f32x4u *)&bias[offset + 4];
+        const f32x4 real_2_1 = __builtin_convertvector(acc_2_1, f32x4) * *(const f32x4u *)&scale[4]
+            + *(const f32x4u *)&bias[4];
         i32x4 nearest_2_1;
         sample__nearest_f32x4(&real_2_1, &nearest_2_1);
         i8x4 compute_2_1;
-        const f32x4 real_3_0 = __builtin_convertvector(acc_3_0, f32x4) * *(const f32x4u *)&scale[offset]
-            + *(const f32x4u *)&bias[offset];
+        const f32x4 real_2_2 = __builtin_convertvector(acc_2_2, f32x4) * *(const f32x4u *)&scale[8]
+            + *(const f32x4u *)&bias[8];
+        i32x4 nearest_2_2;
+        sample__nearest_f32x4(&real_2_2, &nearest_2_2);
+        i8x4 compute_2_2;
+        const f32x4 real_2_3 = __builtin_convertvector(acc_2_3, f32x4) * *(const f32x4u *)&scale[12]
+            + *(const f32x4u *)&bias[12];
+        i32x4 nearest_2_3;
+        sample__nearest_f32x4(&real_2_3, &nearest_2_3);
+        i8x4 compute_2_3;
+        sample__narrowed_each_i8x4x4(-3, &nearest_2_0, &compute_2_0, &nearest_2_1, &compute_2_1, &nearest_2_2, &compute_2_2,
+            &nearest_2_3, &compute_2_3);
+        *(i8x4u *)&compute[offset + 32] = compute_2_0;
+        *(i8x4u *)&compute[offset + 36] = compute_2_1;
+        *(i8x4u *)&compute[offset + 40] = compute_2_2;
+        *(i8x4u *)&compute[offset + 44] = compute_2_3;
+        const f32x4 real_3_0 = __builtin_convertvector(acc_3_0, f32x4) * *(const f32x4u *)scale + *(const f32x4u *)bias;
         i32x4 nearest_3_0;
         sample__nearest_f32x4(&real_3_0, &nearest_3_0);
         i8x4 compute_3_0;
-        const f32x4 real_3_1 = __builtin_convertvector(acc_3_1, f32x4) * *(const f32x4u *)&scale[offset + 4]
-            + *(const f32x4u *)&bias[offset + 4];
+        const f32x4 real_3_1 = __builtin_convertvector(acc_3_1, f32x4) * *(const f32x4u *)&scale[4]
+            + *(const f32x4u *)&bias[4];
         i32x4 nearest_3_1;
         sample__nearest_f32x4(&real_3_1, &nearest_3_1);
         i8x4 compute_3_1;
-        sample__narrowed_each_i8x4x4(-3, &nearest_2_0, &compute_2_0, &nearest_2_1, &compute_2_1, &nearest_3_0, &compute_3_0,
-            &nearest_3_1, &compute_3_1);
-        *(i8x4u *)&compute[offset + 32] = compute_2_0;
-        *(i8x4u *)&compute[offset + 36] = compute_2_1;
+        const f32x4 real_3_2 = __builtin_convertvector(acc_3_2, f32x4) * *(const f32x4u *)&scale[8]
+            + *(const f32x4u *)&bias[8];
+        i32x4 nearest_3_2;
+        sample__nearest_f32x4(&real_3_2, &nearest_3_2);
+        i8x4 compute_3_2;
+        const f32x4 real_3_3 = __builtin_convertvector(acc_3_3, f32x4) * *(const f32x4u *)&scale[12]
+            + *(const f32x4u *)&bias[12];
+        i32x4 nearest_3_3;
+        sample__nearest_f32x4(&real_3_3, &nearest_3_3);
+        i8x4 compute_3_3;
+        sample__narrowed_each_i8x4x4(-3, &nearest_3_0, &compute_3_0, &nearest_3_1, &compute_3_1, &nearest_3_2, &compute_3_2,
+            &nearest_3_3, &compute_3_3);
         *(i8x4u *)&compute[offset + 48] = compute_3_0;
         *(i8x4u *)&compute[offset + 52] = compute_3_1;
-        const f32x4 real_4_0 = __builtin_convertvector(acc_4_0, f32x4) * *(const f32x4u *)&scale[offset]
-            + *(const f32x4u *)&bias[offset];
-        i32x4 nearest_4_0;
-        sample__nearest_f32x4(&real_4_0, &nearest_4_0);
-        i8x4 compute_4_0;
-        const f32x4 real_4_1 = __builtin_convertvector(acc_4_1, f32x4) * *(const f32x4u *)&scale[offset + 4]
-            + *(const f32x4u *)&bias[offset + 4];
-        i32x4 nearest_4_1;
-        sample__nearest_f32x4(&real_4_1, &nearest_4_1);
-        i8x4 compute_4_1;
-        const f32x4 real_5_0 = __builtin_convertvector(acc_5_0, f32x4) * *(const f32x4u *)&scale[offset]
-            + *(const f32x4u *)&bias[offset];
-        i32x4 nearest_5_0;
-        sample__nearest_f32x4(&real_5_0, &nearest_5_0);
-        i8x4 compute_5_0;
-        const f32x4 real_5_1 = __builtin_convertvector(acc_5_1, f32x4) * *(const f32x4u *)&scale[offset + 4]
-            + *(const f32x4u *)&bias[offset + 4];
-        i32x4 nearest_5_1;
-        sample__nearest_f32x4(&real_5_1, &nearest_5_1);
-        i8x4 compute_5_1;
-        sample__narrowed_each_i8x4x4(-3, &nearest_4_0, &compute_4_0, &nearest_4_1, &compute_4_1, &nearest_5_0, &compute_5_0,
-            &nearest_5_1, &compute_5_1);
-        *(i8x4u *)&compute[offset + 64] = compute_4_0;
-        *(i8x4u *)&compute[offset + 68] = compute_4_1;
-        *(i8x4u *)&compute[offset + 80] = compute_5_0;
-        *(i8x4u *)&compute[offset + 84] = compute_5_1;
-        const f32x4 real_6_0 = __builtin_convertvector(acc_6_0, f32x4) * *(const f32x4u *)&scale[offset]
-            + *(const f32x4u *)&bias[offset];
-        i32x4 nearest_6_0;
-        sample__nearest_f32x4(&real_6_0, &nearest_6_0);
-        i8x4 compute_6_0;
-        const f32x4 real_6_1 = __builtin_convertvector(acc_6_1, f32x4) * *(const f32x4u *)&scale[offset + 4]
-            + *(const f32x4u *)&bias[offset + 4];
-        i32x4 nearest_6_1;
-        sample__nearest_f32x4(&real_6_1, &nearest_6_1);
-        i8x4 compute_6_1;
-        const f32x4 real_7_0 = __builtin_convertvector(acc_7_0, f32x4) * *(const f32x4u *)&scale[offset]
-            + *(const f32x4u *)&bias[offset];
-        i32x4 nearest_7_0;
-        sample__nearest_f32x4(&real_7_0, &nearest_7_0);
-        i8x4 compute_7_0;
-        const f32x4 real_7_1 = __builtin_convertvector(acc_7_1, f32x4) * *(const f32x4u *)&scale[offset + 4]
-            + *(const f32x4u *)&bias[offset + 4];
-        i32x4 nearest_7_1;
-        sample__nearest_f32x4(&real_7_1, &nearest_7_1);
-        i8x4 compute_7_1;
-        sample__narrowed_each_i8x4x4(-3, &nearest_6_0, &compute_6_0, &nearest_6_1, &compute_6_1, &nearest_7_0, &compute_7_0,
-            &nearest_7_1, &compute_7_1);
-        *(i8x4u *)&compute[offset + 96] = compute_6_0;
-        *(i8x4u *)&compute[offset + 100] = compute_6_1;
-        *(i8x4u *)&compute[offset + 112] = compute_7_0;
-        *(i8x4u *)&compute[offset + 116] = compute_7_1;
+        *(i8x4u *)&compute[offset + 56] = compute_3_2;
+        *(i8x4u *)&compute[offset + 60] = compute_3_3;
     }
 }

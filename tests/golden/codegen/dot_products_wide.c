@@ -109,1014 +109,933 @@ void sample_dot_products(const int8_t *restrict x, const int8_t *restrict w, con
 void sample_dot_products(const int8_t *restrict x, const int8_t *restrict w, const float *restrict scale,
                          const float *restrict bias, int8_t *restrict compute)
 {
-    i32x4 acc_0_0 = {0}, acc_0_1 = {0}, acc_1_0 = {0}, acc_1_1 = {0};
-    i32x4 acc_2_0 = {0}, acc_2_1 = {0}, acc_3_0 = {0}, acc_3_1 = {0};
-    i32x4 acc_4_0 = {0}, acc_4_1 = {0}, acc_5_0 = {0}, acc_5_1 = {0};
-    i32x4 acc_6_0 = {0}, acc_6_1 = {0}, acc_7_0 = {0}, acc_7_1 = {0};
-    for (int32_t j_o = 0; j_o < 2; j_o++) {
-        acc_0_0 = acc_0_1 = acc_1_0 = acc_1_1 = acc_2_0 = acc_2_1 = acc_3_0 = acc_3_1 = (i32x4){0};
-        acc_4_0 = acc_4_1 = acc_5_0 = acc_5_1 = acc_6_0 = acc_6_1 = acc_7_0 = acc_7_1 = (i32x4){0};
-        const int32_t w_at = j_o * 128;
+    i32x4 acc_0_0 = {0}, acc_0_1 = {0}, acc_0_2 = {0}, acc_0_3 = {0};
+    i32x4 acc_1_0 = {0}, acc_1_1 = {0}, acc_1_2 = {0}, acc_1_3 = {0};
+    i32x4 acc_2_0 = {0}, acc_2_1 = {0}, acc_2_2 = {0}, acc_2_3 = {0};
+    i32x4 acc_3_0 = {0}, acc_3_1 = {0}, acc_3_2 = {0}, acc_3_3 = {0};
+    for (int32_t i_o = 0; i_o < 2; i_o++) {
+        acc_0_0 = acc_0_1 = acc_0_2 = acc_0_3 = acc_1_0 = acc_1_1 = acc_1_2 = acc_1_3 = (i32x4){0};
+        acc_2_0 = acc_2_1 = acc_2_2 = acc_2_3 = acc_3_0 = acc_3_1 = acc_3_2 = acc_3_3 = (i32x4){0};
+        const int32_t offset = i_o * 64;
         acc_0_0 =
             (i32x4)((u32x4)acc_0_0
-            + ((uint32_t)(int32_t)x[0]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at], w[w_at + 4], w[w_at + 8],
-            w[w_at + 12]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[1]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 1], w[w_at + 5], w[w_at + 9],
-            w[w_at + 13]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[2]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 2], w[w_at + 6], w[w_at + 10],
-            w[w_at + 14]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[3]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 3], w[w_at + 7], w[w_at + 11],
-            w[w_at + 15]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[0], w[4], w[8], w[12]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 1]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[1], w[5], w[9], w[13]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 2]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[2], w[6], w[10], w[14]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 3]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[3], w[7], w[11], w[15]}, i16x4), i32x4)));
         acc_0_1 =
             (i32x4)((u32x4)acc_0_1
-            + ((uint32_t)(int32_t)x[0]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 16], w[w_at + 20], w[w_at + 24],
-            w[w_at + 28]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[1]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 17], w[w_at + 21], w[w_at + 25],
-            w[w_at + 29]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[2]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 18], w[w_at + 22], w[w_at + 26],
-            w[w_at + 30]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[3]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 19], w[w_at + 23], w[w_at + 27],
-            w[w_at + 31]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[16], w[20], w[24], w[28]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 1]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[17], w[21], w[25], w[29]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 2]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[18], w[22], w[26], w[30]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 3]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[19], w[23], w[27], w[31]}, i16x4),
+            i32x4)));
+        acc_0_2 =
+            (i32x4)((u32x4)acc_0_2
+            + ((uint32_t)(int32_t)x[offset]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[32], w[36], w[40], w[44]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 1]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[33], w[37], w[41], w[45]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 2]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[34], w[38], w[42], w[46]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 3]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[35], w[39], w[43], w[47]}, i16x4),
+            i32x4)));
+        acc_0_3 =
+            (i32x4)((u32x4)acc_0_3
+            + ((uint32_t)(int32_t)x[offset]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[48], w[52], w[56], w[60]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 1]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[49], w[53], w[57], w[61]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 2]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[50], w[54], w[58], w[62]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 3]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[51], w[55], w[59], w[63]}, i16x4),
+            i32x4)));
         acc_1_0 =
             (i32x4)((u32x4)acc_1_0
-            + ((uint32_t)(int32_t)x[16]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at], w[w_at + 4], w[w_at + 8],
-            w[w_at + 12]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[17]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 1], w[w_at + 5], w[w_at + 9],
-            w[w_at + 13]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[18]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 2], w[w_at + 6], w[w_at + 10],
-            w[w_at + 14]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[19]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 3], w[w_at + 7], w[w_at + 11],
-            w[w_at + 15]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 16]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[0], w[4], w[8], w[12]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 17]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[1], w[5], w[9], w[13]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 18]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[2], w[6], w[10], w[14]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 19]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[3], w[7], w[11], w[15]}, i16x4), i32x4)));
         acc_1_1 =
             (i32x4)((u32x4)acc_1_1
-            + ((uint32_t)(int32_t)x[16]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 16], w[w_at + 20], w[w_at + 24],
-            w[w_at + 28]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[17]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 17], w[w_at + 21], w[w_at + 25],
-            w[w_at + 29]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[18]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 18], w[w_at + 22], w[w_at + 26],
-            w[w_at + 30]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[19]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 19], w[w_at + 23], w[w_at + 27],
-            w[w_at + 31]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 16]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[16], w[20], w[24], w[28]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 17]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[17], w[21], w[25], w[29]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 18]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[18], w[22], w[26], w[30]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 19]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[19], w[23], w[27], w[31]}, i16x4),
+            i32x4)));
+        acc_1_2 =
+            (i32x4)((u32x4)acc_1_2
+            + ((uint32_t)(int32_t)x[offset + 16]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[32], w[36], w[40], w[44]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 17]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[33], w[37], w[41], w[45]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 18]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[34], w[38], w[42], w[46]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 19]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[35], w[39], w[43], w[47]}, i16x4),
+            i32x4)));
+        acc_1_3 =
+            (i32x4)((u32x4)acc_1_3
+            + ((uint32_t)(int32_t)x[offset + 16]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[48], w[52], w[56], w[60]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 17]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[49], w[53], w[57], w[61]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 18]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[50], w[54], w[58], w[62]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 19]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[51], w[55], w[59], w[63]}, i16x4),
+            i32x4)));
         acc_2_0 =
             (i32x4)((u32x4)acc_2_0
-            + ((uint32_t)(int32_t)x[32]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at], w[w_at + 4], w[w_at + 8],
-            w[w_at + 12]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[33]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 1], w[w_at + 5], w[w_at + 9],
-            w[w_at + 13]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[34]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 2], w[w_at + 6], w[w_at + 10],
-            w[w_at + 14]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[35]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 3], w[w_at + 7], w[w_at + 11],
-            w[w_at + 15]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 32]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[0], w[4], w[8], w[12]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 33]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[1], w[5], w[9], w[13]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 34]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[2], w[6], w[10], w[14]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 35]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[3], w[7], w[11], w[15]}, i16x4), i32x4)));
         acc_2_1 =
             (i32x4)((u32x4)acc_2_1
-            + ((uint32_t)(int32_t)x[32]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 16], w[w_at + 20], w[w_at + 24],
-            w[w_at + 28]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[33]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 17], w[w_at + 21], w[w_at + 25],
-            w[w_at + 29]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[34]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 18], w[w_at + 22], w[w_at + 26],
-            w[w_at + 30]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[35]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 19], w[w_at + 23], w[w_at + 27],
-            w[w_at + 31]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 32]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[16], w[20], w[24], w[28]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 33]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[17], w[21], w[25], w[29]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 34]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[18], w[22], w[26], w[30]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 35]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[19], w[23], w[27], w[31]}, i16x4),
+            i32x4)));
+        acc_2_2 =
+            (i32x4)((u32x4)acc_2_2
+            + ((uint32_t)(int32_t)x[offset + 32]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[32], w[36], w[40], w[44]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 33]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[33], w[37], w[41], w[45]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 34]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[34], w[38], w[42], w[46]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 35]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[35], w[39], w[43], w[47]}, i16x4),
+            i32x4)));
+        acc_2_3 =
+            (i32x4)((u32x4)acc_2_3
+            + ((uint32_t)(int32_t)x[offset + 32]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[48], w[52], w[56], w[60]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 33]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[49], w[53], w[57], w[61]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 34]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[50], w[54], w[58], w[62]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 35]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[51], w[55], w[59], w[63]}, i16x4),
+            i32x4)));
         acc_3_0 =
             (i32x4)((u32x4)acc_3_0
-            + ((uint32_t)(int32_t)x[48]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at], w[w_at + 4], w[w_at + 8],
-            w[w_at + 12]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[49]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 1], w[w_at + 5], w[w_at + 9],
-            w[w_at + 13]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[50]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 2], w[w_at + 6], w[w_at + 10],
-            w[w_at + 14]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[51]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 3], w[w_at + 7], w[w_at + 11],
-            w[w_at + 15]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 48]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[0], w[4], w[8], w[12]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 49]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[1], w[5], w[9], w[13]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 50]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[2], w[6], w[10], w[14]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 51]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[3], w[7], w[11], w[15]}, i16x4), i32x4)));
         acc_3_1 =
             (i32x4)((u32x4)acc_3_1
-            + ((uint32_t)(int32_t)x[48]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 16], w[w_at + 20], w[w_at + 24],
-            w[w_at + 28]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[49]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 17], w[w_at + 21], w[w_at + 25],
-            w[w_at + 29]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[50]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 18], w[w_at + 22], w[w_at + 26],
-            w[w_at + 30]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[51]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 19], w[w_at + 23], w[w_at + 27],
-            w[w_at + 31]}, i16x4), i32x4)));
-        acc_4_0 =
-            (i32x4)((u32x4)acc_4_0
-            + ((uint32_t)(int32_t)x[64]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at], w[w_at + 4], w[w_at + 8],
-            w[w_at + 12]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[65]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 1], w[w_at + 5], w[w_at + 9],
-            w[w_at + 13]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[66]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 2], w[w_at + 6], w[w_at + 10],
-            w[w_at + 14]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[67]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 3], w[w_at + 7], w[w_at + 11],
-            w[w_at + 15]}, i16x4), i32x4)));
-        acc_4_1 =
-            (i32x4)((u32x4)acc_4_1
-            + ((uint32_t)(int32_t)x[64]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 16], w[w_at + 20], w[w_at + 24],
-            w[w_at + 28]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[65]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 17], w[w_at + 21], w[w_at + 25],
-            w[w_at + 29]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[66]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 18], w[w_at + 22], w[w_at + 26],
-            w[w_at + 30]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[67]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 19], w[w_at + 23], w[w_at + 27],
-            w[w_at + 31]}, i16x4), i32x4)));
-        acc_5_0 =
-            (i32x4)((u32x4)acc_5_0
-            + ((uint32_t)(int32_t)x[80]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at], w[w_at + 4], w[w_at + 8],
-            w[w_at + 12]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[81]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 1], w[w_at + 5], w[w_at + 9],
-            w[w_at + 13]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[82]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 2], w[w_at + 6], w[w_at + 10],
-            w[w_at + 14]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[83]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 3], w[w_at + 7], w[w_at + 11],
-            w[w_at + 15]}, i16x4), i32x4)));
-        acc_5_1 =
-            (i32x4)((u32x4)acc_5_1
-            + ((uint32_t)(int32_t)x[80]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 16], w[w_at + 20], w[w_at + 24],
-            w[w_at + 28]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[81]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 17], w[w_at + 21], w[w_at + 25],
-            w[w_at + 29]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[82]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 18], w[w_at + 22], w[w_at + 26],
-            w[w_at + 30]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[83]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 19], w[w_at + 23], w[w_at + 27],
-            w[w_at + 31]}, i16x4), i32x4)));
-        acc_6_0 =
-            (i32x4)((u32x4)acc_6_0
-            + ((uint32_t)(int32_t)x[96]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at], w[w_at + 4], w[w_at + 8],
-            w[w_at + 12]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[97]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 1], w[w_at + 5], w[w_at + 9],
-            w[w_at + 13]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[98]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 2], w[w_at + 6], w[w_at + 10],
-            w[w_at + 14]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[99]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 3], w[w_at + 7], w[w_at + 11],
-            w[w_at + 15]}, i16x4), i32x4)));
-        acc_6_1 =
-            (i32x4)((u32x4)acc_6_1
-            + ((uint32_t)(int32_t)x[96]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 16], w[w_at + 20], w[w_at + 24],
-            w[w_at + 28]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[97]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 17], w[w_at + 21], w[w_at + 25],
-            w[w_at + 29]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[98]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 18], w[w_at + 22], w[w_at + 26],
-            w[w_at + 30]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[99]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 19], w[w_at + 23], w[w_at + 27],
-            w[w_at + 31]}, i16x4), i32x4)));
-        acc_7_0 =
-            (i32x4)((u32x4)acc_7_0
-            + ((uint32_t)(int32_t)x[112]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at], w[w_at + 4], w[w_at + 8],
-            w[w_at + 12]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[113]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 1], w[w_at + 5], w[w_at + 9],
-            w[w_at + 13]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[114]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 2], w[w_at + 6], w[w_at + 10],
-            w[w_at + 14]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[115]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 3], w[w_at + 7], w[w_at + 11],
-            w[w_at + 15]}, i16x4), i32x4)));
-        acc_7_1 =
-            (i32x4)((u32x4)acc_7_1
-            + ((uint32_t)(int32_t)x[112]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 16], w[w_at + 20], w[w_at + 24],
-            w[w_at + 28]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[113]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 17], w[w_at + 21], w[w_at + 25],
-            w[w_at + 29]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[114]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 18], w[w_at + 22], w[w_at + 26],
-            w[w_at + 30]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[115]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 19], w[w_at + 23], w[w_at + 27],
-            w[w_at + 31]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 48]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[16], w[20], w[24], w[28]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 49]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[17], w[21], w[25], w[29]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 50]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[18], w[22], w[26], w[30]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 51]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[19], w[23], w[27], w[31]}, i16x4),
+            i32x4)));
+        acc_3_2 =
+            (i32x4)((u32x4)acc_3_2
+            + ((uint32_t)(int32_t)x[offset + 48]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[32], w[36], w[40], w[44]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 49]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[33], w[37], w[41], w[45]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 50]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[34], w[38], w[42], w[46]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 51]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[35], w[39], w[43], w[47]}, i16x4),
+            i32x4)));
+        acc_3_3 =
+            (i32x4)((u32x4)acc_3_3
+            + ((uint32_t)(int32_t)x[offset + 48]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[48], w[52], w[56], w[60]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 49]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[49], w[53], w[57], w[61]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 50]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[50], w[54], w[58], w[62]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 51]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[51], w[55], w[59], w[63]}, i16x4),
+            i32x4)));
         acc_0_0 =
             (i32x4)((u32x4)acc_0_0
-            + ((uint32_t)(int32_t)x[4]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 32], w[w_at + 36], w[w_at + 40],
-            w[w_at + 44]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[5]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 33], w[w_at + 37], w[w_at + 41],
-            w[w_at + 45]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[6]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 34], w[w_at + 38], w[w_at + 42],
-            w[w_at + 46]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[7]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 35], w[w_at + 39], w[w_at + 43],
-            w[w_at + 47]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 4]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[64], w[68], w[72], w[76]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 5]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[65], w[69], w[73], w[77]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 6]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[66], w[70], w[74], w[78]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 7]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[67], w[71], w[75], w[79]}, i16x4),
+            i32x4)));
         acc_0_1 =
             (i32x4)((u32x4)acc_0_1
-            + ((uint32_t)(int32_t)x[4]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 48], w[w_at + 52], w[w_at + 56],
-            w[w_at + 60]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[5]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 49], w[w_at + 53], w[w_at + 57],
-            w[w_at + 61]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[6]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 50], w[w_at + 54], w[w_at + 58],
-            w[w_at + 62]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[7]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 51], w[w_at + 55], w[w_at + 59],
-            w[w_at + 63]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 4]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[80], w[84], w[88], w[92]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 5]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[81], w[85], w[89], w[93]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 6]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[82], w[86], w[90], w[94]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 7]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[83], w[87], w[91], w[95]}, i16x4),
+            i32x4)));
+        acc_0_2 =
+            (i32x4)((u32x4)acc_0_2
+            + ((uint32_t)(int32_t)x[offset + 4]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[96], w[100], w[104], w[108]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 5]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[97], w[101], w[105], w[109]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 6]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[98], w[102], w[106], w[110]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 7]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[99], w[103], w[107], w[111]}, i16x4),
+            i32x4)));
+        acc_0_3 =
+            (i32x4)((u32x4)acc_0_3
+            + ((uint32_t)(int32_t)x[offset + 4]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[112], w[116], w[120], w[124]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 5]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[113], w[117], w[121], w[125]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 6]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[114], w[118], w[122], w[126]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 7]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[115], w[119], w[123], w[127]}, i16x4),
+            i32x4)));
         acc_1_0 =
             (i32x4)((u32x4)acc_1_0
-            + ((uint32_t)(int32_t)x[20]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 32], w[w_at + 36], w[w_at + 40],
-            w[w_at + 44]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[21]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 33], w[w_at + 37], w[w_at + 41],
-            w[w_at + 45]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[22]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 34], w[w_at + 38], w[w_at + 42],
-            w[w_at + 46]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[23]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 35], w[w_at + 39], w[w_at + 43],
-            w[w_at + 47]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 20]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[64], w[68], w[72], w[76]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 21]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[65], w[69], w[73], w[77]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 22]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[66], w[70], w[74], w[78]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 23]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[67], w[71], w[75], w[79]}, i16x4),
+            i32x4)));
         acc_1_1 =
             (i32x4)((u32x4)acc_1_1
-            + ((uint32_t)(int32_t)x[20]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 48], w[w_at + 52], w[w_at + 56],
-            w[w_at + 60]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[21]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 49], w[w_at + 53], w[w_at + 57],
-            w[w_at + 61]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[22]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 50], w[w_at + 54], w[w_at + 58],
-            w[w_at + 62]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[23]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 51], w[w_at + 55], w[w_at + 59],
-            w[w_at + 63]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 20]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[80], w[84], w[88], w[92]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 21]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[81], w[85], w[89], w[93]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 22]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[82], w[86], w[90], w[94]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 23]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[83], w[87], w[91], w[95]}, i16x4),
+            i32x4)));
+        acc_1_2 =
+            (i32x4)((u32x4)acc_1_2
+            + ((uint32_t)(int32_t)x[offset + 20]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[96], w[100], w[104], w[108]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 21]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[97], w[101], w[105], w[109]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 22]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[98], w[102], w[106], w[110]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 23]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[99], w[103], w[107], w[111]}, i16x4),
+            i32x4)));
+        acc_1_3 =
+            (i32x4)((u32x4)acc_1_3
+            + ((uint32_t)(int32_t)x[offset + 20]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[112], w[116], w[120], w[124]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 21]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[113], w[117], w[121], w[125]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 22]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[114], w[118], w[122], w[126]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 23]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[115], w[119], w[123], w[127]}, i16x4),
+            i32x4)));
         acc_2_0 =
             (i32x4)((u32x4)acc_2_0
-            + ((uint32_t)(int32_t)x[36]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 32], w[w_at + 36], w[w_at + 40],
-            w[w_at + 44]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[37]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 33], w[w_at + 37], w[w_at + 41],
-            w[w_at + 45]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[38]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 34], w[w_at + 38], w[w_at + 42],
-            w[w_at + 46]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[39]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 35], w[w_at + 39], w[w_at + 43],
-            w[w_at + 47]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 36]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[64], w[68], w[72], w[76]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 37]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[65], w[69], w[73], w[77]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 38]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[66], w[70], w[74], w[78]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 39]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[67], w[71], w[75], w[79]}, i16x4),
+            i32x4)));
         acc_2_1 =
             (i32x4)((u32x4)acc_2_1
-            + ((uint32_t)(int32_t)x[36]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 48], w[w_at + 52], w[w_at + 56],
-            w[w_at + 60]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[37]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 49], w[w_at + 53], w[w_at + 57],
-            w[w_at + 61]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[38]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 50], w[w_at + 54], w[w_at + 58],
-            w[w_at + 62]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[39]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 51], w[w_at + 55], w[w_at + 59],
-            w[w_at + 63]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 36]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[80], w[84], w[88], w[92]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 37]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[81], w[85], w[89], w[93]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 38]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[82], w[86], w[90], w[94]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 39]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[83], w[87], w[91], w[95]}, i16x4),
+            i32x4)));
+        acc_2_2 =
+            (i32x4)((u32x4)acc_2_2
+            + ((uint32_t)(int32_t)x[offset + 36]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[96], w[100], w[104], w[108]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 37]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[97], w[101], w[105], w[109]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 38]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[98], w[102], w[106], w[110]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 39]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[99], w[103], w[107], w[111]}, i16x4),
+            i32x4)));
+        acc_2_3 =
+            (i32x4)((u32x4)acc_2_3
+            + ((uint32_t)(int32_t)x[offset + 36]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[112], w[116], w[120], w[124]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 37]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[113], w[117], w[121], w[125]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 38]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[114], w[118], w[122], w[126]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 39]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[115], w[119], w[123], w[127]}, i16x4),
+            i32x4)));
         acc_3_0 =
             (i32x4)((u32x4)acc_3_0
-            + ((uint32_t)(int32_t)x[52]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 32], w[w_at + 36], w[w_at + 40],
-            w[w_at + 44]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[53]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 33], w[w_at + 37], w[w_at + 41],
-            w[w_at + 45]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[54]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 34], w[w_at + 38], w[w_at + 42],
-            w[w_at + 46]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[55]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 35], w[w_at + 39], w[w_at + 43],
-            w[w_at + 47]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 52]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[64], w[68], w[72], w[76]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 53]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[65], w[69], w[73], w[77]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 54]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[66], w[70], w[74], w[78]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 55]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[67], w[71], w[75], w[79]}, i16x4),
+            i32x4)));
         acc_3_1 =
             (i32x4)((u32x4)acc_3_1
-            + ((uint32_t)(int32_t)x[52]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 48], w[w_at + 52], w[w_at + 56],
-            w[w_at + 60]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[53]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 49], w[w_at + 53], w[w_at + 57],
-            w[w_at + 61]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[54]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 50], w[w_at + 54], w[w_at + 58],
-            w[w_at + 62]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[55]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 51], w[w_at + 55], w[w_at + 59],
-            w[w_at + 63]}, i16x4), i32x4)));
-        acc_4_0 =
-            (i32x4)((u32x4)acc_4_0
-            + ((uint32_t)(int32_t)x[68]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 32], w[w_at + 36], w[w_at + 40],
-            w[w_at + 44]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[69]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 33], w[w_at + 37], w[w_at + 41],
-            w[w_at + 45]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[70]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 34], w[w_at + 38], w[w_at + 42],
-            w[w_at + 46]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[71]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 35], w[w_at + 39], w[w_at + 43],
-            w[w_at + 47]}, i16x4), i32x4)));
-        acc_4_1 =
-            (i32x4)((u32x4)acc_4_1
-            + ((uint32_t)(int32_t)x[68]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 48], w[w_at + 52], w[w_at + 56],
-            w[w_at + 60]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[69]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 49], w[w_at + 53], w[w_at + 57],
-            w[w_at + 61]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[70]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 50], w[w_at + 54], w[w_at + 58],
-            w[w_at + 62]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[71]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 51], w[w_at + 55], w[w_at + 59],
-            w[w_at + 63]}, i16x4), i32x4)));
-        acc_5_0 =
-            (i32x4)((u32x4)acc_5_0
-            + ((uint32_t)(int32_t)x[84]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 32], w[w_at + 36], w[w_at + 40],
-            w[w_at + 44]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[85]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 33], w[w_at + 37], w[w_at + 41],
-            w[w_at + 45]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[86]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 34], w[w_at + 38], w[w_at + 42],
-            w[w_at + 46]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[87]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 35], w[w_at + 39], w[w_at + 43],
-            w[w_at + 47]}, i16x4), i32x4)));
-        acc_5_1 =
-            (i32x4)((u32x4)acc_5_1
-            + ((uint32_t)(int32_t)x[84]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 48], w[w_at + 52], w[w_at + 56],
-            w[w_at + 60]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[85]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 49], w[w_at + 53], w[w_at + 57],
-            w[w_at + 61]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[86]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 50], w[w_at + 54], w[w_at + 58],
-            w[w_at + 62]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[87]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 51], w[w_at + 55], w[w_at + 59],
-            w[w_at + 63]}, i16x4), i32x4)));
-        acc_6_0 =
-            (i32x4)((u32x4)acc_6_0
-            + ((uint32_t)(int32_t)x[100]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 32], w[w_at + 36], w[w_at + 40],
-            w[w_at + 44]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[101]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 33], w[w_at + 37], w[w_at + 41],
-            w[w_at + 45]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[102]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 34], w[w_at + 38], w[w_at + 42],
-            w[w_at + 46]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[103]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 35], w[w_at + 39], w[w_at + 43],
-            w[w_at + 47]}, i16x4), i32x4)));
-        acc_6_1 =
-            (i32x4)((u32x4)acc_6_1
-            + ((uint32_t)(int32_t)x[100]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 48], w[w_at + 52], w[w_at + 56],
-            w[w_at + 60]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[101]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 49], w[w_at + 53], w[w_at + 57],
-            w[w_at + 61]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[102]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 50], w[w_at + 54], w[w_at + 58],
-            w[w_at + 62]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[103]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 51], w[w_at + 55], w[w_at + 59],
-            w[w_at + 63]}, i16x4), i32x4)));
-        acc_7_0 =
-            (i32x4)((u32x4)acc_7_0
-            + ((uint32_t)(int32_t)x[116]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 32], w[w_at + 36], w[w_at + 40],
-            w[w_at + 44]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[117]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 33], w[w_at + 37], w[w_at + 41],
-            w[w_at + 45]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[118]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 34], w[w_at + 38], w[w_at + 42],
-            w[w_at + 46]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[119]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 35], w[w_at + 39], w[w_at + 43],
-            w[w_at + 47]}, i16x4), i32x4)));
-        acc_7_1 =
-            (i32x4)((u32x4)acc_7_1
-            + ((uint32_t)(int32_t)x[116]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 48], w[w_at + 52], w[w_at + 56],
-            w[w_at + 60]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[117]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 49], w[w_at + 53], w[w_at + 57],
-            w[w_at + 61]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[118]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 50], w[w_at + 54], w[w_at + 58],
-            w[w_at + 62]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[119]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 51], w[w_at + 55], w[w_at + 59],
-            w[w_at + 63]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 52]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[80], w[84], w[88], w[92]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 53]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[81], w[85], w[89], w[93]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 54]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[82], w[86], w[90], w[94]}, i16x4), i32x4)
+            + (uint32_t)(int32_t)x[offset + 55]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[83], w[87], w[91], w[95]}, i16x4),
+            i32x4)));
+        acc_3_2 =
+            (i32x4)((u32x4)acc_3_2
+            + ((uint32_t)(int32_t)x[offset + 52]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[96], w[100], w[104], w[108]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 53]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[97], w[101], w[105], w[109]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 54]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[98], w[102], w[106], w[110]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 55]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[99], w[103], w[107], w[111]}, i16x4),
+            i32x4)));
+        acc_3_3 =
+            (i32x4)((u32x4)acc_3_3
+            + ((uint32_t)(int32_t)x[offset + 52]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[112], w[116], w[120], w[124]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 53]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[113], w[117], w[121], w[125]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 54]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[114], w[118], w[122], w[126]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 55]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[115], w[119], w[123], w[127]}, i16x4),
+            i32x4)));
         acc_0_0 =
             (i32x4)((u32x4)acc_0_0
-            + ((uint32_t)(int32_t)x[8]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 64], w[w_at + 68], w[w_at + 72],
-            w[w_at + 76]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[9]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 65], w[w_at + 69], w[w_at + 73],
-            w[w_at + 77]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[10]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 66], w[w_at + 70], w[w_at + 74],
-            w[w_at + 78]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[11]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 67], w[w_at + 71], w[w_at + 75],
-            w[w_at + 79]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 8]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[128], w[132], w[136], w[140]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 9]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[129], w[133], w[137], w[141]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 10]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[130], w[134], w[138], w[142]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 11]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[131], w[135], w[139], w[143]}, i16x4),
+            i32x4)));
         acc_0_1 =
             (i32x4)((u32x4)acc_0_1
-            + ((uint32_t)(int32_t)x[8]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 80], w[w_at + 84], w[w_at + 88],
-            w[w_at + 92]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[9]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 81], w[w_at + 85], w[w_at + 89],
-            w[w_at + 93]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[10]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 82], w[w_at + 86], w[w_at + 90],
-            w[w_at + 94]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[11]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 83], w[w_at + 87], w[w_at + 91],
-            w[w_at + 95]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 8]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[144], w[148], w[152], w[156]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 9]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[145], w[149], w[153], w[157]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 10]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[146], w[150], w[154], w[158]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 11]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[147], w[151], w[155], w[159]}, i16x4),
+            i32x4)));
+        acc_0_2 =
+            (i32x4)((u32x4)acc_0_2
+            + ((uint32_t)(int32_t)x[offset + 8]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[160], w[164], w[168], w[172]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 9]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[161], w[165], w[169], w[173]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 10]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[162], w[166], w[170], w[174]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 11]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[163], w[167], w[171], w[175]}, i16x4),
+            i32x4)));
+        acc_0_3 =
+            (i32x4)((u32x4)acc_0_3
+            + ((uint32_t)(int32_t)x[offset + 8]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[176], w[180], w[184], w[188]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 9]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[177], w[181], w[185], w[189]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 10]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[178], w[182], w[186], w[190]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 11]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[179], w[183], w[187], w[191]}, i16x4),
+            i32x4)));
         acc_1_0 =
             (i32x4)((u32x4)acc_1_0
-            + ((uint32_t)(int32_t)x[24]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 64], w[w_at + 68], w[w_at + 72],
-            w[w_at + 76]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[25]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 65], w[w_at + 69], w[w_at + 73],
-            w[w_at + 77]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[26]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 66], w[w_at + 70], w[w_at + 74],
-            w[w_at + 78]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[27]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 67], w[w_at + 71], w[w_at + 75],
-            w[w_at + 79]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 24]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[128], w[132], w[136], w[140]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 25]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[129], w[133], w[137], w[141]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 26]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[130], w[134], w[138], w[142]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 27]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[131], w[135], w[139], w[143]}, i16x4),
+            i32x4)));
         acc_1_1 =
             (i32x4)((u32x4)acc_1_1
-            + ((uint32_t)(int32_t)x[24]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 80], w[w_at + 84], w[w_at + 88],
-            w[w_at + 92]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[25]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 81], w[w_at + 85], w[w_at + 89],
-            w[w_at + 93]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[26]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 82], w[w_at + 86], w[w_at + 90],
-            w[w_at + 94]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[27]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 83], w[w_at + 87], w[w_at + 91],
-            w[w_at + 95]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 24]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[144], w[148], w[152], w[156]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 25]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[145], w[149], w[153], w[157]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 26]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[146], w[150], w[154], w[158]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 27]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[147], w[151], w[155], w[159]}, i16x4),
+            i32x4)));
+        acc_1_2 =
+            (i32x4)((u32x4)acc_1_2
+            + ((uint32_t)(int32_t)x[offset + 24]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[160], w[164], w[168], w[172]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 25]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[161], w[165], w[169], w[173]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 26]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[162], w[166], w[170], w[174]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 27]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[163], w[167], w[171], w[175]}, i16x4),
+            i32x4)));
+        acc_1_3 =
+            (i32x4)((u32x4)acc_1_3
+            + ((uint32_t)(int32_t)x[offset + 24]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[176], w[180], w[184], w[188]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 25]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[177], w[181], w[185], w[189]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 26]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[178], w[182], w[186], w[190]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 27]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[179], w[183], w[187], w[191]}, i16x4),
+            i32x4)));
         acc_2_0 =
             (i32x4)((u32x4)acc_2_0
-            + ((uint32_t)(int32_t)x[40]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 64], w[w_at + 68], w[w_at + 72],
-            w[w_at + 76]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[41]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 65], w[w_at + 69], w[w_at + 73],
-            w[w_at + 77]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[42]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 66], w[w_at + 70], w[w_at + 74],
-            w[w_at + 78]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[43]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 67], w[w_at + 71], w[w_at + 75],
-            w[w_at + 79]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 40]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[128], w[132], w[136], w[140]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 41]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[129], w[133], w[137], w[141]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 42]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[130], w[134], w[138], w[142]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 43]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[131], w[135], w[139], w[143]}, i16x4),
+            i32x4)));
         acc_2_1 =
             (i32x4)((u32x4)acc_2_1
-            + ((uint32_t)(int32_t)x[40]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 80], w[w_at + 84], w[w_at + 88],
-            w[w_at + 92]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[41]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 81], w[w_at + 85], w[w_at + 89],
-            w[w_at + 93]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[42]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 82], w[w_at + 86], w[w_at + 90],
-            w[w_at + 94]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[43]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 83], w[w_at + 87], w[w_at + 91],
-            w[w_at + 95]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 40]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[144], w[148], w[152], w[156]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 41]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[145], w[149], w[153], w[157]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 42]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[146], w[150], w[154], w[158]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 43]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[147], w[151], w[155], w[159]}, i16x4),
+            i32x4)));
+        acc_2_2 =
+            (i32x4)((u32x4)acc_2_2
+            + ((uint32_t)(int32_t)x[offset + 40]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[160], w[164], w[168], w[172]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 41]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[161], w[165], w[169], w[173]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 42]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[162], w[166], w[170], w[174]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 43]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[163], w[167], w[171], w[175]}, i16x4),
+            i32x4)));
+        acc_2_3 =
+            (i32x4)((u32x4)acc_2_3
+            + ((uint32_t)(int32_t)x[offset + 40]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[176], w[180], w[184], w[188]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 41]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[177], w[181], w[185], w[189]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 42]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[178], w[182], w[186], w[190]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 43]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[179], w[183], w[187], w[191]}, i16x4),
+            i32x4)));
         acc_3_0 =
             (i32x4)((u32x4)acc_3_0
-            + ((uint32_t)(int32_t)x[56]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 64], w[w_at + 68], w[w_at + 72],
-            w[w_at + 76]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[57]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 65], w[w_at + 69], w[w_at + 73],
-            w[w_at + 77]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[58]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 66], w[w_at + 70], w[w_at + 74],
-            w[w_at + 78]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[59]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 67], w[w_at + 71], w[w_at + 75],
-            w[w_at + 79]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 56]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[128], w[132], w[136], w[140]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 57]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[129], w[133], w[137], w[141]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 58]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[130], w[134], w[138], w[142]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 59]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[131], w[135], w[139], w[143]}, i16x4),
+            i32x4)));
         acc_3_1 =
             (i32x4)((u32x4)acc_3_1
-            + ((uint32_t)(int32_t)x[56]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 80], w[w_at + 84], w[w_at + 88],
-            w[w_at + 92]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[57]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 81], w[w_at + 85], w[w_at + 89],
-            w[w_at + 93]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[58]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 82], w[w_at + 86], w[w_at + 90],
-            w[w_at + 94]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[59]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 83], w[w_at + 87], w[w_at + 91],
-            w[w_at + 95]}, i16x4), i32x4)));
-        acc_4_0 =
-            (i32x4)((u32x4)acc_4_0
-            + ((uint32_t)(int32_t)x[72]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 64], w[w_at + 68], w[w_at + 72],
-            w[w_at + 76]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[73]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 65], w[w_at + 69], w[w_at + 73],
-            w[w_at + 77]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[74]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 66], w[w_at + 70], w[w_at + 74],
-            w[w_at + 78]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[75]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 67], w[w_at + 71], w[w_at + 75],
-            w[w_at + 79]}, i16x4), i32x4)));
-        acc_4_1 =
-            (i32x4)((u32x4)acc_4_1
-            + ((uint32_t)(int32_t)x[72]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 80], w[w_at + 84], w[w_at + 88],
-            w[w_at + 92]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[73]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 81], w[w_at + 85], w[w_at + 89],
-            w[w_at + 93]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[74]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 82], w[w_at + 86], w[w_at + 90],
-            w[w_at + 94]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[75]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 83], w[w_at + 87], w[w_at + 91],
-            w[w_at + 95]}, i16x4), i32x4)));
-        acc_5_0 =
-            (i32x4)((u32x4)acc_5_0
-            + ((uint32_t)(int32_t)x[88]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 64], w[w_at + 68], w[w_at + 72],
-            w[w_at + 76]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[89]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 65], w[w_at + 69], w[w_at + 73],
-            w[w_at + 77]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[90]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 66], w[w_at + 70], w[w_at + 74],
-            w[w_at + 78]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[91]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 67], w[w_at + 71], w[w_at + 75],
-            w[w_at + 79]}, i16x4), i32x4)));
-        acc_5_1 =
-            (i32x4)((u32x4)acc_5_1
-            + ((uint32_t)(int32_t)x[88]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 80], w[w_at + 84], w[w_at + 88],
-            w[w_at + 92]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[89]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 81], w[w_at + 85], w[w_at + 89],
-            w[w_at + 93]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[90]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 82], w[w_at + 86], w[w_at + 90],
-            w[w_at + 94]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[91]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 83], w[w_at + 87], w[w_at + 91],
-            w[w_at + 95]}, i16x4), i32x4)));
-        acc_6_0 =
-            (i32x4)((u32x4)acc_6_0
-            + ((uint32_t)(int32_t)x[104]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 64], w[w_at + 68], w[w_at + 72],
-            w[w_at + 76]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[105]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 65], w[w_at + 69], w[w_at + 73],
-            w[w_at + 77]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[106]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 66], w[w_at + 70], w[w_at + 74],
-            w[w_at + 78]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[107]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 67], w[w_at + 71], w[w_at + 75],
-            w[w_at + 79]}, i16x4), i32x4)));
-        acc_6_1 =
-            (i32x4)((u32x4)acc_6_1
-            + ((uint32_t)(int32_t)x[104]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 80], w[w_at + 84], w[w_at + 88],
-            w[w_at + 92]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[105]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 81], w[w_at + 85], w[w_at + 89],
-            w[w_at + 93]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[106]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 82], w[w_at + 86], w[w_at + 90],
-            w[w_at + 94]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[107]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 83], w[w_at + 87], w[w_at + 91],
-            w[w_at + 95]}, i16x4), i32x4)));
-        acc_7_0 =
-            (i32x4)((u32x4)acc_7_0
-            + ((uint32_t)(int32_t)x[120]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 64], w[w_at + 68], w[w_at + 72],
-            w[w_at + 76]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[121]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 65], w[w_at + 69], w[w_at + 73],
-            w[w_at + 77]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[122]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 66], w[w_at + 70], w[w_at + 74],
-            w[w_at + 78]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[123]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 67], w[w_at + 71], w[w_at + 75],
-            w[w_at + 79]}, i16x4), i32x4)));
-        acc_7_1 =
-            (i32x4)((u32x4)acc_7_1
-            + ((uint32_t)(int32_t)x[120]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 80], w[w_at + 84], w[w_at + 88],
-            w[w_at + 92]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[121]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 81], w[w_at + 85], w[w_at + 89],
-            w[w_at + 93]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[122]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 82], w[w_at + 86], w[w_at + 90],
-            w[w_at + 94]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[123]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 83], w[w_at + 87], w[w_at + 91],
-            w[w_at + 95]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 56]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[144], w[148], w[152], w[156]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 57]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[145], w[149], w[153], w[157]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 58]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[146], w[150], w[154], w[158]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 59]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[147], w[151], w[155], w[159]}, i16x4),
+            i32x4)));
+        acc_3_2 =
+            (i32x4)((u32x4)acc_3_2
+            + ((uint32_t)(int32_t)x[offset + 56]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[160], w[164], w[168], w[172]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 57]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[161], w[165], w[169], w[173]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 58]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[162], w[166], w[170], w[174]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 59]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[163], w[167], w[171], w[175]}, i16x4),
+            i32x4)));
+        acc_3_3 =
+            (i32x4)((u32x4)acc_3_3
+            + ((uint32_t)(int32_t)x[offset + 56]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[176], w[180], w[184], w[188]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 57]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[177], w[181], w[185], w[189]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 58]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[178], w[182], w[186], w[190]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 59]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[179], w[183], w[187], w[191]}, i16x4),
+            i32x4)));
         acc_0_0 =
             (i32x4)((u32x4)acc_0_0
-            + ((uint32_t)(int32_t)x[12]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 96], w[w_at + 100], w[w_at + 104],
-            w[w_at + 108]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[13]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 97], w[w_at + 101], w[w_at + 105],
-            w[w_at + 109]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[14]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 98], w[w_at + 102], w[w_at + 106],
-            w[w_at + 110]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[15]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 99], w[w_at + 103], w[w_at + 107],
-            w[w_at + 111]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 12]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[192], w[196], w[200], w[204]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 13]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[193], w[197], w[201], w[205]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 14]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[194], w[198], w[202], w[206]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 15]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[195], w[199], w[203], w[207]}, i16x4),
+            i32x4)));
         acc_0_1 =
             (i32x4)((u32x4)acc_0_1
-            + ((uint32_t)(int32_t)x[12]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 112], w[w_at + 116],
-            w[w_at + 120], w[w_at + 124]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[13]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 113], w[w_at + 117],
-            w[w_at + 121], w[w_at + 125]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[14]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 114], w[w_at + 118],
-            w[w_at + 122], w[w_at + 126]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[15]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 115], w[w_at + 119],
-            w[w_at + 123], w[w_at + 127]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 12]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[208], w[212], w[216], w[220]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 13]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[209], w[213], w[217], w[221]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 14]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[210], w[214], w[218], w[222]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 15]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[211], w[215], w[219], w[223]}, i16x4),
+            i32x4)));
+        acc_0_2 =
+            (i32x4)((u32x4)acc_0_2
+            + ((uint32_t)(int32_t)x[offset + 12]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[224], w[228], w[232], w[236]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 13]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[225], w[229], w[233], w[237]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 14]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[226], w[230], w[234], w[238]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 15]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[227], w[231], w[235], w[239]}, i16x4),
+            i32x4)));
+        acc_0_3 =
+            (i32x4)((u32x4)acc_0_3
+            + ((uint32_t)(int32_t)x[offset + 12]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[240], w[244], w[248], w[252]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 13]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[241], w[245], w[249], w[253]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 14]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[242], w[246], w[250], w[254]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 15]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[243], w[247], w[251], w[255]}, i16x4),
+            i32x4)));
         acc_1_0 =
             (i32x4)((u32x4)acc_1_0
-            + ((uint32_t)(int32_t)x[28]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 96], w[w_at + 100], w[w_at + 104],
-            w[w_at + 108]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[29]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 97], w[w_at + 101], w[w_at + 105],
-            w[w_at + 109]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[30]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 98], w[w_at + 102], w[w_at + 106],
-            w[w_at + 110]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[31]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 99], w[w_at + 103], w[w_at + 107],
-            w[w_at + 111]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 28]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[192], w[196], w[200], w[204]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 29]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[193], w[197], w[201], w[205]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 30]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[194], w[198], w[202], w[206]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 31]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[195], w[199], w[203], w[207]}, i16x4),
+            i32x4)));
         acc_1_1 =
             (i32x4)((u32x4)acc_1_1
-            + ((uint32_t)(int32_t)x[28]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 112], w[w_at + 116],
-            w[w_at + 120], w[w_at + 124]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[29]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 113], w[w_at + 117],
-            w[w_at + 121], w[w_at + 125]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[30]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 114], w[w_at + 118],
-            w[w_at + 122], w[w_at + 126]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[31]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 115], w[w_at + 119],
-            w[w_at + 123], w[w_at + 127]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 28]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[208], w[212], w[216], w[220]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 29]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[209], w[213], w[217], w[221]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 30]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[210], w[214], w[218], w[222]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 31]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[211], w[215], w[219], w[223]}, i16x4),
+            i32x4)));
+        acc_1_2 =
+            (i32x4)((u32x4)acc_1_2
+            + ((uint32_t)(int32_t)x[offset + 28]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[224], w[228], w[232], w[236]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 29]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[225], w[229], w[233], w[237]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 30]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[226], w[230], w[234], w[238]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 31]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[227], w[231], w[235], w[239]}, i16x4),
+            i32x4)));
+        acc_1_3 =
+            (i32x4)((u32x4)acc_1_3
+            + ((uint32_t)(int32_t)x[offset + 28]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[240], w[244], w[248], w[252]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 29]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[241], w[245], w[249], w[253]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 30]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[242], w[246], w[250], w[254]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 31]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[243], w[247], w[251], w[255]}, i16x4),
+            i32x4)));
         acc_2_0 =
             (i32x4)((u32x4)acc_2_0
-            + ((uint32_t)(int32_t)x[44]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 96], w[w_at + 100], w[w_at + 104],
-            w[w_at + 108]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[45]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 97], w[w_at + 101], w[w_at + 105],
-            w[w_at + 109]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[46]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 98], w[w_at + 102], w[w_at + 106],
-            w[w_at + 110]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[47]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 99], w[w_at + 103], w[w_at + 107],
-            w[w_at + 111]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 44]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[192], w[196], w[200], w[204]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 45]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[193], w[197], w[201], w[205]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 46]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[194], w[198], w[202], w[206]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 47]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[195], w[199], w[203], w[207]}, i16x4),
+            i32x4)));
         acc_2_1 =
             (i32x4)((u32x4)acc_2_1
-            + ((uint32_t)(int32_t)x[44]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 112], w[w_at + 116],
-            w[w_at + 120], w[w_at + 124]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[45]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 113], w[w_at + 117],
-            w[w_at + 121], w[w_at + 125]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[46]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 114], w[w_at + 118],
-            w[w_at + 122], w[w_at + 126]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[47]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 115], w[w_at + 119],
-            w[w_at + 123], w[w_at + 127]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 44]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[208], w[212], w[216], w[220]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 45]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[209], w[213], w[217], w[221]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 46]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[210], w[214], w[218], w[222]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 47]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[211], w[215], w[219], w[223]}, i16x4),
+            i32x4)));
+        acc_2_2 =
+            (i32x4)((u32x4)acc_2_2
+            + ((uint32_t)(int32_t)x[offset + 44]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[224], w[228], w[232], w[236]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 45]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[225], w[229], w[233], w[237]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 46]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[226], w[230], w[234], w[238]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 47]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[227], w[231], w[235], w[239]}, i16x4),
+            i32x4)));
+        acc_2_3 =
+            (i32x4)((u32x4)acc_2_3
+            + ((uint32_t)(int32_t)x[offset + 44]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[240], w[244], w[248], w[252]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 45]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[241], w[245], w[249], w[253]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 46]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[242], w[246], w[250], w[254]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 47]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[243], w[247], w[251], w[255]}, i16x4),
+            i32x4)));
         acc_3_0 =
             (i32x4)((u32x4)acc_3_0
-            + ((uint32_t)(int32_t)x[60]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 96], w[w_at + 100], w[w_at + 104],
-            w[w_at + 108]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[61]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 97], w[w_at + 101], w[w_at + 105],
-            w[w_at + 109]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[62]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 98], w[w_at + 102], w[w_at + 106],
-            w[w_at + 110]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[63]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 99], w[w_at + 103], w[w_at + 107],
-            w[w_at + 111]}, i16x4), i32x4)));
+            + ((uint32_t)(int32_t)x[offset + 60]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[192], w[196], w[200], w[204]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 61]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[193], w[197], w[201], w[205]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 62]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[194], w[198], w[202], w[206]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 63]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[195], w[199], w[203], w[207]}, i16x4),
+            i32x4)));
         acc_3_1 =
             (i32x4)((u32x4)acc_3_1
-            + ((uint32_t)(int32_t)x[60]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 112], w[w_at + 116],
-            w[w_at + 120], w[w_at + 124]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[61]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 113], w[w_at + 117],
-            w[w_at + 121], w[w_at + 125]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[62]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 114], w[w_at + 118],
-            w[w_at + 122], w[w_at + 126]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[63]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 115], w[w_at + 119],
-            w[w_at + 123], w[w_at + 127]}, i16x4), i32x4)));
-        acc_4_0 =
-            (i32x4)((u32x4)acc_4_0
-            + ((uint32_t)(int32_t)x[76]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 96], w[w_at + 100], w[w_at + 104],
-            w[w_at + 108]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[77]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 97], w[w_at + 101], w[w_at + 105],
-            w[w_at + 109]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[78]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 98], w[w_at + 102], w[w_at + 106],
-            w[w_at + 110]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[79]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 99], w[w_at + 103], w[w_at + 107],
-            w[w_at + 111]}, i16x4), i32x4)));
-        acc_4_1 =
-            (i32x4)((u32x4)acc_4_1
-            + ((uint32_t)(int32_t)x[76]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 112], w[w_at + 116],
-            w[w_at + 120], w[w_at + 124]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[77]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 113], w[w_at + 117],
-            w[w_at + 121], w[w_at + 125]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[78]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 114], w[w_at + 118],
-            w[w_at + 122], w[w_at + 126]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[79]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 115], w[w_at + 119],
-            w[w_at + 123], w[w_at + 127]}, i16x4), i32x4)));
-        acc_5_0 =
-            (i32x4)((u32x4)acc_5_0
-            + ((uint32_t)(int32_t)x[92]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 96], w[w_at + 100], w[w_at + 104],
-            w[w_at + 108]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[93]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 97], w[w_at + 101], w[w_at + 105],
-            w[w_at + 109]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[94]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 98], w[w_at + 102], w[w_at + 106],
-            w[w_at + 110]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[95]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 99], w[w_at + 103], w[w_at + 107],
-            w[w_at + 111]}, i16x4), i32x4)));
-        acc_5_1 =
-            (i32x4)((u32x4)acc_5_1
-            + ((uint32_t)(int32_t)x[92]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 112], w[w_at + 116],
-            w[w_at + 120], w[w_at + 124]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[93]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 113], w[w_at + 117],
-            w[w_at + 121], w[w_at + 125]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[94]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 114], w[w_at + 118],
-            w[w_at + 122], w[w_at + 126]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[95]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 115], w[w_at + 119],
-            w[w_at + 123], w[w_at + 127]}, i16x4), i32x4)));
-        acc_6_0 =
-            (i32x4)((u32x4)acc_6_0
-            + ((uint32_t)(int32_t)x[108]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 96], w[w_at + 100], w[w_at + 104],
-            w[w_at + 108]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[109]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 97], w[w_at + 101], w[w_at + 105],
-            w[w_at + 109]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[110]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 98], w[w_at + 102], w[w_at + 106],
-            w[w_at + 110]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[111]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 99], w[w_at + 103], w[w_at + 107],
-            w[w_at + 111]}, i16x4), i32x4)));
-        acc_6_1 =
-            (i32x4)((u32x4)acc_6_1
-            + ((uint32_t)(int32_t)x[108]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 112], w[w_at + 116],
-            w[w_at + 120], w[w_at + 124]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[109]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 113], w[w_at + 117],
-            w[w_at + 121], w[w_at + 125]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[110]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 114], w[w_at + 118],
-            w[w_at + 122], w[w_at + 126]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[111]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 115], w[w_at + 119],
-            w[w_at + 123], w[w_at + 127]}, i16x4), i32x4)));
-        acc_7_0 =
-            (i32x4)((u32x4)acc_7_0
-            + ((uint32_t)(int32_t)x[124]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 96], w[w_at + 100], w[w_at + 104],
-            w[w_at + 108]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[125]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 97], w[w_at + 101], w[w_at + 105],
-            w[w_at + 109]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[126]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 98], w[w_at + 102], w[w_at + 106],
-            w[w_at + 110]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[127]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 99], w[w_at + 103], w[w_at + 107],
-            w[w_at + 111]}, i16x4), i32x4)));
-        acc_7_1 =
-            (i32x4)((u32x4)acc_7_1
-            + ((uint32_t)(int32_t)x[124]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 112], w[w_at + 116],
-            w[w_at + 120], w[w_at + 124]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[125]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 113], w[w_at + 117],
-            w[w_at + 121], w[w_at + 125]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[126]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 114], w[w_at + 118],
-            w[w_at + 122], w[w_at + 126]}, i16x4), i32x4)
-            + (uint32_t)(int32_t)x[127]
-            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[w_at + 115], w[w_at + 119],
-            w[w_at + 123], w[w_at + 127]}, i16x4), i32x4)));
-        const int32_t offset = j_o * 8;
-        const f32x4 real_0_0 = __builtin_convertvector(acc_0_0, f32x4) * *(const f32x4u *)&scale[offset]
-            + *(const f32x4u *)&bias[offset];
+            + ((uint32_t)(int32_t)x[offset + 60]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[208], w[212], w[216], w[220]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 61]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[209], w[213], w[217], w[221]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 62]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[210], w[214], w[218], w[222]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 63]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[211], w[215], w[219], w[223]}, i16x4),
+            i32x4)));
+        acc_3_2 =
+            (i32x4)((u32x4)acc_3_2
+            + ((uint32_t)(int32_t)x[offset + 60]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[224], w[228], w[232], w[236]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 61]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[225], w[229], w[233], w[237]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 62]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[226], w[230], w[234], w[238]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 63]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[227], w[231], w[235], w[239]}, i16x4),
+            i32x4)));
+        acc_3_3 =
+            (i32x4)((u32x4)acc_3_3
+            + ((uint32_t)(int32_t)x[offset + 60]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[240], w[244], w[248], w[252]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 61]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[241], w[245], w[249], w[253]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 62]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[242], w[246], w[250], w[254]}, i16x4),
+            i32x4)
+            + (uint32_t)(int32_t)x[offset + 63]
+            * (u32x4)__builtin_convertvector(__builtin_convertvector((i8x4){w[243], w[247], w[251], w[255]}, i16x4),
+            i32x4)));
+        const f32x4 real_0_0 = __builtin_convertvector(acc_0_0, f32x4) * *(const f32x4u *)scale + *(const f32x4u *)bias;
         i32x4 nearest_0_0;
         sample__nearest_f32x4(&real_0_0, &nearest_0_0);
         i8x4 compute_0_0;
-        const f32x4 real_0_1 = __builtin_convertvector(acc_0_1, f32x4) * *(const f32x4u *)&scale[offset + 4]
-            + *(const f32x4u *)&bias[offset + 4];
+        const f32x4 real_0_1 = __builtin_convertvector(acc_0_1, f32x4) * *(const f32x4u *)&scale[4]
+            + *(const f32x4u *)&bias[4];
         i32x4 nearest_0_1;
         sample__nearest_f32x4(&real_0_1, &nearest_0_1);
         i8x4 compute_0_1;
-        const f32x4 real_1_0 = __builtin_convertvector(acc_1_0, f32x4) * *(const f32x4u *)&scale[offset]
-            + *(const f32x4u *)&bias[offset];
+        const f32x4 real_0_2 = __builtin_convertvector(acc_0_2, f32x4) * *(const f32x4u *)&scale[8]
+            + *(const f32x4u *)&bias[8];
+        i32x4 nearest_0_2;
+        sample__nearest_f32x4(&real_0_2, &nearest_0_2);
+        i8x4 compute_0_2;
+        const f32x4 real_0_3 = __builtin_convertvector(acc_0_3, f32x4) * *(const f32x4u *)&scale[12]
+            + *(const f32x4u *)&bias[12];
+        i32x4 nearest_0_3;
+        sample__nearest_f32x4(&real_0_3, &nearest_0_3);
+        i8x4 compute_0_3;
+        sample__narrowed_each_i8x4x4(-3, &nearest_0_0, &compute_0_0, &nearest_0_1, &compute_0_1, &nearest_0_2, &compute_0_2,
+            &nearest_0_3, &compute_0_3);
+        *(i8x4u *)&compute[offset] = compute_0_0;
+        *(i8x4u *)&compute[offset + 4] = compute_0_1;
+        *(i8x4u *)&compute[offset + 8] = compute_0_2;
+        *(i8x4u *)&compute[offset + 12] = compute_0_3;
+        const f32x4 real_1_0 = __builtin_convertvector(acc_1_0, f32x4) * *(const f32x4u *)scale + *(const f32x4u *)bias;
         i32x4 nearest_1_0;
         sample__nearest_f32x4(&real_1_0, &nearest_1_0);
         i8x4 compute_1_0;
-        const f32x4 real_1_1 = __builtin_convertvector(acc_1_1, f32x4) * *(const f32x4u *)&scale[offset + 4]
-            + *(const f32x4u *)&bias[offset + 4];
+        const f32x4 real_1_1 = __builtin_convertvector(acc_1_1, f32x4) * *(const f32x4u *)&scale[4]
+            + *(const f32x4u *)&bias[4];
         i32x4 nearest_1_1;
         sample__nearest_f32x4(&real_1_1, &nearest_1_1);
         i8x4 compute_1_1;
-        sample__narrowed_each_i8x4x4(-3, &nearest_0_0, &compute_0_0, &nearest_0_1, &compute_0_1, &nearest_1_0, &compute_1_0,
-            &nearest_1_1, &compute_1_1);
-        *(i8x4u *)&compute[offset] = compute_0_0;
-        *(i8x4u *)&compute[offset + 4] = compute_0_1;
+        const f32x4 real_1_2 = __builtin_convertvector(acc_1_2, f32x4) * *(const f32x4u *)&scale[8]
+            + *(const f32x4u *)&bias[8];
+        i32x4 nearest_1_2;
+        sample__nearest_f32x4(&real_1_2, &nearest_1_2);
+        i8x4 compute_1_2;
+        const f32x4 real_1_3 = __builtin_convertvector(acc_1_3, f32x4) * *(const f32x4u *)&scale[12]
+            + *(const f32x4u *)&bias[12];
+        i32x4 nearest_1_3;
+        sample__nearest_f32x4(&real_1_3, &nearest_1_3);
+        i8x4 compute_1_3;
+        sample__narrowed_each_i8x4x4(-3, &nearest_1_0, &compute_1_0, &nearest_1_1, &compute_1_1, &nearest_1_2, &compute_1_2,
+            &nearest_1_3, &compute_1_3);
         *(i8x4u *)&compute[offset + 16] = compute_1_0;
         *(i8x4u *)&compute[offset + 20] = compute_1_1;
-        const f32x4 real_2_0 = __builtin_convertvector(acc_2_0, f32x4) * *(const f32x4u *)&scale[offset]
-            + *(const f32x4u *)&bias[offset];
+        *(i8x4u *)&compute[offset + 24] = compute_1_2;
+        *(i8x4u *)&compute[offset + 28] = compute_1_3;
+        const f32x4 real_2_0 = __builtin_convertvector(acc_2_0, f32x4) * *(const f32x4u *)scale + *(const f32x4u *)bias;
         i32x4 nearest_2_0;
         sample__nearest_f32x4(&real_2_0, &nearest_2_0);
         i8x4 compute_2_0;
-        const f32x4 real_2_1 = __builtin_convertvector(acc_2_1, f32x4) * *(const f32x4u *)&scale[offset + 4]
-            + *(const f32x4u *)&bias[offset + 4];
+        const f32x4 real_2_1 = __builtin_convertvector(acc_2_1, f32x4) * *(const f32x4u *)&scale[4]
+            + *(const f32x4u *)&bias[4];
         i32x4 nearest_2_1;
         sample__nearest_f32x4(&real_2_1, &nearest_2_1);
         i8x4 compute_2_1;
-        const f32x4 real_3_0 = __builtin_convertvector(acc_3_0, f32x4) * *(const f32x4u *)&scale[offset]
-            + *(const f32x4u *)&bias[offset];
+        const f32x4 real_2_2 = __builtin_convertvector(acc_2_2, f32x4) * *(const f32x4u *)&scale[8]
+            + *(const f32x4u *)&bias[8];
+        i32x4 nearest_2_2;
+        sample__nearest_f32x4(&real_2_2, &nearest_2_2);
+        i8x4 compute_2_2;
+        const f32x4 real_2_3 = __builtin_convertvector(acc_2_3, f32x4) * *(const f32x4u *)&scale[12]
+            + *(const f32x4u *)&bias[12];
+        i32x4 nearest_2_3;
+        sample__nearest_f32x4(&real_2_3, &nearest_2_3);
+        i8x4 compute_2_3;
+        sample__narrowed_each_i8x4x4(-3, &nearest_2_0, &compute_2_0, &nearest_2_1, &compute_2_1, &nearest_2_2, &compute_2_2,
+            &nearest_2_3, &compute_2_3);
+        *(i8x4u *)&compute[offset + 32] = compute_2_0;
+        *(i8x4u *)&compute[offset + 36] = compute_2_1;
+        *(i8x4u *)&compute[offset + 40] = compute_2_2;
+        *(i8x4u *)&compute[offset + 44] = compute_2_3;
+        const f32x4 real_3_0 = __builtin_convertvector(acc_3_0, f32x4) * *(const f32x4u *)scale + *(const f32x4u *)bias;
         i32x4 nearest_3_0;
         sample__nearest_f32x4(&real_3_0, &nearest_3_0);
         i8x4 compute_3_0;
-        const f32x4 real_3_1 = __builtin_convertvector(acc_3_1, f32x4) * *(const f32x4u *)&scale[offset + 4]
-            + *(const f32x4u *)&bias[offset + 4];
+        const f32x4 real_3_1 = __builtin_convertvector(acc_3_1, f32x4) * *(const f32x4u *)&scale[4]
+            + *(const f32x4u *)&bias[4];
         i32x4 nearest_3_1;
         sample__nearest_f32x4(&real_3_1, &nearest_3_1);
         i8x4 compute_3_1;
-        sample__narrowed_each_i8x4x4(-3, &nearest_2_0, &compute_2_0, &nearest_2_1, &compute_2_1, &nearest_3_0, &compute_3_0,
-            &nearest_3_1, &compute_3_1);
-        *(i8x4u *)&compute[offset + 32] = compute_2_0;
-        *(i8x4u *)&compute[offset + 36] = compute_2_1;
+        const f32x4 real_3_2 = __builtin_convertvector(acc_3_2, f32x4) * *(const f32x4u *)&scale[8]
+            + *(const f32x4u *)&bias[8];
+        i32x4 nearest_3_2;
+        sample__nearest_f32x4(&real_3_2, &nearest_3_2);
+        i8x4 compute_3_2;
+        const f32x4 real_3_3 = __builtin_convertvector(acc_3_3, f32x4) * *(const f32x4u *)&scale[12]
+            + *(const f32x4u *)&bias[12];
+        i32x4 nearest_3_3;
+        sample__nearest_f32x4(&real_3_3, &nearest_3_3);
+        i8x4 compute_3_3;
+        sample__narrowed_each_i8x4x4(-3, &nearest_3_0, &compute_3_0, &nearest_3_1, &compute_3_1, &nearest_3_2, &compute_3_2,
+            &nearest_3_3, &compute_3_3);
         *(i8x4u *)&compute[offset + 48] = compute_3_0;
         *(i8x4u *)&compute[offset + 52] = compute_3_1;
-        const f32x4 real_4_0 = __builtin_convertvector(acc_4_0, f32x4) * *(const f32x4u *)&scale[offset]
-            + *(const f32x4u *)&bias[offset];
-        i32x4 nearest_4_0;
-        sample__nearest_f32x4(&real_4_0, &nearest_4_0);
-        i8x4 compute_4_0;
-        const f32x4 real_4_1 = __builtin_convertvector(acc_4_1, f32x4) * *(const f32x4u *)&scale[offset + 4]
-            + *(const f32x4u *)&bias[offset + 4];
-        i32x4 nearest_4_1;
-        sample__nearest_f32x4(&real_4_1, &nearest_4_1);
-        i8x4 compute_4_1;
-        const f32x4 real_5_0 = __builtin_convertvector(acc_5_0, f32x4) * *(const f32x4u *)&scale[offset]
-            + *(const f32x4u *)&bias[offset];
-        i32x4 nearest_5_0;
-        sample__nearest_f32x4(&real_5_0, &nearest_5_0);
-        i8x4 compute_5_0;
-        const f32x4 real_5_1 = __builtin_convertvector(acc_5_1, f32x4) * *(const f32x4u *)&scale[offset + 4]
-            + *(const f32x4u *)&bias[offset + 4];
-        i32x4 nearest_5_1;
-        sample__nearest_f32x4(&real_5_1, &nearest_5_1);
-        i8x4 compute_5_1;
-        sample__narrowed_each_i8x4x4(-3, &nearest_4_0, &compute_4_0, &nearest_4_1, &compute_4_1, &nearest_5_0, &compute_5_0,
-            &nearest_5_1, &compute_5_1);
-        *(i8x4u *)&compute[offset + 64] = compute_4_0;
-        *(i8x4u *)&compute[offset + 68] = compute_4_1;
-        *(i8x4u *)&compute[offset + 80] = compute_5_0;
-        *(i8x4u *)&compute[offset + 84] = compute_5_1;
-        const f32x4 real_6_0 = __builtin_convertvector(acc_6_0, f32x4) * *(const f32x4u *)&scale[offset]
-            + *(const f32x4u *)&bias[offset];
-        i32x4 nearest_6_0;
-        sample__nearest_f32x4(&real_6_0, &nearest_6_0);
-        i8x4 compute_6_0;
-        const f32x4 real_6_1 = __builtin_convertvector(acc_6_1, f32x4) * *(const f32x4u *)&scale[offset + 4]
-            + *(const f32x4u *)&bias[offset + 4];
-        i32x4 nearest_6_1;
-        sample__nearest_f32x4(&real_6_1, &nearest_6_1);
-        i8x4 compute_6_1;
-        const f32x4 real_7_0 = __builtin_convertvector(acc_7_0, f32x4) * *(const f32x4u *)&scale[offset]
-            + *(const f32x4u *)&bias[offset];
-        i32x4 nearest_7_0;
-        sample__nearest_f32x4(&real_7_0, &nearest_7_0);
-        i8x4 compute_7_0;
-        const f32x4 real_7_1 = __builtin_convertvector(acc_7_1, f32x4) * *(const f32x4u *)&scale[offset + 4]
-            + *(const f32x4u *)&bias[offset + 4];
-        i32x4 nearest_7_1;
-        sample__nearest_f32x4(&real_7_1, &nearest_7_1);
-        i8x4 compute_7_1;
-        sample__narrowed_each_i8x4x4(-3, &nearest_6_0, &compute_6_0, &nearest_6_1, &compute_6_1, &nearest_7_0, &compute_7_0,
-            &nearest_7_1, &compute_7_1);
-        *(i8x4u *)&compute[offset + 96] = compute_6_0;
-        *(i8x4u *)&compute[offset + 100] = compute_6_1;
-        *(i8x4u *)&compute[offset + 112] = compute_7_0;
-        *(i8x4u *)&compute[offset + 116] = compute_7_1;
+        *(i8x4u *)&compute[offset + 56] = compute_3_2;
+        *(i8x4u *)&compute[offset + 60] = compute_3_3;
     }
 }

@@ -20,6 +20,7 @@ import numpy as np
 import onnx
 
 from edgetune.frontend.onnx.decompositions.builder import Builder
+from edgetune.frontend.onnx.decompositions.known_weights import KnownWeights, known_weights
 from edgetune.graph.layout.axis_order import from_model, to_model
 
 _FULL = 16
@@ -71,21 +72,20 @@ class _Axis:
 
 def conv_transpose(b: Builder, node: onnx.NodeProto) -> bool:
     """Dense convolutions and an interleave, where the weights are known and not dilated; else the pads are computed."""
-    weights = b.value(b.input(1))
-    bias = b.value(b.input(2)) if b.input(2) else None
+    weights = known_weights(b, b.input(1), axis=1)
     rank = len(b.shape(b.input(0))) - 2
     begin, spare, end = _pads(b, rank)
     dilations = b.attributes.get("dilations", [1] * rank)
-    if weights is None or (b.input(2) and bias is None) or any(d != 1 for d in dilations):
+    if weights is None or any(d != 1 for d in dilations):
         return _with_pads(b, node, begin, end, spare)
     strides = b.attributes.get("strides", [1] * rank)
     axes = []
-    for i, (extent, taps) in enumerate(zip(b.shape(b.input(0))[2:], weights.shape[2:], strict=True)):
+    for i, (extent, taps) in enumerate(zip(b.shape(b.input(0))[2:], weights.array.shape[2:], strict=True)):
         output = strides[i] * (extent - 1) + spare[i] + taps - begin[i] - end[i]
         axes.append(_Axis(extent, taps, strides[i], begin[i], output))
-    if not weights.size or any(axis.output < 1 for axis in axes):
+    if not weights.array.size or any(axis.output < 1 for axis in axes):
         return _with_pads(b, node, begin, end, spare)
-    result = _interleaved(b, axes, weights, bias)
+    result = _interleaved(b, axes, weights)
     if not result:
         return _with_pads(b, node, begin, end, spare)
     b.output(0, result)
@@ -125,49 +125,43 @@ def _pads(b: Builder, rank: int) -> tuple[list[int], list[int], list[int]]:
     return begin, spare, end
 
 
-def _interleaved(b: Builder, axes: Sequence[_Axis], weights: np.ndarray, bias: np.ndarray | None) -> str:
+def _interleaved(b: Builder, axes: Sequence[_Axis], weights: KnownWeights) -> str:
     """All phases, interleaved and cut to the output's shape; "" where a phase has no taps or reads no input."""
     phases = [(axis, phase) for axis in axes for phase in range(axis.stride)]
     if any(not axis.taps_of(phase) or axis.is_cut_away(axis.reach(phase)) for axis, phase in phases):
         return ""
     rank = len(axes)
     if all(axis.stride == 1 for axis in axes):
-        return _convolved(b, _dense(weights, axes, [0] * rank, _groups(b)), bias, axes, [0] * rank)
-    parts = _along(b, axes, weights, bias, [])
+        return _convolved(b, axes, weights, [[0] * rank])
+    parts = _along(b, axes, weights, [])
     counts = [axis.count * axis.stride for axis in axes]
-    channels = weights.shape[1] * _groups(b)
+    channels = weights.array.shape[1] * _groups(b)
     whole = b.reshape(parts, b.shape(b.input(0))[0], *counts, channels)
     result = b.op("Transpose", whole, perm=to_model(rank + 2, "channels_last"))
     return b.first(result, b.shape(result)[0], channels, *(axis.output for axis in axes))
 
 
-def _along(
-    b: Builder, axes: Sequence[_Axis], weights: np.ndarray, bias: np.ndarray | None, outer: Sequence[int]
-) -> str:
+def _along(b: Builder, axes: Sequence[_Axis], weights: KnownWeights, outer: Sequence[int]) -> str:
     """The phases with the phases `outer` of the first axes: (n, places and phases of each axis, channels)."""
     number = len(outer)
     last = number == len(axes) - 1
     if not last:
-        parts = [_along(b, axes, weights, bias, [*outer, phase]) for phase in range(axes[number].stride)]
+        parts = [_along(b, axes, weights, [*outer, phase]) for phase in range(axes[number].stride)]
     else:
-        joins = _groups(b) == 1 and weights.shape[1] % _FULL
+        joins = _groups(b) == 1 and weights.array.shape[1] % _FULL
         runs = axes[number].runs() if joins else [range(r, r + 1) for r in range(axes[number].stride)]
-        parts = [_run(b, axes, weights, bias, [[*outer, phase] for phase in run]) for run in runs]
+        parts = [_run(b, axes, weights, [[*outer, phase] for phase in run]) for run in runs]
     return parts[0] if len(parts) == 1 else b.op("Concat", *parts, axis=2 * number + 2)
 
 
-def _run(
-    b: Builder, axes: Sequence[_Axis], weights: np.ndarray, bias: np.ndarray | None, phases: Sequence[Sequence[int]]
-) -> str:
+def _run(b: Builder, axes: Sequence[_Axis], weights: KnownWeights, phases: Sequence[Sequence[int]]) -> str:
     """Phases that read the same input: (n, places and 1 of each axis, channels), but their number on the last axis."""
-    kernels = [_dense(weights, axes, phase, _groups(b)) for phase in phases]
-    joined = None if bias is None else np.tile(bias, len(phases))
-    found = _convolved(b, np.concatenate(kernels), joined, axes, phases[0])
+    found = _convolved(b, axes, weights, phases)
     rank = len(axes)
     shape = [extent for axis in axes for extent in (axis.count, 1)]
     shape[-1] = len(phases)
     channels_last = b.op("Transpose", found, perm=from_model(rank + 2, "channels_last"))
-    return b.reshape(channels_last, b.shape(found)[0], *shape, weights.shape[1] * _groups(b))
+    return b.reshape(channels_last, b.shape(found)[0], *shape, weights.array.shape[1] * _groups(b))
 
 
 def _groups(b: Builder) -> int:
@@ -184,22 +178,20 @@ def _dense(weights: np.ndarray, axes: Sequence[_Axis], phase: Sequence[int], gro
     return dense.reshape(groups * outer, inner, *(len(each) for each in taps))
 
 
-def _convolved(
-    b: Builder,
-    weights: np.ndarray,
-    bias: np.ndarray | None,
-    axes: Sequence[_Axis],
-    phase: Sequence[int],
-) -> str:
-    """The dense convolution of a phase; the input is cut where a pad is negative."""
+def _convolved(b: Builder, axes: Sequence[_Axis], weights: KnownWeights, phases: Sequence[Sequence[int]]) -> str:
+    """The dense convolution of phases that read the same input, which is cut where a pad is negative."""
     x = b.input(0)
     sides = []
-    for number, (axis, place) in enumerate(zip(axes, phase, strict=True)):
+    for number, (axis, place) in enumerate(zip(axes, phases[0], strict=True)):
         begin, end = axis.pads(axis.reach(place))
         if begin < 0 or end < 0:
             x = b.part(x, max(0, -begin), axis.extent - max(0, -end), number + 2)
         sides.append((max(begin, 0), max(end, 0)))
-    inputs = [x, b.constant(np.ascontiguousarray(weights))]
-    inputs += [b.constant(np.ascontiguousarray(bias))] if bias is not None else []
+    taps = np.concatenate([_dense(weights.array, axes, phase, _groups(b)) for phase in phases])
+    channels = np.tile(np.arange(weights.array.shape[1]), _groups(b) * len(phases))
+    inputs = [x, weights.part(b, taps, channels)]
+    if b.input(2):
+        bias = [b.input(2)] * len(phases)
+        inputs.append(bias[0] if len(bias) == 1 else b.op("Concat", *bias, axis=0))
     pads = [*(begin for begin, _ in sides), *(end for _, end in sides)]
-    return b.op("Conv", *inputs, kernel_shape=list(weights.shape[2:]), pads=pads, group=_groups(b))
+    return b.op("Conv", *inputs, kernel_shape=list(taps.shape[2:]), pads=pads, group=_groups(b))

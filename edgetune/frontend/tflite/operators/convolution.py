@@ -129,23 +129,35 @@ def transpose_conv(step: OperatorStep) -> None:
         before.append(less // 2)
         after.append(whole - less // 2 - extents[1 + axis] if less else 0)
         more.append(max(extents[1 + axis] - whole, 0))
-    sums, order = wide.is_wide(step, 2), (3, 0, 1, 2)
+    attributes = {
+        "strides": strides,
+        "pads": before + after,
+        "output_padding": more,
+        "kernel_shape": list(weights[1:3]),
+    }
+    order, taps = (3, 0, 1, 2), step.input(1)
+    if step.is_narrow(2) and taps.type in NARROW_WEIGHTS and taps.value is not None:
+        pixels = step.to_channels_first(step.centred(2))
+        stored = step.op("Cast", step.constant(_centred(step, order), None), to=TensorProto.INT32)
+        give_sums(step, step.to_channels_last(step.op("ConvTranspose", pixels, stored, **attributes)), image=2, bias=3)
+        return
+    sums = wide.is_wide(step, 2)
     pixels = wide.integers(step, 2) if sums else step.real(2)
     rest = wide.weights_and_bias(step, order, 3) if sums else weights_and_bias(step, order, image=2, bias=3)
-    operands = [step.to_channels_first(pixels), *rest]
-    made = step.op(
-        "ConvTranspose",
-        *operands,
-        strides=strides,
-        pads=before + after,
-        output_padding=more,
-        kernel_shape=list(weights[1:3]),
-    )
-    made = step.to_channels_last(made)
+    made = step.to_channels_last(step.op("ConvTranspose", step.to_channels_first(pixels), *rest, **attributes))
     if sums:
         wide.give_sums(step, made, image=2, bias=3)
     else:
         step.give(made)
+
+
+def _centred(step: OperatorStep, order: Sequence[int]) -> np.ndarray:
+    """The integers of the weights less their zero point, in as few bytes as hold them."""
+    found = step.input(1).quantisation
+    wide = np.transpose(step.value(1, "weights"), order).astype("int16")
+    centred: np.ndarray = wide - (0 if found is None else found.zero_point.reshape(-1)[0])
+    narrow = centred.astype("int8")
+    return narrow if np.array_equal(narrow, centred) else centred
 
 
 def conv_3d(step: OperatorStep) -> None:

@@ -16,14 +16,14 @@ NARROW_WEIGHTS = frozenset({"INT4", "INT8", "UINT8"})
 """Types of constant weights whose products are summed in int32."""
 
 
-def give_sums(step: OperatorStep, sums: str, *, once: bool = False) -> None:
+def give_sums(step: OperatorStep, sums: str, *, image: int = 0, bias: int = 2, once: bool = False) -> None:
     """Makes the output of int32 sums of products: plus the bias, times scales of input, weights and output."""
-    if step.has(2):
-        bias = step.input(2).value
-        if bias is None or bias.dtype not in {np.dtype(np.int32), np.dtype(np.int64)}:
+    if step.has(bias):
+        terms = step.input(bias).value
+        if terms is None or terms.dtype not in {np.dtype(np.int32), np.dtype(np.int64)}:
             raise MisfitError("computes its bias at run time, or has one that is not int32")
-        sums = step.op("Add", sums, step.narrowed(bias))
-    step.give_integers(step.scaled(sums, step.scale(0) * step.scale(1) / step.output_scale, once=once))
+        sums = step.op("Add", sums, step.narrowed(terms))
+    step.give_integers(step.scaled(sums, step.scale(image) * step.scale(1) / step.output_scale, once=once))
 
 
 def weights_and_bias(step: OperatorStep, order: Sequence[int], *, image: int = 0, bias: int = 2) -> list[str]:

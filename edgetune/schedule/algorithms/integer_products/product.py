@@ -16,7 +16,7 @@ from edgetune.tvm_types import BufferLoad, Expr, TvmBuffer
 
 WEIGHTS = "int8"
 """The type of constant factors."""
-_NARROW = ("int8", "uint8")
+_NARROW = ("int8", "uint8", "int16")
 _OPERANDS = 2
 
 
@@ -72,7 +72,7 @@ def product_in(whole: ReductionStage, constants: Sequence[TvmBuffer]) -> Product
 
 
 def _widened(factor: Expr) -> BufferLoad | None:
-    """The load of an 8-bit integer that is widened once."""
+    """The load of an integer of 8 or 16 bits that is widened once."""
     load = factor.value if isinstance(factor, tirx.Cast) else None
     return load if isinstance(load, ir.TensorLoad) and type_of(load.source) in _NARROW else None
 
