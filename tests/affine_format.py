@@ -96,6 +96,7 @@ class AffineModel(Model):
         channels_last: frozenset[str] = frozenset(),
         *,
         joins_attention: bool = True,
+        keeps_channels: bool = False,
         states: Mapping[str, str] | None = None,
     ) -> Program:
         """A Relax function of two operators, after the graph passes."""
@@ -104,7 +105,7 @@ class AffineModel(Model):
         from edgetune.graph.imported import Imported
         from edgetune.graph.partition import to_program
 
-        del channels_last, joins_attention, states
+        del channels_last, joins_attention, keeps_channels, states
         builder = relax.BlockBuilder()
         x = relax.Var("x", relax.TensorType(self.shape, "float32"))
         with builder.function("main", [x]):

@@ -48,7 +48,7 @@ class FloatGraph:
     ) -> str:
         taps = self.random.standard_normal((made, given // group, window, window)) / (window * (given // group) ** 0.5)
         operands = [x, self.constant(taps.astype("float32")), self.weights(made)]
-        sides = {"pads": [far * (window - 1) // 2] * 4, "strides": [stride] * 2, "dilations": [far] * 2}
+        sides: dict[str, Any] = {"pads": [far * (window - 1) // 2] * 4, "strides": [stride] * 2, "dilations": [far] * 2}
         return self.op("Conv", *operands, group=group, **sides)
 
     def model(self, result: str, given: list[int], made: list[int]) -> onnx.ModelProto:

@@ -306,6 +306,12 @@ def model_and_board(function: F) -> F:
                 type=click.Choice(PRECISIONS),
                 help="Type of weights and of tensors between layers, where the board has it (default: fp32).",
             ),
+            click.option(
+                "--keep-constant-channels",
+                is_flag=True,
+                default=None,
+                help="Compute channels of integers that are one number for every input; by default they are left out.",
+            ),
             NAME,
             click.option("--package-version", type=PackageVersion(), help="Version of the package (default: 1.0.0)."),
         )

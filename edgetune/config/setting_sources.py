@@ -47,6 +47,7 @@ FLAG_NAMES = {
     "package_version": "--package-version",
     "name": "--name",
     "precision": "--precision",
+    "keep_constant_channels": "--keep-constant-channels",
 }
 
 
@@ -80,6 +81,7 @@ def of_flags(flags: CommandLineFlags) -> dict[str, object]:
         "package_version": flags.package_version,
         "name": flags.name,
         "precision": flags.precision,
+        "keep_constant_channels": flags.keep_constant_channels,
     }
     return _stated(values)
 

@@ -56,6 +56,7 @@ class CommandLineFlags:
     dims: Mapping[str, int] = field(default_factory=dict)
     layout: Layout | None = None
     precision: Precision | None = None
+    keep_constant_channels: bool | None = None
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
     streams: Mapping[str, InputStream] = field(default_factory=dict)
@@ -84,7 +85,8 @@ class Settings:
     inputs that the package keeps from run to run to the outputs that they become, ``streams`` the inputs that come
     frame by frame to their time axis and the frames of a step. ``flavours`` are the build systems that the package
     gets files for; make is added where it is not named. ``package_version`` is major, minor and patch.
-    ``precision`` is that of weights and of tensors between layers. ``branch`` is that of the records to read, None
+    ``precision`` is that of weights and of tensors between layers. ``keep_constant_channels``: also channels that are
+    one number for every input are computed. ``branch`` is that of the records to read, None
     for all of them: a night states it, no source of settings does.
     """
 
@@ -114,6 +116,7 @@ class Settings:
     flavours: tuple[str, ...] = DEFAULT_FLAVOURS
     package_version: tuple[int, int, int] = (1, 0, 0)
     precision: Precision = "fp32"
+    keep_constant_channels: bool = False
     branch: Branch | None = None
 
     def __post_init__(self) -> None:
@@ -152,6 +155,7 @@ _DEFAULTS: dict[str, object] = {
     "flavours": DEFAULT_FLAVOURS,
     "package_version": "1.0.0",
     "precision": "fp32",
+    "keep_constant_channels": False,
 }
 
 
@@ -271,6 +275,7 @@ def _settle(layers: list[Layer], board: ResolvedBoard, folder: Path) -> Settings
         flavours=_names(values["flavours"]),
         package_version=package_version(str(values["package_version"])),
         precision=next((one for one in get_args(Precision) if one == values["precision"]), "fp32"),
+        keep_constant_channels=bool(values["keep_constant_channels"]),
     )
 
 

@@ -165,12 +165,14 @@ class Model(Protocol):
         channels_last: frozenset[str] = frozenset(),
         *,
         joins_attention: bool = True,
+        keeps_channels: bool = False,
         states: Mapping[str, str] | None = None,
     ) -> Program:
         """The kernels and their calls, with those inputs and outputs channels last.
 
         `states` are inputs and the outputs that become them (`graph.states.with_states`): given where there are any.
         `joins_attention` is what the backend says: whether attention is one kernel where a graph pass finds it.
+        `keeps_channels`: channels that are the same number for every input are computed all the same.
         The program carries the model's name and its SHA-256. Raises ModelError and UnsupportedOperator.
         """
 

@@ -8,14 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
+import tvm
 from tvm import relax
 
 from edgetune.graph.rewrite import DefUse, attributes, constant, constant_of
 
 LAYOUT_MOVES = ("relax.reshape", "relax.permute_dims")
 """Operators that give the elements of a tensor other places."""
+SCALED = "float32"
+"""The type of scales, and of what is dequantised."""
 _STORED = ("int8", "uint8", "int16", "uint16")
 
 
@@ -52,8 +56,8 @@ def dequantised(expr: relax.Expr, chains: DefUse) -> Dequantised | None:
     """What a tensor of float32 or int32 is made of, of int32 without a scale; None if it is computed in another way."""
     dtype = str(expr.ty.dtype)
     if dtype == "int32":
-        return _narrow_constant(expr) or _centred_integers(expr, chains, np.ones((), "float32"))
-    product = chains.call(expr, "relax.multiply") if dtype == "float32" else None
+        return _narrow_constant(expr) or _centred_integers(expr, chains, np.ones((), SCALED))
+    product = chains.call(expr, "relax.multiply") if dtype == SCALED else None
     scale = constant(product.args[1]) if product is not None else None
     widened = chains.call(product.args[0], "relax.astype") if product is not None else None
     return None if scale is None or widened is None else _centred_integers(widened.args[0], chains, scale)
@@ -64,7 +68,7 @@ def _narrow_constant(expr: relax.Expr) -> Dequantised | None:
     value, ends = constant(expr), np.iinfo("int8")
     if value is None or value.min(initial=0) < ends.min or value.max(initial=0) > ends.max:
         return None
-    return Dequantised(constant_of(value.astype("int8")), np.zeros((), "int32"), np.ones((), "float32"))
+    return Dequantised(constant_of(value.astype("int8")), np.zeros((), "int32"), np.ones((), SCALED))
 
 
 def _centred_integers(inner: relax.Expr, chains: DefUse, scale: np.ndarray) -> Dequantised | None:
@@ -83,6 +87,15 @@ def _centred_integers(inner: relax.Expr, chains: DefUse, scale: np.ndarray) -> D
     if computed is not None and prod(int(extent) for extent in computed.ty.shape) != 1:
         return None
     return Dequantised(integers.args[0], zero_point, scale, computed)
+
+
+Known: TypeAlias = "Mapping[int, np.ndarray] | None"
+"""Parameters of `main` that are constants, by number."""
+
+
+def known_parameters(module: tvm.IRModule, known: Known) -> dict[relax.Var, np.ndarray]:
+    """The values of parameters of `main` that are constants."""
+    return {module["main"].params[number]: array for number, array in (known or {}).items()}
 
 
 def known_value(expr: relax.Expr, chains: DefUse, known: Mapping[relax.Var, np.ndarray]) -> np.ndarray | None:

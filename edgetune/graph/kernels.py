@@ -15,6 +15,7 @@ from tvm import ir, s_tir, te, tirx, topi
 
 from edgetune.graph.attention import least_scratch
 from edgetune.graph.collapsed_axes import collapse_axes
+from edgetune.graph.fixed_point_calls import SCALING
 from edgetune.graph.kernel_names import kernel_names, summary
 from edgetune.graph.long_sums import scratch_of_parts, split_long_sums
 from edgetune.graph.macs import multiply_accumulates
@@ -83,7 +84,7 @@ def plain_function(function: PrimFunc, mask: Sequence[bool]) -> PrimFunc:
     """
     free = _packable(function, mask)
     plain = function.with_attr("global_symbol", "main").with_attr("tirx.noalias", True).with_attr(FREE_LAYOUTS, free)
-    for attribute in ("op_pattern", "operator_name", STORED_PARTS, ROWS_AT):
+    for attribute in ("op_pattern", "operator_name", STORED_PARTS, ROWS_AT, SCALING):
         if attribute in plain.attrs:
             plain = plain.without_attr(attribute)
     shapes = [tuple(int(e) for e in p.shape) for p in plain.params]

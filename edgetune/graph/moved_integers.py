@@ -15,7 +15,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from edgetune.graph.dequantised import LAYOUT_MOVES, Dequantised, dequantised
+from edgetune.graph.dequantised import LAYOUT_MOVES, SCALED, Dequantised, dequantised
 from edgetune.graph.rewrite import DefUse, constant, rewrite
 
 Source: TypeAlias = Callable[[relax.Expr, DefUse], "Dequantised | None"]
@@ -82,7 +82,7 @@ def _same_integers(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> r
     dtype = str(call.ty.dtype)
     if call.op.name != "relax.astype" or dtype not in {"int8", "uint8"}:
         return None
-    value, found = call.args[0], np.zeros((), "float32")
+    value, found = call.args[0], np.zeros((), SCALED)
     ends = np.iinfo(dtype)
     for name, bound in (("relax.minimum", ends.max), ("relax.maximum", ends.min)):
         clamped = chains.call(value, name)

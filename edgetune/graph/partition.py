@@ -12,6 +12,7 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from edgetune.errors import UnsupportedOperator
+from edgetune.graph.constant_channels import ConstantChannels
 from edgetune.graph.evaluate import evaluate
 from edgetune.graph.imported import Imported, ImportedLoop
 from edgetune.graph.joined_calls import with_joined_calls
@@ -21,7 +22,7 @@ from edgetune.graph.layer_names import layer_label, place_of
 from edgetune.graph.loop_bodies import LoopBody, opaque_function, with_bodies
 from edgetune.graph.narrow_results import narrow_result, widens_what_it_reads
 from edgetune.graph.passes import Fused, fuse
-from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Program, TensorSpec
+from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, LeftOut, Program, TensorSpec
 from edgetune.graph.rewrite import callee_of, readers_of, tensor_of
 from edgetune.graph.ring_reads import cost_of_moves, states_moved
 from edgetune.graph.rings import with_rings
@@ -30,13 +31,20 @@ from edgetune.graph.states import with_states
 from edgetune.graph.stored_integers import StoredIntegers, stored_integers, widened_when_read, with_stored
 from edgetune.graph.tvm_errors import tvm_refusals
 from edgetune.graph.views.eliminate_copies import without_copies
+from edgetune.graph.ways import Ways
 from edgetune.graph.widened_integers import Widened, widened
 from edgetune.graph.workload import workload_hash
 from edgetune.graph.written_loops import is_written
 from edgetune.tvm_types import PrimFunc
 
 
-def to_program(imported: Imported, *, joins_attention: bool = True, states: Mapping[str, str] | None = None) -> Program:
+def to_program(
+    imported: Imported,
+    *,
+    joins_attention: bool = True,
+    keeps_channels: bool = False,
+    states: Mapping[str, str] | None = None,
+) -> Program:
     """Runs the graph passes (see `fuse`) and cuts the result into a `Program`.
 
     `states` are inputs that are to become states, by name, with their outputs: those that can are ring buffers, unless
@@ -44,22 +52,29 @@ def to_program(imported: Imported, *, joins_attention: bool = True, states: Mapp
     Raises UnsupportedOperator if an operator has no kernel, or TVM refuses one.
     """
     pairs = states or {}
-    program = _to_program(imported, pairs, (), joins=joins_attention)
+    ways = Ways(joins_attention=joins_attention, keeps_channels=keeps_channels)
+    program = _to_program(imported, pairs, (), ways)
     if slow := states_moved(with_states(program, pairs)):
-        other = _to_program(imported, pairs, slow, joins=joins_attention)
+        other = _to_program(imported, pairs, slow, ways)
         return min((program, other), key=lambda one: cost_of_moves(with_states(one, pairs)))
     return program
 
 
-def _to_program(imported: Imported, pairs: Mapping[str, str], apart: Collection[str], *, joins: bool) -> Program:
+def _to_program(imported: Imported, pairs: Mapping[str, str], apart: Collection[str], ways: Ways) -> Program:
     """The program of `imported`, of whose states those `apart` are no rings."""
     imported, rings = with_rings(imported, pairs, apart)
     exchanged = [i for i, tensor in enumerate(imported.inputs) if tensor.name in imported.images]
     inputs = len(imported.inputs)
     known = dict(enumerate(imported.weights.values(), inputs))
-    fused = fuse(imported.module, exchanged, joins_attention=joins, places=imported.places, inputs=inputs, known=known)
+    fused = fuse(imported.module, exchanged, ways, places=imported.places, inputs=inputs, known=known)
     with tvm_refusals(f"model {imported.name}"):
-        return replace(partition(fused, imported), rings=rings)
+        program = replace(partition(fused, imported), rings=rings)
+    return replace(program, constant_channels=tuple(_left_out(one, imported) for one in fused.constant))
+
+
+def _left_out(found: ConstantChannels, imported: Imported) -> LeftOut:
+    label = layer_label(imported.nodes, [] if found.node is None else [found.node], "product")
+    return LeftOut(label.removesuffix(" (product)"), found.left_out, found.channels)
 
 
 def partition(fused: Fused, imported: Imported) -> Program:

@@ -6,7 +6,7 @@ reshapes, some divisions become products, and run-time indices are clamped.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from math import prod
 from typing import NamedTuple, TypeAlias
@@ -17,6 +17,8 @@ from tvm import relax, te, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from edgetune.graph.concat_fusion import constants_apart, settle_patterns
+from edgetune.graph.constant_channels import ConstantChannels, without_constant_channels
+from edgetune.graph.dequantised import Known
 from edgetune.graph.element_type import is_floating
 from edgetune.graph.fold_constant import fold_constants
 from edgetune.graph.fold_scale import fold_scale
@@ -26,12 +28,13 @@ from edgetune.graph.layer_names import nodes_of_calls, pass_marks_on
 from edgetune.graph.layout.channels_last import channels_last
 from edgetune.graph.layout.fold_transposes import fold_input_transposes, fold_transposes
 from edgetune.graph.nan_operands import keeping_nan
-from edgetune.graph.quantised import integer_operators, joined_terms
+from edgetune.graph.quantised import integer_operators, integer_sums, joined_terms
 from edgetune.graph.resampling import resize_by_tables
 from edgetune.graph.rewrite import DefUse, attributes, constant, constant_of, rewrite, with_attributes
 from edgetune.graph.sink_activations import sink_activations
 from edgetune.graph.tvm_errors import Step, passed
 from edgetune.graph.views.lower_splits import pick_to_slice, splits_to_slices
+from edgetune.graph.ways import Ways
 
 Axes: TypeAlias = int | Sequence[int] | None
 
@@ -45,44 +48,50 @@ _REDUCTIONS = frozenset({"relax.max", "relax.min", "relax.sum", "relax.mean"})
 _SHAPE_ONLY = frozenset({"relax.flatten", "relax.squeeze", "relax.expand_dims"})
 
 
+_USUAL = Ways()
+
+
 class Fused(NamedTuple):
     """A module whose `main` calls PrimFuncs or reshapes, and what its names do not show.
 
     `nodes` has, for each call of a PrimFunc, the model's nodes that it computes, as far as they are known. `functions`
-    has, by the name of each fused PrimFunc, the functions that it was fused from, in execution order.
+    has, by the name of each fused PrimFunc, the functions that it was fused from, in execution order. `constant` are
+    the layers that were made without constant channels.
     """
 
     module: tvm.IRModule
     nodes: list[list[int]]
     functions: dict[str, tuple[str, ...]]
+    constant: tuple[ConstantChannels, ...] = ()
 
 
 def fuse(
     module: tvm.IRModule,
     exchanged: Collection[int] = (),
+    ways: Ways = _USUAL,
     *,
-    joins_attention: bool = True,
     places: Sequence[str] = (),
     inputs: int | None = None,
-    known: Mapping[int, np.ndarray] | None = None,
+    known: Known = None,
 ) -> Fused:
     """Folds constants and scales, chooses the layout, recognises integer operators, legalises, fuses.
 
-    Where it `joins_attention`, the two products of attention and what lies between them are one kernel. Parameters of
-    `main` after the first `inputs` are constants. `known` are the values of such parameters, by number.
+    Parameters of `main` after the first `inputs` are constants. `known` are the values of such parameters, by number.
     Raises UnsupportedOperator if TVM refuses a node: `places` says where each is (see `Imported`).
     """
-    for step in _steps(exchanged, joins_attention, inputs, known):
+    constant_channels: list[ConstantChannels] = []
+    for step in _steps(exchanged, ways, inputs, known, constant_channels):
         module = passed(module, step, places)
     fused = passed(module, relax.transform.FuseOps(), places)
     finish = tvm.transform.Sequential([relax.transform.FuseTIR(), relax.transform.DeadCodeElimination()])
-    return Fused(passed(fused, finish, places), nodes_of_calls(module, fused), operators_of_functions(fused))
+    nodes, functions = nodes_of_calls(module, fused), operators_of_functions(fused)
+    return Fused(passed(fused, finish, places), nodes, functions, tuple(constant_channels))
 
 
 def _steps(
-    exchanged: Collection[int], joins_attention: bool, inputs: int | None, known: Mapping[int, np.ndarray] | None
+    exchanged: Collection[int], ways: Ways, inputs: int | None, known: Known, constant_channels: list[ConstantChannels]
 ) -> Iterator[Step]:
-    """The passes before fusion, in their order."""
+    """The passes before fusion, in their order; one adds to `constant_channels` what it found."""
     yield positive_axes
     yield pass_marks_on
     yield relax.transform.DecomposeOpsForInference()
@@ -91,13 +100,17 @@ def _steps(
     yield pass_marks_on
     yield fold_scale
     yield partial(channels_last, exchanged=exchanged)
+    yield partial(integer_sums, known=known)
+    if not ways.keeps_channels:
+        yield partial(without_constant_channels, known=known, found=constant_channels)
+        yield pass_marks_on
     yield partial(integer_operators, known=known)
     yield pass_marks_on
     yield fold_input_transposes
     yield pass_marks_on
     for rule in (_simplify, _clamp_indices, pick_to_slice, resize_by_tables):
         yield partial(rewrite, rule=rule)
-    if joins_attention:
+    if ways.joins_attention:
         yield fuse_attention
         yield pass_marks_on
     yield fold_transposes

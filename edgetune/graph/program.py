@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -292,6 +292,14 @@ class Call:
         return replace(self, arguments=tuple(numbers[one] for one in self.arguments), parts=parts)
 
 
+class LeftOut(NamedTuple):
+    """A layer that computes all but `channels_left_out` of its `channels`: those are one number for every input."""
+
+    label: str
+    channels_left_out: int
+    channels: int
+
+
 @dataclass(frozen=True)
 class Program:
     """A whole model. Every model output has its own buffer, written by one call, or by several calls in parts.
@@ -314,6 +322,7 @@ class Program:
     loops: tuple[Loop, ...] = ()
     states: tuple[StateSpec, ...] = ()
     rings: Mapping[str, tuple[Ring, tuple[int, ...]]] = field(default_factory=dict)
+    constant_channels: tuple[LeftOut, ...] = ()
 
     def with_quantisation(self, known: Mapping[str, LinearQuantisation]) -> Program:
         """The program with the quantisation of its inputs and outputs, by name, in its divisions as well."""

@@ -17,7 +17,7 @@ import numpy as np
 import tvm
 from tvm import relax, te
 
-from edgetune.graph.dequantised import Dequantised, dequantised, known_value
+from edgetune.graph.dequantised import SCALED, Dequantised, Known, dequantised, known_parameters, known_value
 from edgetune.graph.integer_products import (
     ZeroPoints,
     centred_weights,
@@ -27,22 +27,29 @@ from edgetune.graph.integer_products import (
     less_products,
 )
 from edgetune.graph.moved_integers import moved_integers
-from edgetune.graph.rewrite import DefUse, constant, constant_of, rewrite
+from edgetune.graph.rewrite import DefUse, constant, constant_of, rewrite, with_attributes
 from edgetune.graph.te_call import call_fusable
 
 
-def integer_operators(module: tvm.IRModule, known: Mapping[int, np.ndarray] | None = None) -> tvm.IRModule:
-    """Rewrites convolutions (channels last) and matrix products if both operands are dequantised integers.
+def integer_sums(module: tvm.IRModule, known: Known = None) -> tvm.IRModule:
+    """Rewrites convolutions (channels last) and matrix products of dequantised integers as int32 products and a scale.
 
-    An operand has 8 or 16 bits. A product of floats stays one where a sum of integers might have more than 32.
-    What lies between these and takes elements as they are moves the integers (see `edgetune.graph.moved_integers`).
-    `known` are the parameters of `main` that are constants, by number. The zero point of the data leaves the sum where
-    the weights are known (see `edgetune.graph.integer_products`).
+    Their operands are int32 then, integers of 8 or 16 bits less their zero point. A product of floats stays one where a
+    sum of integers might have more than 32 bits. What lies between these and takes elements as they are moves the
+    integers (see `edgetune.graph.moved_integers`). `known` are the parameters of `main` that are constants, by number.
     """
-    values = _known_parameters(module, known)
+    values = known_parameters(module, known)
     module = moved_integers(module, lambda *of: _operands(*of) is not None, values.keys())
-    values = _known_parameters(module, known)
-    return rewrite(rewrite(module, partial(_integer_operator, known=values)), _joined_scales)
+    values = known_parameters(module, known)
+    return rewrite(rewrite(module, partial(_integer_sum, known=values)), _joined_scales)
+
+
+def integer_operators(module: tvm.IRModule, known: Known = None) -> tvm.IRModule:
+    """Rewrites int32 products of integers of 8 or 16 bits less their zero points as products of these integers.
+
+    The zero point of the data leaves the sum where the weights are known (see `edgetune.graph.integer_products`).
+    """
+    return rewrite(module, partial(_integer_operator, known=known_parameters(module, known)))
 
 
 @dataclass(frozen=True)
@@ -104,51 +111,63 @@ def _operands(
     return (data, weights) if _FORMS[call.op.name].takes(call, weights.scale) else None
 
 
-def _integer_operator(
-    call: relax.Call, chains: DefUse, builder: relax.BlockBuilder, known: Mapping[relax.Var, np.ndarray]
+def _integer_sum(
+    call: relax.Call, chains: DefUse, _: relax.BlockBuilder, known: Mapping[relax.Var, np.ndarray]
 ) -> relax.Expr | None:
-    exact = str(call.ty.dtype) == "int32"
+    if str(call.ty.dtype) != SCALED:
+        return None
     operands = _operands(call, chains, dequantised)
     if operands is None:
         return None
     form, (data, weights) = _FORMS[call.op.name], operands
-    integers, kind = weights.integers, str(data.integers.ty.dtype)
-    shape = [int(extent) for extent in integers.ty.shape]
+    shape = [int(extent) for extent in weights.integers.ty.shape]
     terms = form.terms(len(shape))
-    zeros = ZeroPoints(_zero_of(data, kind), int(weights.zero_point.reshape(())), 0)
+    zeros, kind = _zero_points(data, weights), str(data.integers.ty.dtype)
+    value = known_value(weights.integers, chains, known)
+    if value is None or centred_weights(value, zeros, kind, terms) is None:
+        of = str(weights.integers.ty.dtype) if value is None else value
+        if not fits_32_bits(of, zeros, kind, terms, prod(shape[term] for term in terms)):
+            return None
+    whole = [data.of(data.integers, "int32"), weights.of(weights.integers, "int32")]
+    sums = with_attributes(call, {"out_dtype": "int32"}, whole)
+    scale = form.along(weights.scale)
+    product = (scale.astype("float64") * float(data.scale.reshape(()))).astype(scale.dtype)
+    return relax.op.multiply(relax.op.astype(sums, str(scale.dtype)), constant_of(product))
+
+
+def _integer_operator(
+    call: relax.Call, chains: DefUse, builder: relax.BlockBuilder, known: Mapping[relax.Var, np.ndarray]
+) -> relax.Expr | None:
+    operands = _operands(call, chains, dequantised) if str(call.ty.dtype) == "int32" else None
+    if operands is None:
+        return None
+    form, (data, weights) = _FORMS[call.op.name], operands
+    integers, kind = weights.integers, str(data.integers.ty.dtype)
+    zeros = _zero_points(data, weights)
     value = known_value(integers, chains, known)
-    found = None if value is None else centred_weights(value, zeros, kind, terms)
+    found = None if value is None else centred_weights(value, zeros, kind, form.terms(len(integers.ty.shape)))
     if found is not None:
         integers, zeros = constant_of(found.integers), ZeroPoints(0, 0, zeros.data)
     elif data.computed_zero is not None:
         return None
-    elif not exact:
-        of = str(integers.ty.dtype) if value is None else value
-        if not fits_32_bits(of, zeros, kind, terms, prod(shape[term] for term in terms)):
-            return None
     zero = None if data.computed_zero is None else builder.emit(relax.op.reshape(data.computed_zero, []))
     border = [] if zero is None or not form.has_border else [zero]
     sums = partial(form.sums, zeros=zeros, attrs=call.attrs)
     accumulated = call_fusable(builder, sums, data.integers, integers, *border, name=form.name)
-    if found is not None and found.sums.any():
-        factors = form.along(found.sums)
-        if zero is not None:
-            accumulated = builder.emit_te(less_products, accumulated, zero, constant_of(factors))
-        elif zeros.border:
-            accumulated = relax.op.subtract(accumulated, constant_of(factors * zeros.border))
-    if exact:
+    if found is None or not found.sums.any():
         return accumulated
-    scale = form.along(weights.scale)
-    product = (scale.astype("float64") * float(data.scale.reshape(()))).astype(scale.dtype)
-    return relax.op.multiply(relax.op.astype(accumulated, str(scale.dtype)), constant_of(product))
+    factors = form.along(found.sums)
+    if zero is not None:
+        return builder.emit_te(less_products, accumulated, zero, constant_of(factors))
+    return relax.op.subtract(accumulated, constant_of(factors * zeros.border)) if zeros.border else accumulated
 
 
-def _zero_of(data: Dequantised, kind: str) -> int:
-    """The zero point of data; of one that is computed, the number of the largest magnitude that it may be."""
-    ends = np.iinfo(kind)
-    return (
-        int(data.zero_point.reshape(())) if data.computed_zero is None else max(int(ends.min), int(ends.max), key=abs)
-    )
+def _zero_points(data: Dequantised, weights: Dequantised) -> ZeroPoints:
+    """Those of a product; of data with one that is computed, the number of the largest magnitude that it may be."""
+    ends = np.iinfo(str(data.integers.ty.dtype))
+    most = max(int(ends.min), int(ends.max), key=abs)
+    own = int(data.zero_point.reshape(())) if data.computed_zero is None else most
+    return ZeroPoints(own, int(weights.zero_point.reshape(())), 0)
 
 
 def _joined_scales(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> relax.Expr | None:
@@ -164,16 +183,12 @@ def _joined_scales(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> r
     return relax.op.multiply(inner.args[0], constant_of(product))
 
 
-def joined_terms(module: tvm.IRModule, known: Mapping[int, np.ndarray] | None = None) -> tvm.IRModule:
+def joined_terms(module: tvm.IRModule, known: Known = None) -> tvm.IRModule:
     """(x - a) + b of integers with constants a and b becomes x + (b - a): 32 bits wrap, so that the order is free.
 
-    For `known` see `integer_operators`.
+    For `known` see `integer_sums`.
     """
-    return rewrite(module, partial(_joined_terms, known=_known_parameters(module, known)))
-
-
-def _known_parameters(module: tvm.IRModule, known: Mapping[int, np.ndarray] | None) -> dict[relax.Var, np.ndarray]:
-    return {module["main"].params[number]: array for number, array in (known or {}).items()}
+    return rewrite(module, partial(_joined_terms, known=known_parameters(module, known)))
 
 
 def _joined_terms(

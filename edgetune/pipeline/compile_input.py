@@ -15,6 +15,7 @@ from edgetune.graph.precision import ALLOWED, with_precision
 from edgetune.graph.program import Program
 from edgetune.graph.states import with_states
 from edgetune.graph.stream import WindowStream
+from edgetune.graph.ways import Ways
 from edgetune.package.emit import Check, PackageSummary
 from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
 from edgetune.package.inputs import Device, PackageOptions
@@ -79,7 +80,7 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
     exchanged = with_equal_layouts(model.channels_last(settings.layout, settings.layouts), states)
     if settings.layout == "channels_last" and not exchanged:
         events(Event("warning", {"message": _NO_IMAGE}))
-    plain = imported(model, settings.target, exchanged, states)
+    plain = imported(model, settings.target, exchanged, states, keeps_channels=settings.keep_constant_channels)
     whole = _for_board(plain, settings.target)
     require_equal_ends(settings, model, whole)
     program = with_states(whole, states, first_values(settings, model))
@@ -136,9 +137,12 @@ def imported(
     target: BoardKind,
     exchanged: frozenset[str] = frozenset(),
     states: Mapping[str, str] | None = None,
+    *,
+    keeps_channels: bool = False,
 ) -> Program:
     """The program of `model` as the backend of `target` takes it (see `Model.program`)."""
-    return program_with(model, exchanged, states or {}, joins_attention=backend_of(target).joins_attention)
+    ways = Ways(joins_attention=backend_of(target).joins_attention, keeps_channels=keeps_channels)
+    return program_with(model, exchanged, states or {}, ways)
 
 
 def _for_board(program: Program, target: BoardKind) -> Program:
@@ -156,13 +160,11 @@ def _for_board(program: Program, target: BoardKind) -> Program:
     return without_loops(program)
 
 
-def program_with(
-    model: Model, exchanged: frozenset[str], states: Mapping[str, str], *, joins_attention: bool
-) -> Program:
+def program_with(model: Model, exchanged: frozenset[str], states: Mapping[str, str], ways: Ways) -> Program:
     """The program of `model`, whose `states` are still inputs and outputs; a format without states is not told any."""
     if not states:
-        return model.program(exchanged, joins_attention=joins_attention)
-    return model.program(exchanged, joins_attention=joins_attention, states=states)
+        return model.program(exchanged, **ways._asdict())
+    return model.program(exchanged, **ways._asdict(), states=states)
 
 
 def assembled(

@@ -25,6 +25,7 @@ from edgetune.graph.loops import Written, stages, without_loops, written_by
 from edgetune.graph.precision import with_precision
 from edgetune.graph.program import Param, Program
 from edgetune.graph.states import as_built, with_states
+from edgetune.graph.ways import Ways
 from edgetune.measure.reference import tolerance_of
 from edgetune.package.golden import Golden
 from edgetune.package.manifest import interface_of, kernels_of_layer, read_manifest, states_of
@@ -143,8 +144,8 @@ def program_of(model: Model, manifest: Mapping[str, Any], target: BoardKind | No
     workloads = {kernel["name"]: kernel["provenance"].get("workload") for kernel in manifest["kernels"]}
     wanted = [workloads.get(name) for layer in manifest["layers"] for name in kernels_of_layer(layer)]
     board = target or _board_named(str(manifest["target"]["name"]))
-    for joins_attention in (True, False):
-        plain = program_with(model, exchanged, pairs, joins_attention=joins_attention)
+    for ways in map(Ways._make, product((True, False), (False, True))):
+        plain = program_with(model, exchanged, pairs, ways)
         for precision, whole in product(get_args(Precision), _in_forms(plain, board)):
             for form in _forms(with_precision(whole, precision)):
                 program = _of_package(with_states(form, pairs), manifest)

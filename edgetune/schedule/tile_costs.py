@@ -110,7 +110,7 @@ def _cost(
     spilled = 0
     if taken > registers:
         if not carried or size + ahead >= registers:
-            return (1e3 + taken, size)
+            return _too_large(taken, size)
         spilled = taken - registers
     kept = reads.carried(body, tile.steps)
     spilled = max(spilled, size + ahead + kept - registers if kept else 0)
@@ -119,6 +119,11 @@ def _cost(
     cycles = step_cycles(target.costs, size, loads, body.vectors if far else 0)
     cycles += target.costs.crossing_load * body.vectors if tile.crosses_lines else 0.0
     return (cycles / size, size)
+
+
+def _too_large(taken: int, size: int) -> tuple[float, int]:
+    """The cost of a tile that needs `taken` registers, more than there are."""
+    return (1e3 + taken, size)
 
 
 def _cost_of_dots(body: Body, reads: Reads, epilogue: int, tile: Tile, target: Target) -> tuple[float, int]:
@@ -131,7 +136,7 @@ def _cost_of_dots(body: Body, reads: Reads, epilogue: int, tile: Tile, target: T
     ahead = max(_OF_PRODUCT, epilogue + 1 if epilogue else 0)
     taken, registers = reads.registers(step) + ahead, max(2, target.vector_registers)
     if taken > registers:
-        return (1e3 + taken, size)
+        return _too_large(taken, size)
     far = body.vectors if tile.weight_bytes > target.l1_bytes // 2 else 0
     chained = tile.products > _APART
     return (step_cycles(target.costs, size, reads.loads(step), far, chained=chained) / size, size)

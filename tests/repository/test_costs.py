@@ -47,8 +47,6 @@ ALLOWED: Mapping[tuple[str, str, str], str] = {
     ): "rounding of work whose extents are means",
     ("schedule/sketches/transposition.py", "reads_columns", "2"): "shuffles for each column, as printed",
     ("schedule/sketches/transposition.py", "reads_columns", "COLUMN_LANES"): "lanes of the vectors that are printed",
-    ("schedule/tile_costs.py", "_cost", "1000.0"): "more than any cost: what does not fit the registers comes last",
-    ("schedule/tile_costs.py", "_cost", "_AHEAD"): "registers of operands that are loaded ahead",
     ("schedule/tile_costs.py", "cycles", "LINE"): "bytes of a line of the cache",
     ("schedule/tile_costs.py", "ideal_cycles", "64"): "bits of the least register that a load fills",
     ("schedule/tile_costs.py", "ideal_cycles", "8"): "bits of a byte",

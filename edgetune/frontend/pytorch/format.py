@@ -180,10 +180,13 @@ class LoadedPyTorch(TranslatedModel):
         channels_last: frozenset[str] = frozenset(),
         *,
         joins_attention: bool = True,
+        keeps_channels: bool = False,
         states: Mapping[str, str] | None = None,
     ) -> Program:
         """The program of the model in ONNX, known by the hash of what was given."""
-        made = self.onnx.program(channels_last, joins_attention=joins_attention, states=states)
+        made = self.onnx.program(
+            channels_last, joins_attention=joins_attention, keeps_channels=keeps_channels, states=states
+        )
         return replace(made, model_sha256=self.exported.sha256)
 
     def reference_outputs(

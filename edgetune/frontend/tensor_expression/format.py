@@ -101,10 +101,11 @@ class ExpressionModel(Model):
         channels_last: frozenset[str] = frozenset(),
         *,
         joins_attention: bool = True,
+        keeps_channels: bool = False,
         states: Mapping[str, str] | None = None,
     ) -> Program:
         """The kernel, called once."""
-        del channels_last, joins_attention, states  # there are none
+        del channels_last, joins_attention, keeps_channels, states  # there are none
         return self.only
 
     def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:

@@ -216,10 +216,13 @@ class LoadedTflite(TranslatedModel):
         channels_last: frozenset[str] = frozenset(),
         *,
         joins_attention: bool = True,
+        keeps_channels: bool = False,
         states: Mapping[str, str] | None = None,
     ) -> Program:
         """As for an ONNX model, with the quantisation that the file gives to inputs and outputs."""
-        program = self.onnx.program(channels_last, joins_attention=joins_attention, states=states)
+        program = self.onnx.program(
+            channels_last, joins_attention=joins_attention, keeps_channels=keeps_channels, states=states
+        )
         return program.with_quantisation(self._known_quantisation)
 
     @property

@@ -91,10 +91,13 @@ class SteppedModel(TranslatedModel):
         channels_last: frozenset[str] = frozenset(),
         *,
         joins_attention: bool = True,
+        keeps_channels: bool = False,
         states: Mapping[str, str] | None = None,
     ) -> Program:
         """The program of a step."""
-        program = self.step.program(channels_last, joins_attention=joins_attention, states=states)
+        program = self.step.program(
+            channels_last, joins_attention=joins_attention, keeps_channels=keeps_channels, states=states
+        )
         return replace(program.with_quantisation({**self.quantisation}), model_sha256=self.sha256)
 
     def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[Arrays]:
