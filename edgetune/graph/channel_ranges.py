@@ -244,10 +244,12 @@ def _growing(function: Callable[[Numbers], Numbers]) -> Rule:
 def _summed(reading: _Reading, call: relax.Call) -> Ranges | None:
     """A sum of integers along other axes than that of the channels."""
     ranges, axes, rank = reading.of(call.args[0]), attributes(call)["axis"], len(call.args[0].ty.shape)
-    if ranges is None or axes is None or rank - 1 in [int(axis) % rank for axis in axes]:
+    if ranges is None or axes is None or str(call.ty.dtype).startswith("float"):
+        return None
+    if rank - 1 in [int(axis) % rank for axis in axes]:
         return None
     count = prod(int(call.args[0].ty.shape[int(axis)]) for axis in axes)
-    return _rounded(call, count * ranges.low, count * ranges.high, *[count * ranges.low] * 8)
+    return Ranges(count * ranges.low, count * ranges.high)
 
 
 def _convolved(reading: _Reading, call: relax.Call) -> Ranges | None:

@@ -128,6 +128,7 @@ class _Groups:
             self._group[variable] = self._group[value]
             return
         if not isinstance(value, relax.Call) or not isinstance(value.op, Op):
+            self._block(_operands(value))
             self._begin(variable, blocked=True)
             return
         if known_value(variable, self._chains, self._known) is not None:
@@ -145,7 +146,7 @@ class _Groups:
                 self._begin(variable, blocked=name == "relax.matmul").makers.append(variable)
             return
         scaling = fixed_point_of(value, self._module) if name == "relax.call_tir" else None
-        if scaling is not None:
+        if scaling is not None and scaling.scales(self._value) is not None:
             self._join(variable, [scaling.value])
         elif name in _OF_EACH_CHANNEL and _keeps_channels(value):
             self._join(variable, [one for one in value.args if self.of(one) is not None])
@@ -154,7 +155,17 @@ class _Groups:
             self._begin(variable, blocked=True)
 
     def _is_product(self, call: relax.Call) -> bool:
-        return str(call.ty.dtype) == "int32" and known_value(call.args[1], self._chains, self._known) is not None
+        """Whether a call multiplies integers, the channels last, by constant weights."""
+        weights = self._value(call.args[1])
+        if weights is None or str(call.ty.dtype) != "int32":
+            return False
+        if call.op.name == "relax.matmul":
+            return weights.ndim == _MATRIX and len(call.args[0].ty.shape) >= _MATRIX
+        data, kernel = str(call.attrs.data_layout), str(call.attrs.kernel_layout)
+        return data.endswith("C") and kernel.startswith("O") and kernel.endswith("I")
+
+    def _value(self, expr: relax.Expr) -> np.ndarray | None:
+        return known_value(expr, self._chains, self._known)
 
     def _read(self, reader: relax.Var, data: relax.Expr) -> None:
         group = self.of(data)
@@ -179,6 +190,16 @@ class _Groups:
                 if group is other:
                     self._group[key] = first
         self._group[variable] = first
+
+
+_MATRIX = 2
+
+
+def _operands(value: relax.Expr) -> list[relax.Expr]:
+    """What an expression that is no call of an operator reads; of branches, every variable in them."""
+    found: list[relax.Expr] = []
+    relax.analysis.post_order_visit(value, lambda one: found.append(one) if isinstance(one, relax.Var) else None)
+    return found
 
 
 def _is_depthwise(call: relax.Call) -> bool:

@@ -22,12 +22,15 @@ def with_small_stages_inlined(function: PrimFunc) -> PrimFunc:
     if not isinstance(root, s_tir.SBlockRealize) or not isinstance(root.block.body, tirx.SeqStmt):
         return function
     blocks = [found for statement in root.block.body.seq if (found := _block(statement)) is not None]
-    names = [str(block.name_hint) for block in blocks if _is_small(block, blocks, function)]
-    if not names:
+    if len(blocks) < len(root.block.body.seq):
+        return function
+    small = [number for number, block in enumerate(blocks) if _is_small(block, blocks, function)]
+    if not small:
         return function
     schedule = Schedule(function)
-    for name in names:
-        schedule.compute_inline(schedule.get_sblock(name))
+    of_function = schedule.get_child_blocks(schedule.get_sblock("root"))
+    for number in small:
+        schedule.compute_inline(of_function[number])
     return schedule.mod["main"].with_attrs(function.attrs)
 
 
@@ -45,7 +48,7 @@ def _is_small(block: SBlock, blocks: Sequence[SBlock], function: PrimFunc) -> bo
     if any(written.same_as(param) for param in function.params):
         return False
     readers = [one for one in blocks if any(region.source.same_as(written) for region in one.reads)]
-    if any(reader.init is not None for reader in readers):
+    if not readers or any(reader.init is not None for reader in readers):
         return False
     extents = [prod(int(extent) for extent in one.shape) for one in (written, result)]
     return (

@@ -59,10 +59,10 @@ class _Network:
         y = self.op("Conv", x, taps, self.constant(bias.astype("float32")), group=given if own else 1, **pads)
         return self.quantised(self.op("Relu", y), zero)
 
-    def program(self, x: str, *, keeps: bool) -> Program:
+    def program(self, *results: str, keeps: bool) -> Program:
         ends = [
             helper.make_tensor_value_info("x", TensorProto.INT8, [1, 3, _EXTENT, _EXTENT]),
-            helper.make_tensor_value_info(x, TensorProto.FLOAT, None),
+            *(helper.make_tensor_value_info(result, TensorProto.FLOAT, None) for result in results),
         ]
         stored = [numpy_helper.from_array(value, name) for name, value in self.constants.items()]
         graph = helper.make_graph(self.nodes, "constant", ends[:1], ends[1:], stored)
@@ -109,6 +109,22 @@ def test_channels_that_no_input_changes_are_not_computed() -> None:
     assert without.constant_channels
     assert all(0 < one.channels_left_out < one.channels for one in without.constant_channels)
     assert _macs(without) < 0.9 * _macs(whole)
+
+
+def test_channels_that_the_model_returns_are_computed() -> None:
+    g = _Network(4)
+    x = g.op("DequantizeLinear", "x", g.constant(np.float32(0.1)), g.constant(np.int8(3)))
+    middle = g.layer(x, 3, 32, 1, own=False, padded=False, zero=-128)
+    last = g.layer(middle, 32, 32, 1, own=False, padded=False, zero=-128)
+    end = g.layer(last, 32, 4, 1, own=False, padded=False, zero=-128)
+    results = (middle, end)
+    without, whole = g.program(*results, keeps=False), g.program(*results, keeps=True)
+    assert [one.channels for one in without.constant_channels] == [32]
+    feeds = [{"x": one} for one in _feeds(3, (1, 3, _EXTENT, _EXTENT), 6)]
+    for found, wanted in zip(evaluate_program(without, feeds), evaluate_program(whole, feeds), strict=True):
+        assert found[middle].shape == (1, 32, _EXTENT, _EXTENT)
+        for name in results:
+            np.testing.assert_array_equal(found[name], wanted[name])
 
 
 @pytest.mark.parametrize("side", ["low", "high"])
