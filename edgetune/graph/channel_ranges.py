@@ -1,8 +1,8 @@
 """Channel ranges: the least and the greatest number that each channel of a tensor can have, whatever the inputs are.
 
 Intervals of each channel, the last axis, go through the operators of a Relax function (R. E. Moore, Interval Analysis,
-1966). Those of integers are exact bounds. Those of floats are wider than the bounds by `_ROUNDING` of each operand, so
-that they hold in whatever order a compiler rounds.
+1966). Those of integers are exact bounds. Those of float32 and float64 are wider than the bounds by `_ROUNDING` of each
+operand, and by what is rounded to 0, so that they hold whether a compiler joins a product and a sum or not.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ from edgetune.graph.rewrite import DefUse, attributes
 
 _ROUNDING = 2.0**-20
 """More than the rounding of a few operations in 24 bits."""
+_LEAST = 2.0**-125
+"""More than any number that is rounded to 0."""
+_LARGEST = 2.0**127
+_WHOLE = 2.0**24
+_FLOATS = ("float32", "float64")
 _EXACT = 2.0**52
 """Whole numbers up to this one are exact in the arithmetic of ranges."""
 Numbers: TypeAlias = np.ndarray
@@ -98,7 +103,7 @@ class _Reading:
             return self._of_constant(value)
         if not isinstance(value, relax.Call):
             return None
-        if not isinstance(value.op, Op):
+        if not isinstance(value.op, Op) or not isinstance(value.ty, relax.TensorType) or not value.ty.shape:
             return None
         if value.op.name == "relax.call_tir":
             return self._scaled(value)
@@ -136,10 +141,10 @@ class _Reading:
 def _of_ends(
     scaling: FixedPoint, ranges: Ranges, known: Mapping[relax.Var, np.ndarray], chains: DefUse
 ) -> Ranges | None:
-    table = scaling.scales(lambda expr: known_value(expr, chains, known))
+    table = scaling.of_channels(lambda expr: known_value(expr, chains, known))
     if table is None or table.size not in (1, len(ranges.low)):
         return None
-    low, high = (scaled(end.astype("int64"), table.reshape(-1), once=scaling.once) for end in (ranges.low, ranges.high))
+    low, high = (scaled(end.astype("int64"), table, once=scaling.once) for end in (ranges.low, ranges.high))
     return Ranges(low.astype("float64"), high.astype("float64"))
 
 
@@ -154,15 +159,23 @@ def _fits(ranges: Ranges, dtype: str) -> bool:
     """Whether a type holds a range: integers beyond it would wrap."""
     ends = _ends(dtype)
     if ends is None:
-        return dtype.startswith("float") and bool(np.isfinite(ranges.low).all() and np.isfinite(ranges.high).all())
+        return dtype in _FLOATS and bool(max(np.abs(ranges.low).max(), np.abs(ranges.high).max()) < _LARGEST)
     return bool(ranges.low.min() >= ends[0] and ranges.high.max() <= ends[1])
 
 
-def _rounded(call: relax.Call, low: Numbers, high: Numbers, *sizes: Numbers) -> Ranges:
-    """The ends of a result, wider by the rounding of floats of these `sizes`."""
-    if not str(call.ty.dtype).startswith("float"):
+def _rounded(call: relax.Call, low: Numbers, high: Numbers, *sizes: Numbers) -> Ranges | None:
+    """The ends of a result, wider by the rounding of floats of these `sizes`; None of floats of fewer than 24 bits.
+
+    Rounding keeps order, and whole numbers that fit 24 bits: such ends hold as they are.
+    """
+    dtype = str(call.ty.dtype)
+    if dtype.startswith(("int", "uint")):
         return Ranges(low, high)
-    slack = _ROUNDING * sum(np.abs(size) for size in (low, high, *sizes))
+    if dtype not in _FLOATS:
+        return None
+    whole = [(one == np.round(one)) & (np.abs(one) < _WHOLE) for one in (low, high, *sizes)]
+    slack = _ROUNDING * sum(np.abs(size) for size in (low, high, *sizes)) + _LEAST
+    slack = np.where(np.logical_and.reduce(whole), 0, slack)
     return Ranges(low - slack, high + slack)
 
 
@@ -174,8 +187,10 @@ def _same(reading: _Reading, call: relax.Call) -> Ranges | None:
     ranges = reading.of(call.args[0])
     if ranges is None:
         return None
-    given, made = (int(one.ty.shape[-1]) for one in (call.args[0], call))
+    given, made = ([int(extent) for extent in one.ty.shape][-1:] for one in (call.args[0], call))
     kept = given == made
+    if call.op.name == "relax.nn.max_pool2d":
+        kept = str(call.attrs.layout).endswith("C")
     if call.op.name == "relax.permute_dims":
         axes = attributes(call)["axes"]
         kept = axes is not None and int(axes[-1]) == len(call.ty.shape) - 1
@@ -217,7 +232,7 @@ def _divided(reading: _Reading, call: relax.Call) -> Ranges | None:
 
 def _of_corners(
     call: relax.Call, one: Ranges, other: Ranges, function: Callable[[Numbers, Numbers], Numbers]
-) -> Ranges:
+) -> Ranges | None:
     """The ends of a function that grows or falls along each operand: they are among those of the operands' ends."""
     values = [function(x, y) for x in (one.low, one.high) for y in (other.low, other.high)]
     return _rounded(call, np.minimum.reduce(values), np.maximum.reduce(values))

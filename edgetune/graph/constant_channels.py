@@ -20,7 +20,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from edgetune.graph.channel_ranges import Ranges, channel_ranges
 from edgetune.graph.dequantised import Known, known_parameters, known_value
-from edgetune.graph.fixed_point_calls import fixed_point_call, fixed_point_of, of_channels
+from edgetune.graph.fixed_point_calls import fixed_point_call, fixed_point_of, with_scales
 from edgetune.graph.layer_names import node_of
 from edgetune.graph.rewrite import DefUse, attributes, constant_of, with_attributes
 
@@ -146,7 +146,7 @@ class _Groups:
                 self._begin(variable, blocked=name == "relax.matmul").makers.append(variable)
             return
         scaling = fixed_point_of(value, self._module) if name == "relax.call_tir" else None
-        if scaling is not None and scaling.scales(self._value) is not None:
+        if scaling is not None and scaling.of_channels(self._value) is not None:
             self._join(variable, [scaling.value])
         elif name in _OF_EACH_CHANNEL and _keeps_channels(value):
             self._join(variable, [one for one in value.args if self.of(one) is not None])
@@ -217,7 +217,8 @@ def _keeps_channels(call: relax.Call) -> bool:
         rank = len(call.args[0].ty.shape)
         return axes is not None and all(int(axis) % rank != rank - 1 for axis in axes)
     if call.op.name == "relax.reshape":
-        return int(call.args[0].ty.shape[-1]) == shape[-1]
+        given = [int(extent) for extent in call.args[0].ty.shape]
+        return given[-1:] == shape[-1:]
     if call.op.name == "relax.nn.max_pool2d":
         return str(call.attrs.layout)[-1] == "C"
     extents = ([int(extent) for extent in one.ty.shape] for one in call.args)
@@ -285,12 +286,11 @@ class _Without(PyExprMutator):
             return None
         scaling = fixed_point_of(value, self.module) if name == "relax.call_tir" else None
         if scaling is not None:
-            table = scaling.scales(lambda one: known_value(one, self.chains, self.known))
-            assert table is not None, "its range is known"  # noqa: S101
-            numbers = table.reshape(-1)
+            numbers = scaling.of_channels(lambda one: known_value(one, self.chains, self.known))
+            assert numbers is not None, "groups are made so"  # noqa: S101
             return fixed_point_call(
                 self.builder_,
-                of_channels(scaling, self.visit_expr(scaling.value), numbers[kept] if numbers.size > 1 else numbers),
+                with_scales(scaling, self.visit_expr(scaling.value), numbers[kept] if numbers.size > 1 else numbers),
             )
         if name == "relax.reshape":
             shape = [*[int(extent) for extent in value.ty.shape][:-1], len(kept)]
@@ -311,12 +311,12 @@ class _Without(PyExprMutator):
         if made is None and read is None:
             return None
         weights = known_value(call.args[1], self.chains, self.known)
-        assert weights is not None and group is not None, "groups are made so"  # noqa: PT018, S101
+        assert weights is not None, "groups are made so"  # noqa: S101
         attrs = call.attrs
         depthwise = call.op.name in _CONVOLUTIONS and int(attrs.groups) > 1
         first = 0 if call.op.name in _CONVOLUTIONS else weights.ndim - 1  # the axis of the results
         offsets = None
-        if read is not None and not depthwise:
+        if group is not None and read is not None and not depthwise:
             left = np.setdiff1d(np.arange(group.channels), read)
             axis = weights.ndim - 1 if call.op.name in _CONVOLUTIONS else weights.ndim - 2
             numbers = self.ranges[call.args[0]].low[left].astype("int64")

@@ -27,7 +27,8 @@ _STORED = ("int8", "uint8", "int16", "uint16")
 class Dequantised:
     """(integers - zero_point) * scale, with one zero point and one scale, or one for each channel.
 
-    Integers of a range that is found at run time have their zero point in `computed_zero`, a tensor of one element.
+    Integers of a range that is found at run time have their zero point in `computed_zero`, a tensor of one element that
+    was a number of their type; `zero_point` is 0 then.
     """
 
     integers: relax.Expr
@@ -54,6 +55,15 @@ class Dequantised:
 
 def dequantised(expr: relax.Expr, chains: DefUse) -> Dequantised | None:
     """What a tensor of float32 or int32 is made of, of int32 without a scale; None if it is computed in another way."""
+    found = _made_of(expr, chains)
+    return found if found is not None and _shape(found.integers) == _shape(expr) else None
+
+
+def _shape(expr: relax.Expr) -> list[int]:
+    return [int(extent) for extent in expr.ty.shape]
+
+
+def _made_of(expr: relax.Expr, chains: DefUse) -> Dequantised | None:
     dtype = str(expr.ty.dtype)
     if dtype == "int32":
         return _narrow_constant(expr) or _centred_integers(expr, chains, np.ones((), SCALED))
@@ -84,7 +94,7 @@ def _centred_integers(inner: relax.Expr, chains: DefUse, scale: np.ndarray) -> D
     integers = chains.call(inner, "relax.astype")
     if integers is None or str(integers.args[0].ty.dtype) not in _STORED:
         return None
-    if computed is not None and prod(int(extent) for extent in computed.ty.shape) != 1:
+    if computed is not None and not _is_number_of(computed, str(integers.args[0].ty.dtype), chains):
         return None
     return Dequantised(integers.args[0], zero_point, scale, computed)
 
@@ -96,6 +106,16 @@ Known: TypeAlias = "Mapping[int, np.ndarray] | None"
 def known_parameters(module: tvm.IRModule, known: Known) -> dict[relax.Var, np.ndarray]:
     """The values of parameters of `main` that are constants."""
     return {module["main"].params[number]: array for number, array in (known or {}).items()}
+
+
+def _is_number_of(expr: relax.Expr, dtype: str, chains: DefUse) -> bool:
+    """Whether a tensor is one number of a narrow type, widened."""
+    if prod(int(extent) for extent in expr.ty.shape) != 1:
+        return False
+    while (moved := chains.call(expr, "relax.reshape")) is not None:
+        expr = moved.args[0]
+    cast = chains.call(expr, "relax.astype")
+    return cast is not None and str(cast.args[0].ty.dtype) == dtype
 
 
 def known_value(expr: relax.Expr, chains: DefUse, known: Mapping[relax.Var, np.ndarray]) -> np.ndarray | None:

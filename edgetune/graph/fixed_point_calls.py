@@ -31,9 +31,12 @@ class FixedPoint:
     scale: relax.Expr | int
     once: bool
 
-    def scales(self, known: Callable[[relax.Expr], np.ndarray | None]) -> np.ndarray | None:
-        """The scales (uint32), where they are known."""
-        return np.array([self.scale], "uint32") if isinstance(self.scale, int) else known(self.scale)
+    def of_channels(self, known: Callable[[relax.Expr], np.ndarray | None]) -> np.ndarray | None:
+        """The scales (uint32), one for all or one for each channel; None where they are not known, or not such."""
+        if isinstance(self.scale, int):
+            return np.array([self.scale], "uint32")
+        table = known(self.scale)
+        return table.reshape(-1) if table is not None and table.size in {1, *table.shape[-1:]} else None
 
 
 def fixed_point_call(builder: relax.BlockBuilder, found: FixedPoint) -> relax.Expr:
@@ -65,7 +68,7 @@ def fixed_point_of(call: relax.Call, module: tvm.IRModule) -> FixedPoint | None:
     return FixedPoint(value, tables[0] if tables else number, bool(once))
 
 
-def of_channels(found: FixedPoint, value: relax.Expr, scales: np.ndarray) -> FixedPoint:
+def with_scales(found: FixedPoint, value: relax.Expr, scales: np.ndarray) -> FixedPoint:
     """The same of other numbers, with these scales."""
     return FixedPoint(value, constant_of(scales) if scales.size > 1 else int(scales.reshape(-1)[0]), found.once)
 

@@ -100,7 +100,9 @@ def _same_integers(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> r
     divided = None if rounded is None else chains.call(rounded.args[0], "relax.divide")
     scale = None if divided is None else constant(divided.args[1])
     source = None if divided is None else dequantised(divided.args[0], chains)
-    if scale is None or source is None or str(source.integers.ty.dtype) != dtype:
+    if scale is None or source is None or str(source.integers.ty.dtype) != dtype or source.computed_zero is not None:
+        return None
+    if [int(extent) for extent in call.ty.shape] != [int(extent) for extent in source.integers.ty.shape]:
         return None
     same = np.array_equal(scale.reshape(-1), source.scale.reshape(-1)) and source.is_uniform and scale.size == 1
     own = np.unique(found.reshape(-1))

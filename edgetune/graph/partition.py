@@ -90,7 +90,8 @@ def partition(fused: Fused, imported: Imported) -> Program:
 def _partitioned_body(loop: ImportedLoop, bound: Mapping[int, np.ndarray | Widened]) -> LoopBody:
     """The body of a loop as a program, whose inputs with the numbers in `bound` are constants."""
     known = {number: value for number, value in bound.items() if isinstance(value, np.ndarray)}
-    fused = fuse(loop.body.module, places=loop.body.places, known=known)
+    ways = Ways(keeps_channels=True)  # the report names layers of the model itself
+    fused = fuse(loop.body.module, (), ways, places=loop.body.places, known=known)
     cutter = _Cutter(fused.module, loop.body, fused.nodes, fused.functions, bound=bound)
     cutter.run()
     program = with_bodies(with_joined_calls(without_copies(cutter.program())), cutter.bodies)

@@ -177,7 +177,7 @@ def _joined_scales(call: relax.Call, chains: DefUse, _: relax.BlockBuilder) -> r
     if inner is None or whole is None or str(whole.args[0].ty.dtype) != "int32" or not chains.used_once(call.args[0]):
         return None
     first, second = (constant(one.args[1]) for one in (inner, call))
-    if first is None or second is None or second.size > 1:
+    if first is None or second is None or second.size > 1 or second.ndim > len(call.args[0].ty.shape):
         return None
     product = (first.astype("float64") * float(second.reshape(()))).astype(first.dtype)
     return relax.op.multiply(inner.args[0], constant_of(product))

@@ -1,6 +1,7 @@
 """Quantisation converters: QuantizeLinear and DequantizeLinear as elementwise arithmetic, so that layouts pass through.
 
-The arithmetic is ONNX's definition. `edgetune.graph.quantised` recognises exactly these chains: change both together.
+The arithmetic is ONNX's definition. `edgetune.graph.dequantised` and
+`edgetune.graph.moved_integers` recognise exactly these chains: change them together.
 """
 
 from __future__ import annotations

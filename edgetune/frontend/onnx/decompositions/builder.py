@@ -124,9 +124,10 @@ class Builder:
         """The value where it is constant, also that of integers which nodes of the model widen."""
         return self._evaluator.stored(name)
 
-    def made_by(self, name: str, operator: str) -> onnx.NodeProto | None:
-        """The node of that operator that computes a value; None where another one does."""
-        return next((n for n in self._evaluator.nodes if name in n.output and n.op_type == operator), None)
+    def made_by(self, name: str, *operators: str) -> onnx.NodeProto | None:
+        """The node of one of these operators that computes a value; None where another one does."""
+        node = next((one for one in self._evaluator.nodes if name in one.output), None)
+        return node if node is not None and node.op_type in operators else None
 
     def needed(self, index: int, what: str) -> np.ndarray:
         """The value of an input that must be constant; otherwise raises UnsupportedOperator, which calls it `what`."""

@@ -43,11 +43,10 @@ def known_weights(b: Builder, name: str, axis: int) -> KnownWeights | None:
     value = b.value(name)
     if value is not None:
         return KnownWeights(value)
-    widened = b.made_by(name, "Cast")
-    if widened is not None:
-        integers = b.stored(widened.input[0])
+    node = b.made_by(name, "Cast", "DequantizeLinear")
+    if node is not None and node.op_type == "Cast":
+        integers = b.stored(node.input[0])
         return None if integers is None else KnownWeights(integers, cast=b.dtype(name))
-    node = b.made_by(name, "DequantizeLinear")
     if node is None or not _LEAST <= len(node.input) <= _MOST:
         return None
     integers, scale = b.stored(node.input[0]), b.value(node.input[1])

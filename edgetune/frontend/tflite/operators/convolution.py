@@ -155,7 +155,7 @@ def _centred(step: OperatorStep, order: Sequence[int]) -> np.ndarray:
     """The integers of the weights less their zero point, in as few bytes as hold them."""
     found = step.input(1).quantisation
     wide = np.transpose(step.value(1, "weights"), order).astype("int16")
-    centred: np.ndarray = wide - (0 if found is None else found.zero_point.reshape(-1)[0])
+    centred: np.ndarray = wide - (0 if found is None else int(found.zero_point.reshape(-1)[0]))
     narrow = centred.astype("int8")
     return narrow if np.array_equal(narrow, centred) else centred
 
