@@ -127,6 +127,18 @@ def test_channels_that_the_model_returns_are_computed() -> None:
             np.testing.assert_array_equal(found[name], wanted[name])
 
 
+@pytest.mark.parametrize("zero", [-128, 0])
+def test_a_channel_that_a_relu_makes_zero_is_constant(zero: int) -> None:
+    g = _Network(2)
+    x = g.op("DequantizeLinear", "x", g.constant(np.float32(0.1)), g.constant(np.int8(3)))
+    scale = g.constant(np.float32(0.01)), g.constant(np.int8(0))
+    for made in (32, 4):
+        weights = g.constant(g.random.integers(-90, 90, (made, 3 if made > 4 else 32, 1, 1)).astype("int8"))
+        bias = g.constant(np.where(np.arange(made) < made - 8, -500.0, 1.0).astype("float32"))
+        x = g.quantised(g.op("Relu", g.op("Conv", x, g.op("DequantizeLinear", weights, *scale), bias)), zero)
+    assert [one.channels_left_out for one in g.program(x, keeps=False).constant_channels] == [24]
+
+
 @pytest.mark.parametrize("side", ["low", "high"])
 def test_a_range_that_is_one_too_narrow_is_caught(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The seeded fault calls channels constant that differ by a step, and the comparison of this file sees it."""
