@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -40,8 +41,9 @@ def _model(
 _BYTES = np.arange(-100, 92, 12, dtype="int8").reshape(2, 8)
 _WIDE = [_node("Cast", "x", "i", to=TensorProto.INT32), _node("Cast", "c", "f", to=TensorProto.FLOAT)]
 _SCALE = {"s": np.float32(0.1)}
+_ONES = np.ones((1, 1, 1), "float32")
 
-_CASES = {
+_CASES: Mapping[str, tuple[Sequence[onnx.NodeProto], Mapping[str, Any], Mapping[str, object]]] = {
     "quantised again, with a zero point that is computed": (
         [_WIDE[0], _node("Cast", "z", "p", to=TensorProto.INT32), _node("Sub", "i,p", "c"), _WIDE[1],
          _node("Mul", "f,s", "d"), _node("QuantizeLinear", "d,s,n", "y")],
@@ -55,7 +57,7 @@ _CASES = {
         [_node("DequantizeLinear", "x,s,n", "d"), _node("DequantizeLinear", "w,s,n", "v"), _node("MatMul", "d,v", "m"),
          _node("Mul", "m,t", "y")],
         {"x": _BYTES},
-        {**_SCALE, "n": np.int8(0), "w": np.arange(-64, 64, 2, dtype="int8").reshape(8, 8), "t": np.ones((1, 1, 1), "f")},
+        {**_SCALE, "n": np.int8(0), "w": np.arange(-64, 64, 2, dtype="int8").reshape(8, 8), "t": _ONES},
     ),
     "a computed zero point beyond the type": (
         [_WIDE[0], _node("Sub", "i,z", "c"), _WIDE[1], _node("Mul", "f,s", "d"),
