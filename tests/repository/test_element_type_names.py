@@ -16,6 +16,7 @@ REASONS = {
     "affine/values.py": (1, "what numpy evaluates each type in"),
     "frontend/tensor_expression/kernel.py": (2, "examples in the sentences of errors"),
     "graph/accuracy.py": (1, "a tolerance for each type"),
+    "graph/channel_ranges.py": (1, "the types whose rounding its bounds allow for"),
     "graph/dequantised.py": (1, "the scales of ONNX's DequantizeLinear are float"),
     "graph/double_sums.py": (1, "the types that are narrower than double"),
     "graph/element_type.py": (1, "the types in which C computes and rounds"),
