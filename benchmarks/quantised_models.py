@@ -71,9 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the table; 1 where more than one element of a thousand differs, or any by more than a step."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("model", nargs="+", type=Path)
-    parser.add_argument(
-        "--twins", type=lambda text: [Path(one) if one else None for one in text.split(",")], default=[]
-    )
+    parser.add_argument("--twins", type=_paths, default=[])
     parser.add_argument("--inputs", type=int, default=50)
     parser.add_argument("--out", type=Path, default=Path(".edgetune/quantised"))
     return run_command("quantised_models", partial(_run, parser.parse_args(arguments)))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune.errors import DynamicShape, ModelError
 from edgetune.frontend.model_format import Feed, Model, ModelFormat, OpenShape, Recognition, Shapes, StoredModel
+from edgetune.graph.ways import USUAL, Ways
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,8 +96,7 @@ class AffineModel(Model):
         self,
         channels_last: frozenset[str] = frozenset(),
         *,
-        joins_attention: bool = True,
-        keeps_channels: bool = False,
+        ways: Ways = USUAL,
         states: Mapping[str, str] | None = None,
     ) -> Program:
         """A Relax function of two operators, after the graph passes."""
@@ -105,7 +105,7 @@ class AffineModel(Model):
         from edgetune.graph.imported import Imported
         from edgetune.graph.partition import to_program
 
-        del channels_last, joins_attention, keeps_channels, states
+        del channels_last, ways, states
         builder = relax.BlockBuilder()
         x = relax.Var("x", relax.TensorType(self.shape, "float32"))
         with builder.function("main", [x]):

@@ -12,6 +12,7 @@ from edgetune.frontend.onnx.reference import evaluate_model
 from edgetune.frontend.onnx.sample_inputs import sample_inputs
 from edgetune.graph.loops import without_loops
 from edgetune.graph.partition import to_program
+from edgetune.graph.ways import Ways
 from edgetune.package.flavours.make import MAKE
 from edgetune.package.golden import Golden, GoldenCases
 from edgetune.package.inputs import Device, PackageOptions
@@ -38,7 +39,7 @@ def emit(
     """
     device = Device(target or generic_x86(), threads)
     backend = backend_of(device.target)
-    program = to_program(import_onnx(model), joins_attention=backend.joins_attention)
+    program = to_program(import_onnx(model), ways=Ways(joins_attention=backend.joins_attention))
     program = program if backend.loops else without_loops(program)
     feeds = sample_inputs(model, program.inputs, 2, seed=3)
     cases = [Golden(*each) for each in zip(feeds, evaluate_model(model, feeds), strict=True)]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from edgetune.config.model_file import not_a_file
 from edgetune.errors import ModelError
 from edgetune.events import Event
+from edgetune.graph.ways import USUAL, Ways
 
 if TYPE_CHECKING:
     import numpy as np
@@ -164,15 +165,13 @@ class Model(Protocol):
         self,
         channels_last: frozenset[str] = frozenset(),
         *,
-        joins_attention: bool = True,
-        keeps_channels: bool = False,
+        ways: Ways = USUAL,
         states: Mapping[str, str] | None = None,
     ) -> Program:
         """The kernels and their calls, with those inputs and outputs channels last.
 
         `states` are inputs and the outputs that become them (`graph.states.with_states`): given where there are any.
-        `joins_attention` is what the backend says: whether attention is one kernel where a graph pass finds it.
-        `keeps_channels`: channels that are the same number for every input are computed all the same.
+        `ways` are the graph passes that not every package has.
         The program carries the model's name and its SHA-256. Raises ModelError and UnsupportedOperator.
         """
 

@@ -31,7 +31,7 @@ from edgetune.graph.states import with_states
 from edgetune.graph.stored_integers import StoredIntegers, stored_integers, widened_when_read, with_stored
 from edgetune.graph.tvm_errors import tvm_refusals
 from edgetune.graph.views.eliminate_copies import without_copies
-from edgetune.graph.ways import Ways
+from edgetune.graph.ways import USUAL, Ways
 from edgetune.graph.widened_integers import Widened, widened
 from edgetune.graph.workload import workload_hash
 from edgetune.graph.written_loops import is_written
@@ -41,8 +41,7 @@ from edgetune.tvm_types import PrimFunc
 def to_program(
     imported: Imported,
     *,
-    joins_attention: bool = True,
-    keeps_channels: bool = False,
+    ways: Ways = USUAL,
     states: Mapping[str, str] | None = None,
 ) -> Program:
     """Runs the graph passes (see `fuse`) and cuts the result into a `Program`.
@@ -52,7 +51,6 @@ def to_program(
     Raises UnsupportedOperator if an operator has no kernel, or TVM refuses one.
     """
     pairs = states or {}
-    ways = Ways(joins_attention=joins_attention, keeps_channels=keeps_channels)
     program = _to_program(imported, pairs, (), ways)
     if slow := states_moved(with_states(program, pairs)):
         other = _to_program(imported, pairs, slow, ways)

@@ -34,7 +34,7 @@ from edgetune.graph.rewrite import DefUse, attributes, constant, constant_of, re
 from edgetune.graph.sink_activations import sink_activations
 from edgetune.graph.tvm_errors import Step, passed
 from edgetune.graph.views.lower_splits import pick_to_slice, splits_to_slices
-from edgetune.graph.ways import Ways
+from edgetune.graph.ways import USUAL, Ways
 
 Axes: TypeAlias = int | Sequence[int] | None
 
@@ -46,9 +46,6 @@ _UNCHANGED = frozenset({"relax.astype", "relax.broadcast_to"})
 """Operators that return their operand where it has their type already."""
 _REDUCTIONS = frozenset({"relax.max", "relax.min", "relax.sum", "relax.mean"})
 _SHAPE_ONLY = frozenset({"relax.flatten", "relax.squeeze", "relax.expand_dims"})
-
-
-_USUAL = Ways()
 
 
 class Fused(NamedTuple):
@@ -68,7 +65,7 @@ class Fused(NamedTuple):
 def fuse(
     module: tvm.IRModule,
     exchanged: Collection[int] = (),
-    ways: Ways = _USUAL,
+    ways: Ways = USUAL,
     *,
     places: Sequence[str] = (),
     inputs: int | None = None,

@@ -14,3 +14,6 @@ class Ways(NamedTuple):
 
     joins_attention: bool = True
     keeps_channels: bool = False
+
+
+USUAL = Ways()

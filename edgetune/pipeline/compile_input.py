@@ -163,8 +163,8 @@ def _for_board(program: Program, target: BoardKind) -> Program:
 def program_with(model: Model, exchanged: frozenset[str], states: Mapping[str, str], ways: Ways) -> Program:
     """The program of `model`, whose `states` are still inputs and outputs; a format without states is not told any."""
     if not states:
-        return model.program(exchanged, **ways._asdict())
-    return model.program(exchanged, **ways._asdict(), states=states)
+        return model.program(exchanged, ways=ways)
+    return model.program(exchanged, ways=ways, states=states)
 
 
 def assembled(

@@ -21,6 +21,7 @@ from edgetune.errors import EdgetuneError, KernelFailed
 from edgetune.frontend.onnx.sub_byte_types import to_stored
 from edgetune.graph.loops import without_loops
 from edgetune.graph.program import Program, byte_size
+from edgetune.graph.ways import Ways
 from edgetune.pipeline.backends import backend_of
 from edgetune.pipeline.link import pack_constants
 from edgetune.schedule.gpu_defaults import default_gpu_schedule
@@ -47,7 +48,7 @@ def printed(name: str, prefix: str) -> Printed:
     case = load(name)
     target = gpu()
     backend = backend_of(target)
-    program = without_loops(program_of(case, joins_attention=backend.joins_attention))
+    program = without_loops(program_of(case, ways=Ways(joins_attention=backend.joins_attention)))
     texts = [default_gpu_schedule(kernel.function, target)[0] for kernel in program.kernels]
     found = backend.print_kernels(program, texts, target, prefix, lambda _: None, 1).kernels
     sources = tuple(one.source for one in found)

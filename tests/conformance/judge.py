@@ -19,6 +19,7 @@ from edgetune.frontend.onnx.sub_byte_types import FLOATS, INTEGERS
 from edgetune.graph.loops import without_loops
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
+from edgetune.graph.ways import USUAL, Ways
 from edgetune.target.target import Target, load_target
 from tests.compile_cache import CompileError
 from tests.conformance.case import Case, UnfitError, load
@@ -62,12 +63,12 @@ def judge(name: str, folder: Path) -> tuple[Status, str]:
     return ("passed", "") if reaches(program) else ("constant", "")
 
 
-def program_of(case: Case, *, joins_attention: bool = True) -> Program:
-    """The imported test; `joins_attention` is what the backend says."""
+def program_of(case: Case, *, ways: Ways = USUAL) -> Program:
+    """The imported test; `ways` are the graph passes that not every package has."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = model_from_proto(case.model, "0" * 64, case.name, case.shapes, case.name)
-        return to_program(import_onnx(model), joins_attention=joins_attention)
+        return to_program(import_onnx(model), ways=ways)
 
 
 @cache

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from edgetune.backends.cuda import BACKEND
 from edgetune.graph.precision import ALLOWED, with_precision
+from edgetune.graph.ways import Ways
 from edgetune.pipeline.model_formats import read_model
 from edgetune.target.preferences import Precision
 from tests.cuda.batch import FLAGS, BatchError, compile_batch
@@ -47,7 +48,7 @@ class Row:
 def row_of(model: Path, precision: Precision, folder: Path) -> Row:
     """Check all kernels of a model, each workload once; they are compiled together."""
     start = time.monotonic()
-    program = with_precision(read_model(model).program(joins_attention=BACKEND.joins_attention), precision)
+    program = with_precision(read_model(model).program(ways=Ways(joins_attention=BACKEND.joins_attention)), precision)
     kernels = list({kernel.workload: kernel for kernel in program.kernels}.values())
     tolerance = ALLOWED.get(precision, TOLERANCE)
     checks = [checked(kernel, prefix=f"k{number}") for number, kernel in enumerate(kernels)]

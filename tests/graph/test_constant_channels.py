@@ -19,6 +19,7 @@ from edgetune.graph.channel_ranges import Ranges
 from edgetune.graph.evaluate import evaluate_program
 from edgetune.graph.partition import to_program
 from edgetune.graph.program import Program
+from edgetune.graph.ways import Ways
 from edgetune.pipeline.model_formats import read_model
 from tests.examples import costly
 
@@ -68,7 +69,7 @@ class _Network:
         graph = helper.make_graph(self.nodes, "constant", ends[:1], ends[1:], stored)
         proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         model = model_from_proto(proto, "0" * 64, "model", None, "model.onnx")
-        return to_program(import_onnx(model), keeps_channels=keeps)
+        return to_program(import_onnx(model), ways=Ways(keeps_channels=keeps))
 
 
 def _network(seed: int, channels: int, *, padded: bool, zero: int) -> tuple[_Network, str]:
@@ -174,7 +175,7 @@ def test_a_range_that_is_one_too_narrow_is_caught(side: str, monkeypatch: pytest
 @pytest.mark.long
 def test_a_trained_model_needs_half_of_its_products() -> None:
     model = read_model(_TINY / "vww_int8.tflite")
-    without, whole = model.program(), model.program(keeps_channels=True)
+    without, whole = model.program(), model.program(ways=Ways(keeps_channels=True))
     assert _macs(without) <= 0.55 * _macs(whole)
     assert without.constant_bytes <= 0.25 * whole.constant_bytes
     (spec,) = without.inputs

@@ -27,6 +27,7 @@ from edgetune.frontend.model_format import (
     Shapes,
     StoredModel,
 )
+from edgetune.graph.ways import USUAL, Ways
 
 if TYPE_CHECKING:
     import numpy as np
@@ -137,8 +138,7 @@ class LoadedOnnx(Model):
         self,
         channels_last: frozenset[str] = frozenset(),
         *,
-        joins_attention: bool = True,
-        keeps_channels: bool = False,
+        ways: Ways = USUAL,
         states: Mapping[str, str] | None = None,
     ) -> Program:
         """The model as TVM's importer and our converters import it, after the graph passes."""
@@ -147,7 +147,7 @@ class LoadedOnnx(Model):
         from edgetune.graph.partition import to_program
 
         imported = import_channels_last(self.model, channels_last)
-        program = to_program(imported, joins_attention=joins_attention, keeps_channels=keeps_channels, states=states)
+        program = to_program(imported, ways=ways, states=states)
         return program.with_quantisation(interface_quantisation(self.model))
 
     def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:

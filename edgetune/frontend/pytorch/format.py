@@ -29,6 +29,7 @@ from edgetune.frontend.model_format import (
 )
 from edgetune.frontend.pytorch.archive_check import copy_data, require_data_only
 from edgetune.frontend.pytorch.sources import is_torch, name_of, require_inputs, require_program, save, torch_file
+from edgetune.graph.ways import USUAL, Ways
 from edgetune.registry import Registry
 
 if TYPE_CHECKING:
@@ -179,14 +180,11 @@ class LoadedPyTorch(TranslatedModel):
         self,
         channels_last: frozenset[str] = frozenset(),
         *,
-        joins_attention: bool = True,
-        keeps_channels: bool = False,
+        ways: Ways = USUAL,
         states: Mapping[str, str] | None = None,
     ) -> Program:
         """The program of the model in ONNX, known by the hash of what was given."""
-        made = self.onnx.program(
-            channels_last, joins_attention=joins_attention, keeps_channels=keeps_channels, states=states
-        )
+        made = self.onnx.program(channels_last, ways=ways, states=states)
         return replace(made, model_sha256=self.exported.sha256)
 
     def reference_outputs(

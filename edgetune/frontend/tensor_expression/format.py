@@ -22,6 +22,7 @@ from edgetune.frontend.model_format import (
     Shapes,
     StoredModel,
 )
+from edgetune.graph.ways import USUAL, Ways
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,12 +101,11 @@ class ExpressionModel(Model):
         self,
         channels_last: frozenset[str] = frozenset(),
         *,
-        joins_attention: bool = True,
-        keeps_channels: bool = False,
+        ways: Ways = USUAL,
         states: Mapping[str, str] | None = None,
     ) -> Program:
         """The kernel, called once."""
-        del channels_last, joins_attention, keeps_channels, states  # there are none
+        del channels_last, ways, states  # there are none
         return self.only
 
     def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[dict[str, np.ndarray]]:

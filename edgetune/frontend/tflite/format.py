@@ -28,6 +28,7 @@ from edgetune.frontend.model_format import (
     StoredModel,
     TranslatedModel,
 )
+from edgetune.graph.ways import USUAL, Ways
 
 if TYPE_CHECKING:
     import numpy as np
@@ -215,14 +216,11 @@ class LoadedTflite(TranslatedModel):
         self,
         channels_last: frozenset[str] = frozenset(),
         *,
-        joins_attention: bool = True,
-        keeps_channels: bool = False,
+        ways: Ways = USUAL,
         states: Mapping[str, str] | None = None,
     ) -> Program:
         """As for an ONNX model, with the quantisation that the file gives to inputs and outputs."""
-        program = self.onnx.program(
-            channels_last, joins_attention=joins_attention, keeps_channels=keeps_channels, states=states
-        )
+        program = self.onnx.program(channels_last, ways=ways, states=states)
         return program.with_quantisation(self._known_quantisation)
 
     @property

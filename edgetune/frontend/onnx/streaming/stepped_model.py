@@ -25,6 +25,7 @@ from edgetune.frontend.onnx.streaming.transformation import step_model
 from edgetune.graph.accuracy import Tolerance, compare
 from edgetune.graph.program import LinearQuantisation, Program, TensorSpec
 from edgetune.graph.stream import SteppedTensor, StreamedTensor, WindowStream
+from edgetune.graph.ways import USUAL, Ways
 
 Arrays = dict[str, np.ndarray]
 
@@ -90,14 +91,11 @@ class SteppedModel(TranslatedModel):
         self,
         channels_last: frozenset[str] = frozenset(),
         *,
-        joins_attention: bool = True,
-        keeps_channels: bool = False,
+        ways: Ways = USUAL,
         states: Mapping[str, str] | None = None,
     ) -> Program:
         """The program of a step."""
-        program = self.step.program(
-            channels_last, joins_attention=joins_attention, keeps_channels=keeps_channels, states=states
-        )
+        program = self.step.program(channels_last, ways=ways, states=states)
         return replace(program.with_quantisation({**self.quantisation}), model_sha256=self.sha256)
 
     def sample_inputs(self, inputs: Sequence[TensorSpec], count: int, seed: int) -> list[Arrays]:
