@@ -62,8 +62,8 @@ def _of_snippet(name: str, lanes: list[int], elements: int, target: Target) -> f
         return _added_products(target)
     if steps := _BY_ROWS.get(name):
         return sum(_of_step(rows, lanes[0], plain, target) for rows, plain in steps)
-    if name.startswith("dot_"):
-        return max(1.0, 4.0 / int(name.rpartition("_")[2]))
+    if rows := target.instruction_set.vectors.dot.get(name):
+        return _of_step(lambda _: rows, lanes[0], 1.0, target)
     if name.startswith("lanes_"):
         return 2.5 * lanes[1] if len(lanes) > 1 else 2 * log2(lanes[0])
     if function.startswith(_TRANSPOSITIONS):

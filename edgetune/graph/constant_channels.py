@@ -25,7 +25,7 @@ from edgetune.graph.layer_names import node_of
 from edgetune.graph.rewrite import DefUse, attributes, constant_of, with_attributes
 
 _MULTIPLE = 8
-"""Channels of vectors: so many are left that whole vectors hold them."""
+"""Bytes of the least vector register, whatever the board is: channels that fill the last one take no more time."""
 _OF_EACH_CHANNEL = frozenset(
     f"relax.{name}"
     for name in (
@@ -312,19 +312,18 @@ class _Without(PyExprMutator):
             return None
         weights = known_value(call.args[1], self.chains, self.known)
         assert weights is not None, "groups are made so"  # noqa: S101
-        attrs = call.attrs
-        depthwise = call.op.name in _CONVOLUTIONS and int(attrs.groups) > 1
-        first = 0 if call.op.name in _CONVOLUTIONS else weights.ndim - 1  # the axis of the results
+        convolves = call.op.name in _CONVOLUTIONS
+        depthwise = convolves and int(call.attrs.groups) > 1
+        of_result, of_data = (0, -1) if convolves else (-1, -2)  # axes of the weights
         offsets = None
         if group is not None and read is not None and not depthwise:
             left = np.setdiff1d(np.arange(group.channels), read)
-            axis = weights.ndim - 1 if call.op.name in _CONVOLUTIONS else weights.ndim - 2
             numbers = self.ranges[call.args[0]].low[left].astype("int64")
-            products = np.moveaxis(weights.take(left, axis), axis, -1).astype("int64") @ numbers
-            offsets = products.sum(tuple(range(1, products.ndim))) if call.op.name in _CONVOLUTIONS else products
-            weights = weights.take(read, axis)
+            products = np.moveaxis(weights.take(left, of_data), of_data, -1).astype("int64") @ numbers
+            offsets = products.reshape(len(products), -1).sum(1)
+            weights = weights.take(read, of_data)
         if made is not None:
-            weights = weights.take(made, first)
+            weights = weights.take(made, of_result)
             offsets = offsets[made] if offsets is not None else None
         changed = {"groups": len(made)} if depthwise and made is not None else {}
         operands = [self.visit_expr(call.args[0]), _narrow(weights)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from math import inf, prod
 
 from tvm.s_tir import Schedule
@@ -26,6 +26,7 @@ from edgetune.schedule.sketches import elementwise
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks
 from edgetune.schedule.sketches.decisions import Chosen
 from edgetune.schedule.sketches.limits import UNLIMITED_SCRATCH, footprint
+from edgetune.schedule.sketches.register_tile import MAX_ROWS
 from edgetune.schedule.sketches.spaces import (
     cache_for_blocks,
     core_of,
@@ -192,11 +193,13 @@ def _tiled(
     function: PrimFunc, analysis: BlockAnalysis, tile: Tile, target: Target, *, streamed: bool
 ) -> Iterator[tuple[Schedule, str, float | None]]:
     variants = ranked_variants(tile, target, streamed=streamed)
-    choices = [(variant, tile_sizes(analysis, tile, variant, target)) for variant in variants]
-    if tile.copies:  # tiles of one row need the least scratch for the copy
-        low = [variant for variant in variants if variant.pad_rows and variant.order[0] != "channel"]
-        choices += [(variant, tile_sizes(analysis, tile, variant, target, 1)) for variant in low]
-    for variant, sizes in choices:
+    tried: list[tuple[Variant, dict[str, int]]] = []
+    lower = range(MAX_ROWS - 1, 0, -1) if tile.copies else ()  # fewer rows need less scratch for the copy
+    for rows, variant in product((MAX_ROWS, *lower), variants):
+        sizes = tile_sizes(analysis, tile, variant, target, rows)
+        if (variant, sizes) in tried:
+            continue
+        tried.append((variant, sizes))
         with suppress(RuntimeError):  # ScheduleError, or TVM's error for a case that it does not handle
             sch = tiled(function, tile, variant, Chosen(sizes), target)
             of_vector = cheapest(analysis, tile, variant, target, [(sizes["row"], sizes["pixel"])])[0] if sizes else inf

@@ -138,12 +138,10 @@ def _cost_of_dots(body: Body, reads: Reads, epilogue: int, tile: Tile, target: T
     if taken > registers:
         return _too_large(taken, size)
     far = body.vectors if tile.weight_bytes > target.l1_bytes // 2 else 0
-    chained = tile.products > _APART
+    chained = not target.adds_apart(tile.products, tile.lanes)
     return (step_cycles(target.costs, size, reads.loads(step), far, chained=chained) / size, size)
 
 
-_APART = 2
-"""Products of a lane that an instruction multiplies, and another one adds; more are multiplied and added at once."""
 _OF_PRODUCT = 1  # registers that hold a product before it is added
 
 

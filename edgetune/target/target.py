@@ -185,6 +185,12 @@ class Target(BoardKind):
         by_type = {one.data: one for one in found if one is not None}
         return tuple(reversed(by_type.values()))
 
+    def adds_apart(self, products: int, lanes: int) -> bool:
+        """Whether its dot products of so many products of a lane multiply, and another instruction adds the results."""
+        rows = self.instruction_set.vectors.dot
+        found = [rows.get(one.function, {}).get(lanes, ()) for one in self.dot_products if one.elements == products]
+        return any(one.count > 1 for instructions in found for one in instructions[-1:])
+
     @property
     def memory_sizes(self) -> dict[str, int]:
         """Bytes of `ram` and `flash`, where `memory_map` says them."""

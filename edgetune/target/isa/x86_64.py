@@ -78,13 +78,15 @@ def _gcc(feature: str, name: str, text: str) -> tuple[Instruction]:
     return (Instruction(feature, text, f"__builtin_ia32_{name}", "gcc"),)
 
 
-def _multiply_adds(feature: str, gcc: str, clang: str, text: str) -> tuple[Instruction, Instruction]:
+def _multiply_adds(
+    feature: str, gcc: str, clang: str, text: str, count: float = 1.0
+) -> tuple[Instruction, Instruction]:
     """A builtin that GCC and clang call by different names; only GCC's has a mask, of which clang needs none."""
     gcc, clang = f"__builtin_ia32_{gcc}", f"__builtin_ia32_{clang}"
     mask = ", ({rest}){{0}}, 0xffff" if gcc.endswith("_mask") else ""
     return (
-        Instruction(feature, text.replace("MASK", mask), gcc, "gcc"),
-        Instruction(feature, text.replace("MASK", ""), clang, "clang"),
+        Instruction(feature, text.replace("MASK", mask), gcc, "gcc", count),
+        Instruction(feature, text.replace("MASK", ""), clang, "clang", count),
     )
 
 
@@ -143,7 +145,7 @@ def _dots_of_halves(*, bytes_of_lanes: bool) -> Rows:
     def rows(lanes: int, vnni: str, width: str, feature: str, masked: str = "") -> tuple[Instruction, ...]:
         found = (
             *_multiply_adds(vnni, f"vpdpwssd_v{lanes}si", f"vpdpwssd{width}", _ADD_DOT),
-            *_multiply_adds(feature, f"pmaddwd{width}{masked}", f"pmaddwd{width}", _ADD_PAIRS),
+            *_multiply_adds(feature, f"pmaddwd{width}{masked}", f"pmaddwd{width}", _ADD_PAIRS, 2.0),
         )
         own = f"({{rest}}){_WIDENED[lanes]}" if bytes_of_lanes else "{own}"
         return tuple(

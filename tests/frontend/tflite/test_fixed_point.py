@@ -17,6 +17,7 @@ from edgetune.codegen import emit_kernel
 from edgetune.frontend.onnx.fixed_point import DOMAIN, ONCE, TWICE, fixed_point_functions, fixed_point_scales
 from edgetune.graph.evaluate import evaluate
 from edgetune.graph.fixed_point import fixed_point_scale, fixed_point_scale_once
+from edgetune.graph.fixed_point_calls import scaled
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.default_schedule import default_trace
 from edgetune.target.target import load_target
@@ -77,12 +78,13 @@ def kernel(expression: Scaling, count: int) -> PrimFunc:
 @example(x=-3, factor=0.5)
 @example(x=3, factor=0.5)
 @example(x=(1 << 30) + 1, factor=2.0**-31)
-def test_the_definitions_in_onnx(x: int, factor: float) -> None:
+def test_the_definitions_in_onnx_and_in_numpy(x: int, factor: float) -> None:
     scales, left = fixed_point_scales(np.array([factor]))
     assert not left.any()
     for name, wanted in ((TWICE, twice), (ONCE, once)):
         (found,) = by_onnx(name, np.array([x], np.int32), scales)
         assert found == wanted(x, int(scales[0]))
+        assert scaled(np.array([x]), scales, once=name == ONCE) == found
 
 
 @given(factor=st.floats(2.0**-31, 2.0**20, allow_subnormal=False))
