@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
-from math import prod
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -44,7 +43,6 @@ _ALONG_AXIS = frozenset({"relax.gather_elements", "relax.scatter_elements"})
 _BY_COORDINATES = frozenset({"relax.gather_nd", "relax.scatter_nd"})
 _UNCHANGED = frozenset({"relax.astype", "relax.broadcast_to"})
 """Operators that return their operand where it has their type already."""
-_REDUCTIONS = frozenset({"relax.max", "relax.min", "relax.sum", "relax.mean"})
 _SHAPE_ONLY = frozenset({"relax.flatten", "relax.squeeze", "relax.expand_dims"})
 
 
@@ -138,8 +136,6 @@ def _simplify(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> 
         return None if source is None else relax.op.reshape(source.args[0], shape)
     if call.op.name in _UNCHANGED and chains.computed(call.args[0]) and _type(call) == _type(call.args[0]):
         return call.args[0]
-    if call.op.name in _REDUCTIONS and shape == []:
-        return _of_one_row(call)
     if call.op.name == "relax.divide" and is_floating(call):
         return _exact_reciprocal(call)
     if call.op.name == "relax.log" and is_floating(call):
@@ -151,13 +147,6 @@ def _simplify(call: relax.Call, chains: DefUse, builder: relax.BlockBuilder) -> 
 
 def _type(value: relax.Expr) -> tuple[list[int], str]:
     return [int(extent) for extent in value.ty.shape], str(value.ty.dtype)
-
-
-def _of_one_row(call: relax.Call) -> relax.Expr:
-    """A reduction of all elements to a number without axes as that of one row, of which vectors take a part each."""
-    count = prod(int(extent) for extent in call.args[0].ty.shape)
-    row = relax.op.reshape(call.args[0], [1, count])
-    return relax.op.reshape(with_attributes(call, {"axis": [1]}, [row]), [])
 
 
 def _exact_reciprocal(call: relax.Call) -> relax.Expr | None:

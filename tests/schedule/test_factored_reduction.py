@@ -21,7 +21,7 @@ from tests.examples import costly
 from tests.schedule.test_sketches import check
 from tests.sketch_samples import board, prim_func
 
-KINDS = ("norm", "transposed", "scores", "distances", "max_plus", "windows", "scaled", "relative")
+KINDS = ("norm", "transposed", "scores", "distances", "max_plus", "windows", "scaled", "relative", "number")
 
 
 def operator(kind: str, m: int, n: int, k: int) -> Any:
@@ -33,6 +33,11 @@ def operator(kind: str, m: int, n: int, k: int) -> Any:
         i, j = te.reduce_axis((0, n), "i"), te.reduce_axis((0, k), "j")
         total = te.compute((m,), lambda y: te.sum(x[y, i, j] * x[y, i, j], axis=[i, j]), "total")
         return prim_func([x], te.compute((m,), lambda y: te.sqrt(total[y]), "norm"))
+    if kind == "number":  # of no axes
+        x = te.placeholder((m, n, k), name="x")
+        axes = [te.reduce_axis((0, extent), name) for extent, name in ((m, "i"), (n, "j"), (k, "l"))]
+        total = te.compute((), lambda: te.sum(x[axes[0], axes[1], axes[2]], axis=axes), "total")
+        return prim_func([x], total)
     if kind == "windows":
         x = te.placeholder((m, n, k), name="x")
         i = te.reduce_axis((0, min(n, 3)), "i")

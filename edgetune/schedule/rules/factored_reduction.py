@@ -72,7 +72,7 @@ def find_factored(stage: BlockStage, native_lanes: int, weights: Sequence[TvmBuf
     `weights` are packed when the package is built, so that any of their axes may become contiguous. The lanes of some
     types are joined by halves (see `edgetune.codegen.horizontal_reduction`).
     """
-    if not stage.spatial or len(stage.block.writes) != 1 or not joins_lanes(str(stage.block.writes[0].source.ty.dtype)):
+    if len(stage.block.writes) != 1 or not joins_lanes(str(stage.block.writes[0].source.ty.dtype)):
         return None
     found = [
         FactoredReduction(stage, number, lanes_for(stage.reduction_extents[number], native_lanes))
@@ -134,6 +134,8 @@ def tile_factored(
     """
     name = factored.stage.name
     join = sch.get_sblock(name)
+    if not factored.stage.spatial:
+        sch.add_unit_loop(sch.get_loops(join)[0])  # around the one result
     depth = len(sch.get_loops(join)) - len(sch.get(join).iter_vars)
     results, (lane,) = own_loops(sch, join, depth)
     extents = [loop_extent(sch, loop) for loop in results]
@@ -149,8 +151,9 @@ def tile_factored(
         outers = [*outers[:-2], far, outers[-2], near]
     sch.reorder(*outers, *inners, lane)
     around = depth + len(outers)
+    tile = sch.get_loops(join)[around - 1]
     for block in filter(None, (partial.vectors, partial.chains)):
-        sch.compute_at(sch.get_sblock(block), outers[-1], preserve_unit_loops=True)
+        sch.compute_at(sch.get_sblock(block), tile, preserve_unit_loops=True)
     if partial.chains is None:
         _sum_vectors(sch, partial.vectors, around, f"{name}.unrolled", decide)
     else:
@@ -158,7 +161,7 @@ def tile_factored(
         _join_chains(sch, partial.vectors, around)
     for loop in inners:  # the loop over lanes becomes one call
         sch.unroll(loop)
-    return outers[-1]
+    return tile
 
 
 def _sum_vectors(
@@ -243,6 +246,8 @@ def _join_cycles(costs: Costs, lanes: int, results: int, chains: int) -> float:
 
 def _block(factored: FactoredReduction, core: Core, extents: Sequence[int], sizes: Mapping[str, int]) -> int:
     """Tiles of the last axis whose operands fill at most half of L1, beside those of the other axes."""
+    if not extents:
+        return 1
     last = len(extents) - 1
     tile = sizes[f"tile{last}"]
     read = max(byte_size((1,), str(load.source.ty.dtype)) for load in loads_of(factored.stage))
