@@ -85,6 +85,8 @@ _BY_ROWS: Mapping[str, _Steps] = {
     **dict.fromkeys(("vmax_bound", "vmin_bound"), ((lambda isa: isa.bounded, 2.0),)),
     **dict.fromkeys(("vmax_running", "vmin_running"), ((lambda isa: isa.running, 2.0),)),
     "widen": ((lambda isa: isa.widen, 1.0),),
+    "from_half": ((lambda isa: isa.from_half, 4.0),),
+    "to_half": ((lambda isa: isa.to_half, 4.0),),
     "widen_halves": ((lambda isa: isa.widen_halves, 1.0),),
     "mac_halves": ((lambda isa: isa.multiply_add_halves, 3.0),),
     "dot_twice_i8_i8_2": ((lambda isa: isa.dot_twice, 8.0),),

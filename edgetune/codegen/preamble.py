@@ -82,6 +82,8 @@ _ASKING = "#ifndef __has_builtin\n#define __has_builtin(name) 0\n#endif\n"
 
 _BY_TEXT: dict[str, Callable[[str], str]] = {
     "widen_halves": vector_snippets.widen_halves,
+    "from_half": vector_snippets.from_half,
+    "to_half": vector_snippets.to_half,
     "nearest": narrowing_snippets.nearest,
     "narrowed": narrowing_snippets.narrowed,
     "narrowed_each": narrowing_snippets.narrowed_each,

@@ -264,12 +264,15 @@ class StatementPrinter(VectorPrinter):
         touches = self._touches_registers(s) or self._takes_vector_variable(s)
         scattered = start is None and calls_functions(s.value)  # computed as a vector, stored lane by lane
         gathered = start is not None and _is_strided_load(s.value)  # GCC slows down a loop of lanes up to tenfold
-        clean = (start is not None or scattered) and not place.of.half and (gathered or has_vector_form(self, s.value))
+        halves = start is not None and self.takes_halves(place, min(lanes, self.context.lanes_limit))
+        value = _before_rounding(s.value) if halves else s.value
+        whole = not place.of.half or halves
+        clean = (start is not None or scattered) and whole and (gathered or has_vector_form(self, value))
         scalar = not clean or self.context.lanes_limit == 1
         if scalar and not touches and not self._overlaps(s):
             self._lane_loop(s, lanes)
             return
-        self._store_pieces(s, start, lanes)
+        self._store_pieces(s, start, lanes, value)
 
     def _lane_loop(self, s: Stmt, lanes: int) -> None:
         name = self.context.names.unique("lane")
@@ -281,8 +284,8 @@ class StatementPrinter(VectorPrinter):
             self.lane = outer
         self.context.emit(CLOSING)
 
-    def _store_pieces(self, s: Stmt, start: tuple[Expr, int] | None, lanes: int) -> None:
-        of = element_and_lanes(s.value.ty)[0]
+    def _store_pieces(self, s: Stmt, start: tuple[Expr, int] | None, lanes: int, value: Expr) -> None:
+        of = element_and_lanes(value.ty)[0]
         parts = pieces(lanes, self.context.lanes_limit)
         values: list[tuple[int, int, Text]] = []
         hold = len(parts) > 1 and self._overlaps(s)
@@ -290,8 +293,8 @@ class StatementPrinter(VectorPrinter):
             if self._added(s, start, first, width) or (start and added_dot_products(self, s, start, first, width)):
                 continue
             self._enter(s, first)
-            with loads_together(self, [s.value]):
-                text = self.vector(s.value, first, width)
+            with loads_together(self, [value]):
+                text = self.vector(value, first, width)
             if hold:
                 c_type = of.value if width == 1 else self.type(of, width)
                 text = Text(self.context.temporary(c_type, text, "held"))
@@ -337,6 +340,11 @@ class StatementPrinter(VectorPrinter):
 
     def _store_piece(self, s: Stmt, start: tuple[Expr, int] | None, first: int, width: int, value: Text) -> None:
         place = self.place(s.buffer)
+        if start is not None and self.takes_halves(place, width):
+            floats = self.named(value, self.context.need(f"type:f32x{width}"), "real")
+            pointer = self.pointer(s.buffer, start, first)
+            self.context.emit(call(self.context.need(f"to_half:f32x{width}"), Lvalue.of(floats).address, pointer))
+            return
         if start is not None and width > 1 and not place.of.half:
             if place.registers is None:
                 loose = self.context.need(f"type:{place.of.value_short}x{width}u")
@@ -379,6 +387,12 @@ class StatementPrinter(VectorPrinter):
                 if not same:
                     return True
         return False
+
+
+def _before_rounding(value: Expr) -> Expr:
+    """What a cast to 16 bits rounds, which a store of 16 bits rounds as well."""
+    rounds = isinstance(value, tirx.Cast) and element_and_lanes(value.ty)[0].half
+    return value.value if rounds and element_and_lanes(value.value.ty)[0].value_short == "f32" else value
 
 
 def _is_strided_load(value: Expr) -> bool:

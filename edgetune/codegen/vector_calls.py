@@ -292,7 +292,8 @@ def keeps_last_bits(e: Expr) -> bool:
 
 def _load_has_form(printer: VectorPrinter, e: Expr, lanes: int) -> bool:
     if printer.contiguous(e.source, e.indices) is not None:
-        return not printer.place(e.source).of.half
+        place = printer.place(e.source)
+        return not place.of.half or printer.takes_halves(place, min(lanes, printer.context.lanes_limit))
     in_steps = strided(printer, e, min(lanes, printer.context.lanes_limit)) is not None
     return in_steps or group_in_use(printer, e) is not None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from edgetune.codegen.dtypes import by_short
@@ -340,6 +340,32 @@ def widen_halves(rest: str) -> str:
     plain = f"    *r = __builtin_convertvector(*(const {rest}u *)p, {halves});\n"
     comment = f"/* *r = the {lanes} numbers at p. */\n"
     return f"{comment}{_HEAD}@widen_halves_{rest}(const void *p, {halves} *r)\n{{\n{either(choices, plain)}}}\n"
+
+
+def from_half(rest: str) -> str:
+    """`void @from_half_f32x8(const void *p, f32x8 *r)`: the 8 numbers of 16 bits at p."""
+    lanes = lanes_of(rest)
+    plain = f"    for (int32_t l = 0; l < {lanes}; l++)\n        (*r)[l] = (float)((const _Float16 *)p)[l];\n"
+    converted = f"*r = __builtin_convertvector(*(const halves *)p, {rest});"
+    choices = _of_halves(lanes, converted, instructions(lambda isa: isa.from_half, lanes))
+    comment = f"/* *r = the {lanes} numbers of 16 bits at p. */\n"
+    return f"{comment}{_HEAD}@from_half_{rest}(const void *p, {rest} *r)\n{{\n{either(choices, plain)}}}\n"
+
+
+def to_half(rest: str) -> str:
+    """`void @to_half_f32x8(const f32x8 *v, void *p)`: the 8 numbers of v, each rounded to 16 bits, at p."""
+    lanes = lanes_of(rest)
+    plain = f"    for (int32_t l = 0; l < {lanes}; l++)\n        ((_Float16 *)p)[l] = (_Float16)(*v)[l];\n"
+    converted = "*(halves *)p = __builtin_convertvector(*v, halves);"
+    choices = _of_halves(lanes, converted, instructions(lambda isa: isa.to_half, lanes))
+    comment = f"/* The {lanes} numbers of *v, each rounded to 16 bits, at p. */\n"
+    return f"{comment}{_HEAD}@to_half_{rest}(const {rest} *v, void *p)\n{{\n{either(choices, plain)}}}\n"
+
+
+def _of_halves(lanes: int, converted: str, found: Iterable[Instruction]) -> list[tuple[str, str]]:
+    """What clang makes one instruction of, and the instructions for GCC, which converts one by one."""
+    halves = f"typedef _Float16 halves __attribute__((vector_size({2 * lanes}), aligned(2), may_alias));\n    "
+    return [("defined(__clang__)", halves + converted), *((one.condition(), one.code()) for one in found)]
 
 
 def narrow(rest: str) -> str:

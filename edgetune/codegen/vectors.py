@@ -350,18 +350,44 @@ class VectorPrinter(ScalarPrinter):
         steps = strided(self, e, width) if start is None else None
         if steps is not None:
             return printed_strided(self, e, steps, first, width)
-        if start is None or place.of.half:
+        if start is None:
             return self.by_lanes(e, first, width)
+        if place.of.half:
+            return self._halves(e, start, first, width)
         if place.registers is not None:
             name = self.register(place, start, first, width)
             return Text(name) if name is not None else self.by_lanes(e, first, width)
         loose = self.context.need(f"type:{place.of.value_short}x{width}u")
         return Text(operation("*(const {} *){}", loose, self.pointer(e.source, start, first), kind=VECTOR_LOAD), UNARY)
 
+    def takes_halves(self, place: BufferStorage, width: int) -> bool:
+        """Whether an instruction loads floats of 16 bits from memory, and another one stores them."""
+        vectors = self.context.vectors
+        whole = self.context.has_float16 and place.of.short == "f16" and place.registers is None
+        return whole and width in vectors.from_half and width in vectors.to_half
+
+    def _halves(self, e: Expr, start: tuple[Expr, int], first: int, width: int) -> Text:
+        """Floats of 16 bits as vectors of float; constants are converted once per scope."""
+        place = self.place(e.source)
+        if not self.takes_halves(place, width):
+            return self.by_lanes(e, first, width)
+        pointer = self.pointer(e.source, start, first)
+        shared, key = self.context.shared, f"f32x{width} {pointer}"
+        name = shared.get(key)
+        if name is None:
+            name = self.context.names.unique(f"{place.name}_wide")
+            self.context.emit(declaration(self.context.need(f"type:f32x{width}"), name))
+            self.context.emit(call(self.context.need(f"from_half:f32x{width}"), pointer, Lvalue.of(name).address))
+            if not place.written and not any(map(loads, e.indices)):
+                shared[key] = name
+        return Text(name)
+
     def _cast_vector(self, e: Expr, first: int, width: int) -> Text:
         to, of = element_and_lanes(e.ty)[0], element_and_lanes(e.value.ty)[0]
         if to.half or (of.half and to.kind != "float"):
             return self.by_lanes(e, first, width)
+        if of.half and of.value_short == to.value_short:
+            return self.vector(e.value, first, width)
         if (narrow := narrowing(e)) is not None:
             return printed_narrowing(self, e, narrow, first, width)
         c_type = self.type(to, width)

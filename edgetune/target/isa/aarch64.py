@@ -56,6 +56,7 @@ _SHARED = AdvancedSimd(
 )
 
 
+_HALVES = "typedef short halves __attribute__((vector_size(8), aligned(2), may_alias));\n    "
 _VECTORS = VectorInstructions(
     dot={
         "dot_i8_i8_4": _dot("sdot", "__ARM_FEATURE_DOTPROD"),
@@ -68,6 +69,25 @@ _VECTORS = VectorInstructions(
     rounding={4: (Instruction("__aarch64__", '__asm__("frint{letter} %0.4s, %1.4s" : "=w"(*v) : "w"(x));'),)},
     clang_rounds="__aarch64__",
     nearest={4: (Instruction("__aarch64__", '__asm__("fcvtns %0.4s, %1.4s" : "=w"(*r) : "w"(*v));'),)},
+    from_half={
+        4: (
+            Instruction(
+                "__aarch64__",
+                f'{_HALVES}__asm__("fcvtl %0.4s, %1.4h" : "=w"(*r) : "w"(*(const halves *)p));',
+                compiler="gcc",
+            ),
+        )
+    },
+    to_half={
+        4: (
+            Instruction(
+                "__aarch64__",
+                f'{_HALVES}halves low;\n    __asm__("fcvtn %0.4h, %1.4s" : "=w"(low) : "w"(*v));\n    '
+                "*(halves *)p = low;",
+                compiler="gcc",
+            ),
+        )
+    },
     float_registers=dict.fromkeys((4, 8, 16), (("defined(__aarch64__)", "w"),)),
 )
 

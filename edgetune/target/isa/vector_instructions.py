@@ -104,6 +104,12 @@ class VectorInstructions:
     widen_halves: Rows = field(default_factory=dict)
     """As `widen`, to integers of 16 bits in `all`, a vector of twice the lanes."""
 
+    from_half: Rows = field(default_factory=dict)
+    """Floats of 16 bits at p (`_Float16`) as vector *r of floats."""
+
+    to_half: Rows = field(default_factory=dict)
+    """Floats *v, rounded to the nearest of 16 bits (half to even), at p."""
+
     narrow: Rows = field(default_factory=dict)
     """The low bytes of 32-bit integers."""
 

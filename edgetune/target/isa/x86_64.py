@@ -159,6 +159,14 @@ def _dots_of_halves(*, bytes_of_lanes: bool) -> Rows:
     }
 
 
+_HALVES = "typedef short halves __attribute__((vector_size({0}), aligned(2), may_alias));\n    "
+"""The type of vectors of halves in memory."""
+
+
+def _half(feature: str, name: str, size: int, text: str) -> tuple[Instruction]:
+    return (Instruction(feature, _HALVES.format(size) + text, f"__builtin_ia32_{name}", "gcc"),)
+
+
 _BYTES = """typedef {{value}} bytes __attribute__((vector_size({0})));
     typedef short halves __attribute__((vector_size({0})));
     const halves zeros = (halves){{{{0}}}} + (short)zero;
@@ -281,6 +289,23 @@ _VECTORS = VectorInstructions(
             (8, "__AVX2__", "256", "(c8x16)(i64x2){{(int64_t)*(const {short}x8u *)p, 0}}"),
             (16, "__AVX512F__", "512_mask", "(c8x16)*(const {short}x16u *)p, (i32x16){{0}}, 0xffff"),
         )
+    },
+    from_half={
+        4: _half(
+            "__F16C__",
+            "vcvtph2ps",
+            16,
+            "halves low = {{0}};\n    __builtin_memcpy(&low, p, 8);\n    *r = {name}(low);",
+        ),
+        8: _half("__F16C__", "vcvtph2ps256", 16, "*r = {name}(*(const halves *)p);"),
+        16: _half("__AVX512F__", "vcvtph2ps512_mask", 32, "*r = {name}(*(const halves *)p, (f32x16){{0}}, -1, 4);"),
+    },
+    to_half={
+        4: _half(
+            "__F16C__", "vcvtps2ph", 16, "const halves low = (halves){name}(*v, 0);\n    __builtin_memcpy(p, &low, 8);"
+        ),
+        8: _half("__F16C__", "vcvtps2ph256", 16, "*(halves *)p = (halves){name}(*v, 0);"),
+        16: _half("__AVX512F__", "vcvtps2ph512_mask", 32, "*(halves *)p = (halves){name}(*v, 0, (halves){{0}}, 0xffff);"),
     },
     narrow={
         4: _gcc("__AVX512VL__", "pmovdb128_mask", "*r = ({short}x4)((i32x4){name}(*v, (c8x16){{0}}, 0xf))[0];"),
