@@ -305,7 +305,9 @@ _VECTORS = VectorInstructions(
             "__F16C__", "vcvtps2ph", 16, "const halves low = (halves){name}(*v, 0);\n    __builtin_memcpy(p, &low, 8);"
         ),
         8: _half("__F16C__", "vcvtps2ph256", 16, "*(halves *)p = (halves){name}(*v, 0);"),
-        16: _half("__AVX512F__", "vcvtps2ph512_mask", 32, "*(halves *)p = (halves){name}(*v, 0, (halves){{0}}, 0xffff);"),
+        16: _half(
+            "__AVX512F__", "vcvtps2ph512_mask", 32, "*(halves *)p = (halves){name}(*v, 0, (halves){{0}}, 0xffff);"
+        ),
     },
     narrow={
         4: _gcc("__AVX512VL__", "pmovdb128_mask", "*r = ({short}x4)((i32x4){name}(*v, (c8x16){{0}}, 0xf))[0];"),
