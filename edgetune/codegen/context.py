@@ -53,6 +53,7 @@ class Context:
     has_float16: bool  # the compiler has _Float16
     lanes_limit: int  # elements of the widest value type in one native vector; 1 without vectors
     names: Names
+    vector_bits: int = 0  # of one native vector; 0 without vectors
     places: dict[TvmBuffer, BufferStorage] = field(default_factory=dict)
     counters: set[TvmBuffer] = field(default_factory=set)  # in registers, that hold indices (see `Survey.counters`)
     numbers: set[TvmBuffer] = field(default_factory=set)  # that never hold NaN (see `Survey.numbers`)

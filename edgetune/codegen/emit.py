@@ -128,7 +128,9 @@ def print_function(
     """The body of a lowered function; its names avoid those in `taken`. For `shared` see `StatementPrinter`."""
     found = survey(function.body)
     limit = target.vector_bits // (found.widest or 32) if target.vector_bits else 1
-    context = Context(target.has_float16, max(limit, 1), Names(taken), stems=stems(function.body))
+    context = Context(
+        target.has_float16, max(limit, 1), Names(taken), vector_bits=target.vector_bits, stems=stems(function.body)
+    )
     context.counters, context.numbers = found.counters(), found.numbers()
     context.vectors = target.instruction_set.vectors
     params = tuple(_parameter(context, found, buffer) for buffer in function.params)

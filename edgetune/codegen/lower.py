@@ -18,6 +18,7 @@ from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import conjuncts, variables_in
 from edgetune.codegen.collapse_loops import Shared, collapse
+from edgetune.codegen.copied_borders import divide_borders
 from edgetune.codegen.dot_products import with_joined_products
 from edgetune.codegen.horizontal_reduction import join_lanes
 from edgetune.codegen.linear_indices import with_linear_indices
@@ -230,6 +231,8 @@ def lower_flat(function: tirx.PrimFunc, register_bytes: int, shared: Shared | No
     """
     kept = () if shared is None else shared.loops
     with _as_kernel_failed(), _lowering_target():
+        divided = divide_borders(function.body, kept)
+        function = function if divided.same_as(function.body) else function.with_body(divided)
         function = sole_function(_to_vectors()(tvm.IRModule({"main": function})))
         first = hoist_initialisation(function.body)
         # Before sums that are computed one after the other get the same memory.

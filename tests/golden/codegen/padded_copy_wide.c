@@ -11,11 +11,19 @@ void sample_padded_copy(const float *restrict x, float *restrict pad);
 
 void sample_padded_copy(const float *restrict x, float *restrict pad)
 {
-    for (int32_t i = 0; i < 5; i++) {
-        for (int32_t j = 0; j < 7; j++) {
+    for (int32_t j = 0; j < 7; j++) {
+        *(f32x16u *)&pad[j * 16] = (f32x16){0};
+    }
+    for (int32_t i = 1; i < 4; i++) {
+        const int32_t pad_at = i * 112;
+        *(f32x16u *)&pad[pad_at] = (f32x16){0};
+        for (int32_t j = 1; j < 6; j++) {
             const int32_t offset = j * 16;
-            *(f32x16u *)&pad[i * 112 + offset] = ((((1 <= i) && (i <= 3)) && (1 <= j)) && (j <= 5))
-                ? (f32x16)*(const f32x16u *)&x[i * 80 + offset - 96] : (f32x16){0};
+            *(f32x16u *)&pad[pad_at + offset] = *(const f32x16u *)&x[i * 80 + offset - 96];
         }
+        *(f32x16u *)&pad[pad_at + 96] = (f32x16){0};
+    }
+    for (int32_t j = 0; j < 7; j++) {
+        *(f32x16u *)&pad[j * 16 + 448] = (f32x16){0};
     }
 }
