@@ -20,6 +20,7 @@ from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.lines import JoinableCall, Line, LineKind, call, joinable
 from edgetune.codegen.text import Address, Code, Lvalue, code
 from edgetune.codegen.work import LOAD, VECTOR_LOAD
+from edgetune.target.isa.vector_instructions import LEAST_PAIRS
 from edgetune.tvm_types import BufferLoad, BufferStore, Expr, Stmt, TvmBuffer
 
 if TYPE_CHECKING:
@@ -34,6 +35,15 @@ class _Product(NamedTuple):
     lanes: BufferLoad
     begin: Expr
     stride: int
+
+
+class _LaneProduct(NamedTuple):
+    """A number of each lane times one of several that each lane has: tensors, and the places of the first lane's."""
+
+    data: TvmBuffer
+    at: tuple[Expr, int]
+    own: TvmBuffer
+    begin: Expr
 
 
 def with_joined_products(body: Stmt) -> Stmt:
@@ -135,6 +145,66 @@ def added_dot_products(
     of_lanes = _read(printer.pointer(w, (ordered[0].begin, 1), len(ordered) * first), VECTOR_LOAD)
     printer.context.emit(joinable(function, JoinableCall(name, f"i32x{width}", (register,), (), (numbers, of_lanes))))
     return True
+
+
+def added_lane_pairs(
+    printer: StatementPrinter, s: BufferStore, start: tuple[Expr, int], parts: Sequence[tuple[int, int]]
+) -> bool:
+    """Print all lanes of `acc = acc + two products`, of which each lane has both factors; False for any other store.
+
+    The lanes are `parts` of registers, all of one width.
+    """
+    width = parts[0][1]
+    wanted = width in printer.context.vectors.lane_pairs and sum(lanes for _, lanes in parts) == max(width, LEAST_PAIRS)
+    if not wanted or not isinstance(s.value, tirx.Add) or element_and_lanes(s.value.ty)[0].short != "i32":
+        return False
+    place = printer.place(s.buffer)
+    registers = [name for first, _ in parts if (name := printer.register(place, start, first, width)) is not None]
+    terms = [*joined_by(tirx.Add, s.value)]
+    products = [_of_lanes(printer, term) for term in terms if not _is_own(term, s)]
+    pair = [one for one in products if one is not None]
+    if len(registers) != len(parts) or len(terms) != len(products) + 1 or len(pair) != _PAIR or len(products) != _PAIR:
+        return False
+    if _distance(printer, pair[0].begin, pair[1].begin) != 1:
+        pair.reverse()
+    first, second = pair
+    if _distance(printer, first.begin, second.begin) != 1 or not first.own.same_as(second.own):
+        return False
+    function = printer.context.need(f"lane_pairs:i32x{width}")
+    x, y = (printer.pointer(one.data, one.at, 0) for one in pair)
+    w = printer.pointer(first.own, (first.begin, 1), 0)
+    sources = tuple(_read(one, VECTOR_LOAD) for one in (x, y, w))
+    made = JoinableCall("lane_pairs", f"i32x{width}", tuple(registers), (), sources)
+    printer.context.emit(joinable(function, made))
+    return True
+
+
+_PAIR = 2
+
+
+def _of_lanes(printer: StatementPrinter, term: Expr) -> _LaneProduct | None:
+    """A product of bytes of which neighbouring lanes have neighbours, by one of two that each lane has in turn."""
+    for data, own in ((term.a, term.b), (term.b, term.a)) if isinstance(term, tirx.Mul) else ():
+        loads = [one for one in (_widened(data), _widened(own)) if one is not None]
+        if len(loads) != _PAIR or any(element_and_lanes(one.ty)[0].short != "i8" for one in loads):
+            continue
+        x, w = loads
+        start = printer.contiguous(x.source, x.indices) if element_and_lanes(x.ty)[1] > 1 else None
+        begin = printer.flat_index(w.source, w.indices)
+        if (
+            start
+            and printer.place(x.source).registers is None
+            and _lies_in_memory(printer, w)
+            and _step(begin) == _PAIR
+        ):
+            return _LaneProduct(x.source, start, w.source, begin.base)
+    return None
+
+
+def _step(index: Expr) -> int | None:
+    """The constant distance of the elements of neighbouring lanes."""
+    step = index.stride if isinstance(index, tirx.Ramp) else None
+    return int(step.value) if isinstance(step, tirx.IntImm) else None
 
 
 def twice(lines: Sequence[Line], need: Callable[[str], str], lanes: Collection[int]) -> list[Line]:

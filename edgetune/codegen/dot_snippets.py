@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from edgetune.codegen.dtypes import by_short
 from edgetune.codegen.vector_snippets import either, instructions, lanes_of
+from edgetune.target.isa.vector_instructions import LEAST_PAIRS
 
 _HEAD = "static inline __attribute__((always_inline)) void "
 
@@ -55,6 +56,38 @@ def function(name: str, rest: str) -> str:
     first, last = products[0].replace(" + 0]", "]"), products[-1]
     between = " + .. + " if len(products) > 2 else " + "
     return f"/* sums[o] += {first}{between}{last}; sums wrap. */\n{head}{{\n{either(choices, plain)}}}\n"
+
+
+def lane_pairs(rest: str) -> str:
+    """`void @lane_pairs_i32x8(i32x8 *sums, const int8_t *x, const int8_t *y, const int8_t *w)`.
+
+    sums[o] += x[o] * w[2 * o] + y[o] * w[2 * o + 1]; w is not -128. Of four lanes there are two vectors, the second of
+    which is `more`.
+    """
+    lanes = lanes_of(rest)
+    results = max(lanes, LEAST_PAIRS)
+    registers = ("sums", "more")[: results // lanes]
+    plain = ""
+    for number, name in enumerate(registers):
+        at = f"(o + {number * lanes})" if number else "o"
+        index, doubled = at.strip("()"), f"2 * {at}"
+        plain += (
+            f"    for (int32_t o = 0; o < {lanes}; o++)\n"
+            f"        (*{name})[o] += x[{index}] * w[{doubled}] + y[{index}] * w[{doubled} + 1];\n"
+        )
+    words = {
+        "rest": rest,
+        "wide": f"u32x{lanes}",
+        "halves": f"i16x{2 * lanes}",
+        "x": f"*(const i8x{results}u *)x",
+        "y": f"*(const i8x{results}u *)y",
+    }
+    choices = [(one.condition(**words), one.code(**words)) for one in instructions(lambda isa: isa.lane_pairs, lanes)]
+    sums = ", ".join(f"{rest} *{name}" for name in registers)
+    where = "" if len(registers) == 1 else " The lanes of more follow those of sums."
+    comment = f"/* sums[o] += x[o] * w[2 * o] + y[o] * w[2 * o + 1]; w is not -128.{where} */\n"
+    head = f"{_HEAD}@lane_pairs_{rest}({sums}, const int8_t *x, const int8_t *y, const int8_t *w)\n"
+    return f"{comment}{head}{{\n{either(choices, plain)}}}\n"
 
 
 def twice(rest: str) -> str:

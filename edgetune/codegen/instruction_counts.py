@@ -89,6 +89,7 @@ _BY_ROWS: Mapping[str, _Steps] = {
     "to_half": ((lambda isa: isa.to_half, 4.0),),
     "widen_halves": ((lambda isa: isa.widen_halves, 1.0),),
     "mac_halves": ((lambda isa: isa.multiply_add_halves, 3.0),),
+    "lane_pairs": ((lambda isa: isa.lane_pairs, 24.0),),
     "dot_twice_i8_i8_2": ((lambda isa: isa.dot_twice, 8.0),),
     "nearest": ((lambda isa: isa.nearest, 12.0),),
     "narrowed": ((lambda isa: isa.narrow_one, 8.0),),

@@ -89,6 +89,7 @@ _BY_TEXT: dict[str, Callable[[str], str]] = {
     "narrowed_each": narrowing_snippets.narrowed_each,
     "mac_halves": multiply_add_halves,
     "dot_twice_i8_i8_2": dot_snippets.twice,
+    "lane_pairs": dot_snippets.lane_pairs,
     **{name: partial(dot_snippets.function, name) for name in dot_snippets.FORMS},
 }
 """Functions that require the types in their texts alone."""

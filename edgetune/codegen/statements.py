@@ -10,12 +10,12 @@ import tvm
 import tvm_ffi
 from tvm import ir, tirx
 
-from edgetune.affine.expressions import is_one, loads_in, variables_in
+from edgetune.affine.expressions import is_branch, is_one, loads_in, variables_in
 from edgetune.codegen.branch_shares import ASSUMED
 from edgetune.codegen.collapse_loops import Shared
 from edgetune.codegen.column_loads import groups_in
 from edgetune.codegen.context import BufferStorage, Context
-from edgetune.codegen.dot_products import added_dot_products
+from edgetune.codegen.dot_products import added_dot_products, added_lane_pairs
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.horizontal_reduction import printed_join, printed_joins
 from edgetune.codegen.interleaved_rows import printed_turns
@@ -286,8 +286,10 @@ class StatementPrinter(VectorPrinter):
 
     def _store_pieces(self, s: Stmt, start: tuple[Expr, int] | None, lanes: int, value: Expr) -> None:
         of = element_and_lanes(value.ty)[0]
-        parts = pieces(lanes, self.context.lanes_limit)
+        parts = pieces(lanes, self._most_lanes(s, start, value))
         values: list[tuple[int, int, Text]] = []
+        if start and added_lane_pairs(self, s, start, parts):
+            return
         hold = len(parts) > 1 and self._overlaps(s)
         for first, width in parts:
             if self._added(s, start, first, width) or (start and added_dot_products(self, s, start, first, width)):
@@ -304,6 +306,13 @@ class StatementPrinter(VectorPrinter):
         for first, width, text in values:
             self._store_piece(s, start, first, width, text)
         self.context.place, self.context.result, self.context.results = "", None, None
+
+    def _most_lanes(self, s: Stmt, start: tuple[Expr, int] | None, value: Expr) -> int:
+        """The lanes of one store: as many as a vector holds of the elements, where it only moves them to memory."""
+        limit = self.context.lanes_limit
+        if start is None or limit == 1 or self.place(s.buffer).registers is not None or not _moves_elements(value):
+            return limit
+        return max(limit, self.context.vector_bits // (_BYTE * self.place(s.buffer).of.bytes))
 
     def _enter(self, s: Stmt, first: int) -> None:
         """Begins the part from lane `first` on: its variables are named by its place in the tile."""
@@ -401,3 +410,17 @@ def _is_strided_load(value: Expr) -> bool:
     if not isinstance(index, tirx.Ramp) or loads_in([index.base]):
         return False
     return isinstance(index.stride, tirx.IntImm) and not is_one(index.stride)
+
+
+_BYTE = 8  # bits
+
+
+def _moves_elements(value: Expr) -> bool:
+    """Whether a vector has elements of one tensor as they lie there, or the same number in all lanes."""
+    if is_branch(value):
+        condition, *chosen = value.args
+        return element_and_lanes(condition.ty)[1] == 1 and all(map(_moves_elements, chosen))
+    if isinstance(value, tirx.Broadcast):
+        return isinstance(value.value, (tirx.IntImm, tirx.FloatImm))
+    index = value.indices[-1] if isinstance(value, ir.TensorLoad) else None
+    return isinstance(index, tirx.Ramp) and bool(is_one(index.stride))

@@ -48,6 +48,8 @@ def algorithms_of(function: PrimFunc, allowed: Collection[str], target: Target) 
 def dot_algorithms(function: PrimFunc, allowed: Collection[str], target: Target) -> list[Algorithm]:
     """The products of 8-bit integers by an instruction of the target, the best one first."""
     names = [f"dot_{one.data}_{one.elements}" for one in target.dot_products]
+    results = target.instruction_set.vectors.results_of_pairs(target.vector_bits)
+    names += [f"pairs_{results}"] if results else []
     return list(algorithms_among(function, [name for name in names if name in allowed]))
 
 

@@ -134,7 +134,8 @@ def _cost_of_dots(body: Body, reads: Reads, epilogue: int, tile: Tile, target: T
     """
     size, step = body.accumulators, replace(body, reduction=tuple(1 for _ in body.reduction))
     ahead = max(_OF_PRODUCT, epilogue + 1 if epilogue else 0)
-    taken, registers = reads.registers(step) + ahead, max(2, target.vector_registers)
+    of_vector = max(1, 8 * tile.lanes * tile.sum_element // max(1, target.vector_bits))
+    taken, registers = of_vector * reads.registers(step) + ahead, max(2, target.vector_registers)
     if taken > registers:
         return _too_large(taken, size)
     far = body.vectors if tile.weight_bytes > target.l1_bytes // 2 else 0

@@ -67,7 +67,7 @@ def test_steps_of_products_have_the_same_sums(
         array[generator.random(array.shape) < 0.5] = generator.choice([-128, 127])
     function = sample.function()
     found = next(algorithms_among(function, [name]), None)
-    assert (found is None) == (channels == 1)
+    assert (found is None) == (channels == 1 and kernel[1] == 1)
     if found is not None:
         made, changed = applied(function, name, arrays)
         np.testing.assert_array_equal(run_plain(made, changed), run_plain(function, arrays))
@@ -145,6 +145,19 @@ def test_only_products_of_which_lanes_share_the_data_have_steps() -> None:
     x, w = (te.placeholder((8, 8), "int8", name) for name in "xw")
     run_time = prim_func([x, w], topi.nn.matmul(x, w, out_dtype="int32"))
     assert not list(algorithms_among(run_time, DOTS))
+
+
+@pytest.mark.parametrize(("channels", "steps"), [(1, 2), (3, 5), (4, 2)])
+def test_few_channels_are_one_axis_with_the_taps_of_a_row(channels: int, steps: int) -> None:
+    """Of 3x3 pixels, a row is 3, 9 or 3 times 4 numbers, in steps of two."""
+    sample = replace(EXACT, shape=(5, 6, channels), out=8)
+    made = algorithm_named(sample.function(), "dot_int16_2").function
+    weights = made.params[1]
+    assert [int(extent) for extent in weights.shape[1:]] == {
+        1: [3, 2 * steps, 1],
+        3: [3, 2 * steps],
+        4: [3, 3, 2 * steps],
+    }[channels]
 
 
 def test_data_that_lies_as_the_instruction_wants_it_is_not_copied() -> None:

@@ -30,7 +30,10 @@ PEELED = ("peeled_512", "peeled_256", "peeled_128")
 DOTS = ("dot_uint8_4", "dot_int8_4", "dot_int16_2", "dot_int8_2")
 """Products of 8-bit integers that one instruction adds to a lane: the type of the data, and how many."""
 
-FORMS = (DIRECT, *WINOGRAD, *VECTORS, *TILES, *BOTH, *PEELED, *DOTS)
+PAIRS = ("pairs_16", "pairs_8")
+"""Products of 8-bit integers of which each lane has its own data, two taps at a time: the results of a step."""
+
+FORMS = (DIRECT, *WINOGRAD, *VECTORS, *TILES, *BOTH, *PEELED, *DOTS, *PAIRS)
 """The names of all algorithms."""
 
 
@@ -42,7 +45,7 @@ def sets_of_algorithms() -> tuple[frozenset[str], ...]:
 def allowed_algorithms(winograd: str) -> frozenset[str]:
     """The algorithms that are allowed if `winograd` ("off", "f2" or "f4") is the largest allowed tile."""
     largest = {"off": 0, "f2": 1, "f4": 2}[winograd]
-    return frozenset((DIRECT, *WINOGRAD[:largest], *VECTORS, *TILES, *BOTH, *PEELED, *DOTS))
+    return frozenset((DIRECT, *WINOGRAD[:largest], *VECTORS, *TILES, *BOTH, *PEELED, *DOTS, *PAIRS))
 
 
 def size_of(name: str) -> int:

@@ -90,7 +90,8 @@ def _tile_loops(
     if variant.pad_rows and tile.pad is not None:
         around = [outer[name] for name in ("row", "pixel") if name in outer and variant.order[0] != "channel"]
         narrow = tile.sum_element // tile.operand_element if tile.products > 1 else 1
-        _copy_lines(sch, sch.get_sblock(tile.pad), next(iter(around), None), narrow * tile.lanes)
+        width = 1 if tile.uneven else narrow * tile.lanes
+        _copy_lines(sch, sch.get_sblock(tile.pad), next(iter(around), None), width)
     _finish_epilogue(sch, epilogue, outers[-1], rank, tile.lanes)
     sch.vectorize(lanes)
     long = max(range(len(slow)), key=lambda number: tile.steps[number])
@@ -121,10 +122,12 @@ def _finish_epilogue(sch: Schedule, epilogue: SBlockRV, at: LoopRV, rank: int, l
 
 
 def _copy_lines(sch: Schedule, copy: SBlockRV, at: LoopRV | None, lanes: int) -> None:
-    """Copy what the loop `at` needs in each iteration, or all at once."""
+    """Copy what the loop `at` needs in each iteration, or all at once. Of one lane, loops are divided when printed."""
     rank = len(sch.get(copy).iter_vars)
     if at is not None:
         sch.compute_at(copy, at, preserve_unit_loops=True)
+    if lanes == 1:
+        return
     last = sch.get_loops(copy)[-rank:][-1]
     width = lanes_for(loop_extent(sch, last), lanes)
     _, lane = sch.split(last, [None, width])

@@ -19,6 +19,7 @@ from edgetune.schedule.sketches.block_analysis import (
     COMPUTED_ONCE,
     DOT_PRODUCTS,
     MOST_LANES,
+    RESULTS_AT_A_TIME,
     TILE_PIXELS,
     BlockAnalysis,
     BlockStage,
@@ -60,6 +61,7 @@ class Tile:
     crosses_lines: bool = False  # vectors of the operand that pixels share lie in two lines of the cache each
     products: int = 1  # of the last reduction axis, added to a lane by one instruction
     copies: bool = False  # `pad` is no choice: it stays a tensor
+    uneven: bool = False  # `pad` chooses between neighbours along its last axis
     tests_again: bool = False  # inlined padding is tested for each of several terms, of which it does not depend
 
     @property
@@ -101,7 +103,9 @@ class Tile:
 
 def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
     """The register tile of a kernel; None if it has none. `native_lanes`: elements of one vector register."""
-    native_lanes = min(native_lanes, analysis.attribute(MOST_LANES) or native_lanes)
+    native_lanes = analysis.attribute(RESULTS_AT_A_TIME) or min(
+        native_lanes, analysis.attribute(MOST_LANES) or native_lanes
+    )
     if len(analysis.reductions) != 1 or len(analysis.outputs) != 1:
         return None
     anchor = analysis.reductions[0]
@@ -149,6 +153,7 @@ def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
         *_columns(analysis, anchor, None if pixel is None else anchor.spatial[pixel]),
         products=analysis.attribute(DOT_PRODUCTS) or 1,
         copies=bool(copied),
+        uneven=any(stage.spatial and stage.branches_along(stage.spatial[-1]) for stage in pads),
         tests_again=len(pads) == 1 and not copied and _tests_again(anchor, pads[0]),
     )
 

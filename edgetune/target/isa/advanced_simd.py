@@ -27,6 +27,8 @@ class AdvancedSimd:
     product: str
     added_product: str
     added_pairs: str
+    wide_add: str
+    wide_add_high: str
     narrow: str
     narrow_low: str
     add: str
@@ -45,6 +47,7 @@ class AdvancedSimd:
             own,
             dot={**own.dot, "dot_i8_i8_2": {_LANES: self._products(("all", "own"))}},
             dot_twice={_LANES: self._products(("all", "own"), ("all2", "own2"))},
+            lane_pairs={_LANES: self._lane_pairs()},
             multiply_add_halves={_LANES: (multiply_add,)},
             widen={_LANES: (self.row(widening_assembly(self.widen), 3.0),)},
             widen_halves={_LANES: (self.row(widening_assembly(self.widen[:2], "all"), 2.0),)},
@@ -66,6 +69,21 @@ class AdvancedSimd:
         return (
             self.row(f"*sums = {{name}}(*sums, {made});", 1.0 + len(factors), self.builtins["added_pairs"]),
             self.row(f"{{halves}} products;{steps}\n    {added}", 1.0 + len(factors)),
+        )
+
+    def _lane_pairs(self) -> tuple[Instruction, Instruction]:
+        """Products of 16 bits, which are added to each other, and then to the lanes of two registers."""
+        steps = (
+            "i16x8 products;",
+            _step(self.product, "products", "{x}", "first"),
+            _step(self.added_product, "products", "{y}", "second", reads=True),
+            _step(self.wide_add, "*sums", "products", reads=True),
+            _step(self.wide_add_high, "*more", "products", reads=True),
+        )
+        shuffle, count = "__builtin_shufflevector", 5.0
+        return (
+            Instruction(self.macro, "\n    ".join((*_APART, *steps)), shuffle, "gcc", count),
+            Instruction(self.macro, "\n    ".join((*_APART, *_ADDED_PAIRS)), shuffle, "clang", count),
         )
 
     def _shifted(self) -> str:
@@ -91,6 +109,19 @@ class AdvancedSimd:
         )
         return "\n    ".join((*_VECTORS_OF_BYTES, "halves low, high;", *steps))
 
+
+_APART = (
+    "const i8x16 own = *(const i8x16u *)w;",
+    "const i8x8 first = {name}(own, own, 0, 2, 4, 6, 8, 10, 12, 14);",
+    "const i8x8 second = {name}(own, own, 1, 3, 5, 7, 9, 11, 13, 15);",
+)
+_ADDED_PAIRS = (
+    "const i16x8 products = __builtin_convertvector({x}, i16x8) * __builtin_convertvector(first, i16x8)",
+    "    + __builtin_convertvector({y}, i16x8) * __builtin_convertvector(second, i16x8);",
+    "*sums += __builtin_convertvector({name}(products, products, 0, 1, 2, 3), i32x4);",
+    "*more += __builtin_convertvector({name}(products, products, 4, 5, 6, 7), i32x4);",
+)
+"""What clang makes the same instructions of, in the order that it finds best."""
 
 _VECTORS_OF_BYTES = (
     "typedef {value} bytes __attribute__((vector_size(16)));",

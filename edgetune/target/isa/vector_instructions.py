@@ -93,6 +93,11 @@ class VectorInstructions:
     has the numbers that all lanes share as one integer, of 32 bits or of 16, `all` has it in each lane, `own` has those
     of the lanes as such integers."""
 
+    lane_pairs: Rows = field(default_factory=dict)
+    """32-bit integers at `sums` plus products of bytes of each lane, of `x` by the first bytes at w and of `y` by the
+    second ones; those of a lane lie side by side. The two products of a lane fit 16 bits together. Four lanes are the
+    first half: the others are at `more`."""
+
     dot_twice: Rows = field(default_factory=dict)
     """32-bit integers at `sums` plus two dot products of pairs of bytes, of `all` by `own` and of `all2` by `own2`, the
     sum of which fits 16 bits: vectors of type `halves`."""
@@ -133,3 +138,12 @@ class VectorInstructions:
     float_registers: Mapping[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """By bytes (4: a float, more: a vector of floats): conditions of the preprocessor, best first, each with GCC's
     constraint letter of the registers that then hold such a value."""
+
+    def results_of_pairs(self, vector_bits: int) -> int:
+        """The results of `lane_pairs` with vectors of so many bits; 0 where there are none."""
+        lanes = vector_bits // 32
+        return max(lanes, LEAST_PAIRS) if lanes in self.lane_pairs else 0
+
+
+LEAST_PAIRS = 8
+"""The fewest results of `lane_pairs`: their products are vectors of 16 bits first, of eight lanes at least."""

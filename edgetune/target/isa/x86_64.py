@@ -159,6 +159,30 @@ def _dots_of_halves(*, bytes_of_lanes: bool) -> Rows:
     }
 
 
+def _lane_pairs(lanes: int) -> tuple[Instruction, ...]:
+    """The instructions of dot products; the bytes of x and y that a lane has lie side by side first."""
+    bytes_, halves = f"i8x{2 * lanes}", f"i16x{2 * lanes}"
+    turns = [str(place) for pair in zip(range(lanes), range(lanes, 2 * lanes), strict=True) for place in pair]
+    rows = ",\n        ".join(", ".join(turns[at : at + _COLUMNS]) for at in range(0, len(turns), _COLUMNS))
+    both = f"const {bytes_} both = __builtin_shufflevector({{x}}, {{y}},\n        {rows});\n    "
+    widened = {
+        "gcc": (_WIDENED[lanes].replace(f"*(const {bytes_}u *)w", "both"), "{own}"),
+        "clang": (
+            f"__builtin_convertvector(both, {halves})",
+            f"({{rest}})__builtin_convertvector(*(const {bytes_}u *)w, {halves})",
+        ),
+    }
+    found = []
+    for one in _dots_of_halves(bytes_of_lanes=True)[lanes]:
+        data, own = widened[one.compiler]
+        text = one.text.replace("{all}", f"({{rest}}){data}").replace("{own}", own)
+        found.append(replace(one, text=both + text, count=one.count + 2))
+    return tuple(found)
+
+
+_COLUMNS = 16
+
+
 _HALVES = "typedef short halves __attribute__((vector_size({0}), aligned(2), may_alias));\n    "
 """The type of vectors of halves in memory."""
 
@@ -282,6 +306,7 @@ _VECTORS = VectorInstructions(
         "dot_i16_i16_2": _dots_of_halves(bytes_of_lanes=False),
         "dot_i16_i8_2": _dots_of_halves(bytes_of_lanes=True),
     },
+    lane_pairs={8: _lane_pairs(8), 16: _lane_pairs(16)},
     widen={
         lanes: (Instruction(feature, f"*r = ({{signed}}){{name}}({arguments});", f"__builtin_ia32_pmov{{s}}xbd{name}"),)
         for lanes, feature, name, arguments in (
