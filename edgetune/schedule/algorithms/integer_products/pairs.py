@@ -65,7 +65,7 @@ def _taps_in_steps(found: Product, axes: tuple[Axis, ...], analysis: BlockAnalys
     step, inner = variable("taps", index), variable("tap", index)
     copy = copied(found, WEIGHTS) if is_computed(found.data.source, analysis) else None
     tap = step * _PAIR + inner
-    places = _places(axes, tap - tirx.floordiv(tap, terms) if missing else tap)
+    places = _places(axes, tirx.min(tap, terms - 1) if missing else tap)
     load = tirx.BufferLoad(
         found.data.source if copy is None else copy.out, [with_places(one, places) for one in found.data.indices]
     )
