@@ -11,12 +11,9 @@ and the last tenth. Results are compared with plain loops, element by element.
 from __future__ import annotations
 
 import argparse
-import ctypes
-import os
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -32,17 +29,15 @@ import numpy as np  # noqa: E402  the path comes first
 from tvm import te  # noqa: E402
 
 from benchmarks.command import run_command  # noqa: E402
+from benchmarks.kernel_call import KernelCall, aligned, built, loaded, seconds_of  # noqa: E402
 from edgetune.boards.cores import CoreSplit, confined  # noqa: E402
-from edgetune.codegen import emit_kernel, kernel_unit, render_preamble, shim  # noqa: E402
+from edgetune.codegen import render_preamble  # noqa: E402
 from edgetune.codegen.vector_snippets import either, instructions  # noqa: E402
-from edgetune.errors import CompileFailed, SelfTestFailed, UsageError  # noqa: E402
+from edgetune.errors import SelfTestFailed, UsageError  # noqa: E402
 from edgetune.graph.evaluate import evaluate  # noqa: E402
 from edgetune.graph.integer_products import ZeroPoints, integer_convolution  # noqa: E402
 from edgetune.graph.kernels import with_free_layouts  # noqa: E402
-from edgetune.measure.compiler import build_library, toolchain_of  # noqa: E402
 from edgetune.pipeline.boards import load_board  # noqa: E402
-from edgetune.schedule.algorithms.algorithm import Algorithm  # noqa: E402
-from edgetune.schedule.algorithms.apply import apply_schedule  # noqa: E402
 from edgetune.schedule.algorithms.catalogue import direct_algorithm  # noqa: E402
 from edgetune.schedule.algorithms.schedule_text import FORMS, schedule_text  # noqa: E402
 from edgetune.schedule.default_algorithms import dot_algorithms  # noqa: E402
@@ -155,7 +150,7 @@ def _run(options: argparse.Namespace, split: CoreSplit) -> int:
         for name in names:
             found.append(_measured(name, target, Path(folder), options.rounds, core))
             with confined(core):
-                least = min(least, *(_seconds(peak.call) for _ in range(_CALLS_OF_PEAK)))
+                least = min(least, *(seconds_of(peak.call) for _ in range(_CALLS_OF_PEAK)))
     print(_table(found, peak.products / least))
     return 0
 
@@ -185,13 +180,14 @@ def _measured(name: str, target: Target, folder: Path, rounds: int, core: frozen
     arrays: list[np.ndarray] = [random.integers(-128, 128, shape, np.int8) for shape in shapes[:2]]
     arrays.append(random.integers(-9999, 9999, shapes[2], np.int32))
     (wanted,) = evaluate(function, arrays, [(shapes[3], "int32")])
-    calls = [_loaded(function, form, target, [*arrays, np.zeros(shapes[3], np.int32)], folder) for form in forms]
+    texts = [schedule_text(one.name, default_guess(one.function, target, _SCRATCH).trace) for one in forms]
+    calls = [loaded(function, one, target, [*arrays, np.zeros(shapes[3], np.int32)], folder) for one in texts]
     with confined(core):
         for call, out in calls:
             call()
             if not np.array_equal(out, wanted):
                 raise SelfTestFailed(f"layer {name} has wrong sums")
-        times = [[_seconds(call) for call, _ in calls] for _ in range(rounds)]
+        times = [[seconds_of(call) for call, _ in calls] for _ in range(rounds)]
     rates = [layer.products / ours for ours, _ in times]
     return Measured(name, forms[0].name, rates, [direct / ours for ours, direct in times])
 
@@ -218,64 +214,12 @@ def _spread(values: Sequence[float], digits: int) -> str:
     return f"{median(values):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
-def _seconds(call: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    call()
-    return time.perf_counter() - begin
-
-
-@dataclass(frozen=True)
-class _Call:
-    """A call of a library with buffers, which it keeps."""
-
-    library: ctypes.CDLL
-    arrays: Sequence[np.ndarray]
-
-    def __call__(self) -> None:
-        addresses = (ctypes.c_void_p * len(self.arrays))(*(array.ctypes.data for array in self.arrays))
-        self.library.edgetune_call(addresses)
-
-
 @dataclass(frozen=True)
 class _Peak:
     """A call that adds so many products as fast as the core can."""
 
-    call: _Call
+    call: KernelCall
     products: int
-
-
-def _loaded(
-    function: PrimFunc, form: Algorithm, target: Target, arrays: Sequence[np.ndarray], folder: Path
-) -> tuple[_Call, np.ndarray]:
-    """A call of the kernel of a form by its default schedule, and the array of its results."""
-    guess = default_guess(form.function, target, _SCRATCH)
-    scheduled = apply_schedule(function, schedule_text(form.name, guess.trace))
-    source = emit_kernel(scheduled.module, target, "kernel")
-    own = [scheduled.constants[n].apply(a) if n in scheduled.constants else a for n, a in enumerate(arrays)]
-    own.append(np.zeros(source.scratch_bytes + 1, np.uint8))
-    placed = [_aligned(array) for array in own]
-    library = _built(kernel_unit(source, target, "layer"), shim(source, "layer"), target, folder)
-    return _Call(library, placed), placed[len(arrays) - 1]
-
-
-def _aligned(array: np.ndarray) -> np.ndarray:
-    """A copy that begins with a line of the cache."""
-    memory = np.zeros(array.nbytes + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    copy[...] = array
-    return copy
-
-
-def _built(unit: str, caller: str, target: Target, folder: Path) -> ctypes.CDLL:
-    with tempfile.TemporaryDirectory(dir=folder) as own:
-        files = [Path(own, name) for name in ("unit.c", "shim.c", "layer.so")]
-        for file, text in zip(files, (unit, caller), strict=False):
-            file.write_text(text, encoding="utf-8")
-        made = build_library(toolchain_of(target), files[0], files[1], files[2])
-        if made.reason:
-            raise CompileFailed(f"{target.compiler.cc} refuses a kernel: {made.reason}")
-        return ctypes.CDLL(str(files[-1]), mode=os.RTLD_LOCAL)
 
 
 def _peak(target: Target, dot: DotProduct, folder: Path) -> _Peak:
@@ -302,8 +246,8 @@ def _peak(target: Target, dot: DotProduct, folder: Path) -> _Peak:
     )
     types = [f"type:{one}" for one in (vector, words["wide"], words["halves"])]
     unit = f"#include <stdint.h>\n{render_preamble(types, target, 'peak')}{body}"
-    library = _built(unit, "", target, folder)
-    call = _Call(library, [_aligned(np.ones(lanes * len(factors), np.int32))])
+    library = built(unit, "", target, folder)
+    call = KernelCall(library, [aligned(np.ones(lanes * len(factors), np.int32))])
     return _Peak(call, len(pairs) * _ROUNDS_OF_PEAK * lanes * dot.elements)
 
 

@@ -26,6 +26,7 @@ from edgetune.package.size import CodeSize, StaticSize
 from edgetune.package.slow_kernels import slow_kernels
 from edgetune.package.states import WORD_BYTES, layout_word
 from edgetune.package.vectors import Vectors
+from edgetune.schedule.algorithms.schedule_text import WIDE
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.isa.cpu_features import CpuChecks
 
@@ -111,6 +112,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "kernels": facts.kernels,
         "threads_of": {launch.kernel: prod(launch.block) for kernel in facts.kernels for launch in kernel.launches},
         "products": products_of(facts.program),
+        "wide": [kernel for kernel in facts.kernels if kernel.provenance.form in WIDE],
         "slow": slow_kernels(facts.kernels, facts.content.tuned_by),
         "rooflines": sum(kernel.provenance.roofline_share is not None for kernel in facts.kernels),
         "weights": facts.weights,

@@ -13,7 +13,7 @@ from edgetune.affine.expressions import expressions
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among, direct_algorithm
 from edgetune.schedule.algorithms.overlapped_tail.tiles import pixel_axes
-from edgetune.schedule.algorithms.schedule_text import DIRECT, PEELED, TILES, VECTORS, WINOGRAD, size_of
+from edgetune.schedule.algorithms.schedule_text import DIRECT, PEELED, TILES, VECTORS, WIDE, WINOGRAD, size_of
 from edgetune.schedule.default_schedule import (
     has_empty_tensor,
     is_factored_cheaper,
@@ -41,7 +41,7 @@ def algorithms_of(function: PrimFunc, allowed: Collection[str], target: Target) 
     """The algorithms worth a search for an unscheduled PrimFunc, among those `allowed`; the direct one first."""
     winograd = algorithms_among(function, (name for name in WINOGRAD if name in allowed))
     other = form_for_odd_extents(function, allowed, target)
-    dots = dot_algorithms(function, allowed, target)
+    dots = [*dot_algorithms(function, allowed, target), *wide_algorithms(function, allowed, target)]
     return [direct_algorithm(function), *winograd, *dots, *([] if other is None else [other])]
 
 
@@ -51,6 +51,15 @@ def dot_algorithms(function: PrimFunc, allowed: Collection[str], target: Target)
     results = target.instruction_set.vectors.results_of_pairs(target.vector_bits)
     names += [f"pairs_{results}"] if results else []
     return list(algorithms_among(function, [name for name in names if name in allowed]))
+
+
+def wide_algorithms(function: PrimFunc, allowed: Collection[str], target: Target) -> list[Algorithm]:
+    """The products of 8-bit integers in a wider type, with the same results.
+
+    None where the target has no vectors: it multiplies one integer as fast as one float, and converts neither.
+    """
+    names = [name for name in WIDE if name in allowed and target.vector_bits]
+    return list(algorithms_among(function, names))
 
 
 def form_for_odd_extents(function: PrimFunc, allowed: Collection[str], target: Target) -> Algorithm | None:

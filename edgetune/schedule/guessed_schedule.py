@@ -9,7 +9,7 @@ and where padding is tested for each of many terms or copied once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from math import inf
@@ -31,7 +31,13 @@ from edgetune.schedule.algorithms.schedule_text import (
     schedule_text,
     size_of,
 )
-from edgetune.schedule.default_algorithms import cheapest_tiles, dot_algorithms, form_for_odd_extents, predicted_cycles
+from edgetune.schedule.default_algorithms import (
+    cheapest_tiles,
+    dot_algorithms,
+    form_for_odd_extents,
+    predicted_cycles,
+    wide_algorithms,
+)
 from edgetune.schedule.default_schedule import Guess, default_guess, guess_within, guesses, has_empty_tensor
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.spaces import core_of, native_lanes, tile_of
@@ -105,9 +111,28 @@ def _formula(function: PrimFunc, target: Target, scratch_limit: int, allowed: fr
     for algorithm in dot_algorithms(function, allowed, target):
         guess = guess_within(algorithm.function, target, scratch_limit, streamed=streamed)
         found += [] if guess is None else [replace(guess, trace=schedule_text(algorithm.name, guess.trace))]
-    if len(found) == 1:
-        return found[0]
-    return min(found, key=lambda one: estimated_instructions(function, one.trace, target))
+    narrow = min(found, key=lambda one: estimated_instructions(function, one.trace, target)) if found[1:] else found[0]
+    wide = [
+        replace(guess, trace=schedule_text(algorithm.name, guess.trace))
+        for algorithm in wide_algorithms(function, allowed, target)
+        if (guess := guess_within(algorithm.function, target, scratch_limit, streamed=streamed)) is not None
+    ]
+    return _at_least_as_fast(narrow, wide, function, target)
+
+
+def _at_least_as_fast(narrow: Guess, wide: Sequence[Guess], function: PrimFunc, target: Target) -> Guess:
+    """The `narrow` guess, or one of those whose products are in a wider type that needs clearly fewer instructions.
+
+    The note has the numbers of both: no layer is slower because its type is narrow. Weights in a wider type take more
+    flash, so a small difference leaves them as they are.
+    """
+    if not wide:
+        return narrow
+    counts = {guess: estimated_instructions(function, guess.trace, target) for guess in (narrow, *wide)}
+    best = min(wide, key=lambda guess: counts[guess])
+    told = f"an estimated {counts[narrow]:,.0f} instructions with products of integers, {counts[best]:,.0f} of floats"
+    chosen = best if counts[best] < MARGINS.gain_of_form * counts[narrow] else narrow
+    return replace(chosen, note=f"{chosen.note}; {told}")
 
 
 def _without_dots(

@@ -232,6 +232,17 @@ def test_ram_of_a_package_without_an_arena_is_that_of_its_header(tmp_path: Path)
     assert "| workspace (the arena, with the scratch memory of kernels) | 64 |" in report
 
 
+def test_the_report_names_kernels_whose_integers_are_floats_and_why(tmp_path: Path) -> None:
+    why = "no record: the default schedule (an estimated 900 instructions with products of integers, 500 of floats)"
+    bytes_, floats = (dataclasses.replace(one, why=why) for one in sample.provenance())
+    floats = dataclasses.replace(floats, form="wide_float32")
+    for origins, named in (([bytes_, bytes_], False), ([bytes_, floats], True)):
+        sample.emit(tmp_path / str(named), origins=origins, measure=False)
+        report = (tmp_path / str(named) / "REPORT.md").read_text(encoding="utf-8")
+        assert ("multiply integers as floats" in report) == named
+        assert ("500 of floats" in report) == named
+
+
 def test_the_report_says_what_is_allowed_where_that_is_less_than_what_moves(tmp_path: Path) -> None:
     model, made, cases = sample.copies([("float32", (2, 3)), ("int32", (2, 3)), ("int64", (2, 3))])
     tolerances = {

@@ -10,13 +10,24 @@ from edgetune.graph.long_sums import split_all_long_sums
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.integer_products.dot import dot_product_algorithm
 from edgetune.schedule.algorithms.integer_products.pairs import pairs_algorithm
+from edgetune.schedule.algorithms.integer_products.wide import wide_algorithm
 from edgetune.schedule.algorithms.overlapped_tail.tiles import (
     whole_tiles_algorithm,
     whole_tiles_of_vectors_algorithm,
     whole_vectors_algorithm,
 )
 from edgetune.schedule.algorithms.peeled_reductions import peeled_algorithm
-from edgetune.schedule.algorithms.schedule_text import BOTH, DIRECT, DOTS, PAIRS, PEELED, TILES, VECTORS, WINOGRAD
+from edgetune.schedule.algorithms.schedule_text import (
+    BOTH,
+    DIRECT,
+    DOTS,
+    PAIRS,
+    PEELED,
+    TILES,
+    VECTORS,
+    WIDE,
+    WINOGRAD,
+)
 from edgetune.schedule.algorithms.winograd.function import winograd_algorithm
 from edgetune.schedule.algorithms.winograd.minimal_filtering import rounding_note
 from edgetune.tvm_types import PrimFunc
@@ -29,6 +40,7 @@ _DERIVATIONS: dict[str, Callable[[PrimFunc, str], Algorithm | None]] = {
     **dict.fromkeys(PEELED, peeled_algorithm),
     **dict.fromkeys(DOTS, dot_product_algorithm),
     **dict.fromkeys(PAIRS, pairs_algorithm),
+    **dict.fromkeys(WIDE, wide_algorithm),
 }
 
 

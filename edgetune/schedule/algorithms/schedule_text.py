@@ -33,7 +33,10 @@ DOTS = ("dot_uint8_4", "dot_int8_4", "dot_int16_2", "dot_int8_2")
 PAIRS = ("pairs_16", "pairs_8")
 """Products of 8-bit integers of which each lane has its own data, two taps at a time: the results of a step."""
 
-FORMS = (DIRECT, *WINOGRAD, *VECTORS, *TILES, *BOTH, *PEELED, *DOTS, *PAIRS)
+WIDE = ("wide_float32",)
+"""Products of 8-bit integers as floats, with the same results."""
+
+FORMS = (DIRECT, *WINOGRAD, *VECTORS, *TILES, *BOTH, *PEELED, *DOTS, *PAIRS, *WIDE)
 """The names of all algorithms."""
 
 
@@ -45,7 +48,7 @@ def sets_of_algorithms() -> tuple[frozenset[str], ...]:
 def allowed_algorithms(winograd: str) -> frozenset[str]:
     """The algorithms that are allowed if `winograd` ("off", "f2" or "f4") is the largest allowed tile."""
     largest = {"off": 0, "f2": 1, "f4": 2}[winograd]
-    return frozenset((DIRECT, *WINOGRAD[:largest], *VECTORS, *TILES, *BOTH, *PEELED, *DOTS, *PAIRS))
+    return frozenset((DIRECT, *WINOGRAD[:largest], *VECTORS, *TILES, *BOTH, *PEELED, *DOTS, *PAIRS, *WIDE))
 
 
 def size_of(name: str) -> int:

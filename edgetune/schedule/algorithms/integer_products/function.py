@@ -46,15 +46,15 @@ def with_sum(
     analysis: BlockAnalysis,
     found: Product,
     copy: ReductionStage | None,
-    summed: ReductionStage,
+    summed: Sequence[ReductionStage],
     params: Sequence[TvmBuffer],
 ) -> PrimFunc:
-    """The function with another sum, and with other parameters.
+    """The function with other stages instead of its sum, and with other parameters.
 
     A `copy` of the data comes before it, as a tensor that is never computed where it is read. What comes before the sum
     otherwise is computed where it is read, as the border of an image in the copy.
     """
-    stages = [summed] if copy is None else [copy, summed]
+    stages = [*([] if copy is None else [copy]), *summed]
     function = analysis.function
     sch = Schedule(_with_stages(function, lambda one: stages if one.name == found.whole.name else [], params))
     for stage in analysis.stages[: analysis.stages.index(analysis.reductions[0])]:

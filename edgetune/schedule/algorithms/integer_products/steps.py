@@ -46,7 +46,7 @@ def summed_in_steps(name: str, analysis: BlockAnalysis, found: Product, steps: S
     changes = steps.missing or len(places) > 1
     params[number] = _longer(found.weights.source, filled, steps) if changes else params[number]
     summed = _in_steps(found, steps, params[number], filled, count)
-    made = with_sum(analysis, found, steps.copy, summed, params).with_attr(DOT_PRODUCTS, count)
+    made = with_sum(analysis, found, steps.copy, [summed], params).with_attr(DOT_PRODUCTS, count)
     return Algorithm(name, made, {number: filled} if changes else {})
 
 
