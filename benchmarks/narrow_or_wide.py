@@ -6,7 +6,8 @@ Both forms have default schedules and the same results, which are compared, and 
 that measures: the layer as a package has it without `edgetune tune`, and with products of floats between the same
 integers. Told are the estimated instructions of both, the median of the quotients of their times with its 95 %
 interval by the bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, chapter 6), and where that interval
-excludes equality, whether the estimates have the same sign. Equal kernels of several models are measured once.
+excludes equality, whether the estimates have the same sign. Equal kernels of several models are measured once. A form
+that the compiler refuses, for its stack, is named and left out.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from benchmarks.command import run_command
 from benchmarks.kernel_call import loaded, seconds_of
 from edgetune.boards.cores import CoreSplit, confined
 from edgetune.config.settings import Settings
-from edgetune.errors import SelfTestFailed, UsageError
+from edgetune.errors import CompileFailed, SelfTestFailed, UsageError
 from edgetune.graph.program import Kernel
 from edgetune.pipeline.boards import load_board
 from edgetune.pipeline.compile_input import load
@@ -80,9 +81,10 @@ def _run(options: argparse.Namespace, split: CoreSplit) -> int:
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for kernel in _layers(options.model, target, Path(folder)):
-            one = _compared(kernel, target, Path(folder), options.rounds, options.seed, core)
-            print(f"{one.name}: {one.ratio:.2f}", file=sys.stderr)
-            found.append(one)
+            try:
+                found.append(_compared(kernel, target, Path(folder), options.rounds, options.seed, core))
+            except CompileFailed as error:
+                print(f"{kernel.name} is left out: {error.message}", file=sys.stderr)
     if not found:
         raise UsageError("no layer of these models multiplies bytes: give quantised models")
     print(table(found))

@@ -1,6 +1,6 @@
 """Packages of one model in one process, their runs interleaved: which version is faster, and by how much.
 
-python benchmarks/versions.py BEFORE AFTER... [--rounds 201] [--seed 1]
+python benchmarks/versions.py BEFORE AFTER... [--rounds 201] [--seed 1] [--twins]
 
 Each PACKAGE is a folder that `edgetune build` wrote for this machine; those for several threads are run on one thread,
 of each of their cores, and on all. In a round each version runs once in each of these ways, all in an order drawn
@@ -88,9 +88,13 @@ class Instance:
             raise SystemExit(f"{self.package} ended with status {status}: `edgetune verify` it first")
 
 
-def compare(packages: Sequence[Path], rounds: int, seed: int) -> list[Version]:
-    """Time `packages` by turns; raises SystemExit where they are not of one model, or fail."""
-    if any(_exchanged(package) != _exchanged(packages[0]) for package in packages):
+def compare(packages: Sequence[Path], rounds: int, seed: int, *, twins: bool = False) -> list[Version]:
+    """Time `packages` by turns; raises SystemExit where they are not of one model, or fail.
+
+    `twins`: they may be of models whose inputs and outputs have other types and names, in the same order.
+    """
+    seen = [_exchanged(package, of_types=not twins) for package in packages]
+    if any(one != seen[0] for one in seen):
         raise SystemExit("the packages have different interfaces: give versions of one model, for as many threads")
     allowed = os.sched_getaffinity(0)
     with tempfile.TemporaryDirectory() as place:
@@ -123,13 +127,11 @@ def compare(packages: Sequence[Path], rounds: int, seed: int) -> list[Version]:
     ]
 
 
-def _exchanged(package: Path) -> tuple[object, ...]:
+def _exchanged(package: Path, *, of_types: bool) -> tuple[object, ...]:
     """What a caller of a package sees; its fingerprint also changes with the generator, which does not matter here."""
     manifest = read_manifest(package)
-    tensors = [
-        [(t["field"], t["dtype"], t["shape"], t.get("layout")) for t in manifest[side]]
-        for side in ("inputs", "outputs")
-    ]
+    keys = ("field", "dtype", "shape", "layout") if of_types else ("shape",)
+    tensors = [[tuple(str(t.get(key)) for key in keys) for t in manifest[side]] for side in ("inputs", "outputs")]
     return manifest.get("threads", 1), *tensors
 
 
@@ -150,11 +152,14 @@ def main() -> None:
     parser.add_argument("packages", nargs="+", type=Path)
     parser.add_argument("--rounds", type=int, default=201)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--twins", action="store_true", help="also packages of models in other types, such as a float twin"
+    )
     asked = parser.parse_args()
     if asked.rounds < 2:
         parser.error("--rounds needs at least 2: one has no spread")
     load = [round(value, 2) for value in os.getloadavg()]
-    found = compare(asked.packages, asked.rounds, asked.seed)
+    found = compare(asked.packages, asked.rounds, asked.seed, twins=asked.twins)
     for version in found:
         several = f", {version.all_us:.0f} us on {version.threads}: {version.ratio:.3f}" if version.threads > 1 else ""
         print(f"{version.package}: {version.one_us:.0f} us on 1 thread{several}")

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.versions import change, compare
 from edgetune.package.manifest import read_manifest
+from edgetune.package.provenance import KernelProvenance
 from tests import package_sample, threads_sample
 
 
@@ -50,3 +51,14 @@ def test_packages_of_the_same_tensors_are_compared_whatever_their_fingerprints(t
         package_sample.emit(folder, scratch=scratch, measure=False)
     assert len({read_manifest(folder)["abi"] for folder in folders}) == 2
     assert [version.package for version in compare(folders, 3, 1)] == [str(folder) for folder in folders]
+
+
+def test_twins_may_have_other_types(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("float", "bytes")]
+    for folder, dtype in zip(folders, ("float32", "int8"), strict=True):
+        model, made, cases = package_sample.copies([(dtype, (2, 3))])
+        origins = [KernelProvenance("33" * 32, "fixed")]
+        package_sample.write(package_sample.compiled(model, made, origins), cases, folder, measure=False)
+    with pytest.raises(SystemExit, match="different interfaces"):
+        compare(folders, 3, 1)
+    assert len(compare(folders, 3, 1, twins=True)) == 2
