@@ -27,7 +27,7 @@ from benchmarks.command import run_command
 from benchmarks.kernel_call import loaded, seconds_of
 from edgetune.boards.cores import CoreSplit, confined
 from edgetune.config.settings import Settings
-from edgetune.errors import CompileFailed, SelfTestFailed, UsageError
+from edgetune.errors import CompileFailed, KernelFailed, SelfTestFailed, UsageError
 from edgetune.graph.program import Kernel
 from edgetune.pipeline.boards import load_board
 from edgetune.pipeline.compile_input import load
@@ -40,6 +40,7 @@ from edgetune.target.target import Target, with_cpu
 _SCRATCH = 1 << 22
 _NARROW = [form for form in FORMS if form not in WIDE]
 _DRAWS = 2000
+_FLOAT_ERROR = 1e-5  # of results in float32, which other instructions may round otherwise
 _INTERVAL = (2.5, 97.5)
 
 
@@ -83,7 +84,7 @@ def _run(options: argparse.Namespace, split: CoreSplit) -> int:
         for kernel in _layers(options.model, target, Path(folder)):
             try:
                 found.append(_compared(kernel, target, Path(folder), options.rounds, options.seed, core))
-            except CompileFailed as error:
+            except (CompileFailed, KernelFailed) as error:
                 print(f"{kernel.name} is left out: {error.message}", file=sys.stderr)
     if not found:
         raise UsageError("no layer of these models multiplies bytes: give quantised models")
@@ -126,14 +127,17 @@ def _compared(kernel: Kernel, target: Target, folder: Path, rounds: int, seed: i
         raise SelfTestFailed(f"layer {kernel.name} has no schedule by {algorithm.name}")
     texts = [narrow, schedule_text(algorithm.name, guess.trace)]
     random = np.random.default_rng(seed)
-    arrays = [_drawn(random, [int(e) for e in param.shape], str(param.dtype)) for param in function.params]
+    arrays = [_drawn(random, param.shape, param.dtype, constant=param.role == "constant") for param in kernel.params]
     calls = [loaded(function, text, target, arrays, folder) for text in texts]
     with confined(core):
         for call, _ in calls:
             call()
-        if not np.array_equal(calls[0][1], calls[1][1]):
+        if not np.allclose(calls[0][1].astype(float), calls[1][1].astype(float), rtol=_FLOAT_ERROR, equal_nan=True):
             raise SelfTestFailed(f"layer {kernel.name} has other results by {algorithm.name}")
-        times = np.array([[seconds_of(call) for call, _ in calls] for _ in range(rounds)])
+        times = np.empty((rounds, len(calls)))
+        for index in range(rounds):
+            for number in random.permutation(len(calls)):
+                times[index, number] = seconds_of(calls[number][0])
     ratios = times[:, 1] / times[:, 0]
     draws = np.median(random.choice(ratios, (_DRAWS, rounds)), axis=1)
     low, high = np.percentile(draws, _INTERVAL)
@@ -141,11 +145,11 @@ def _compared(kernel: Kernel, target: Target, folder: Path, rounds: int, seed: i
     return Compared(kernel.name, algorithm_of(narrow), integers, floats, float(median(ratios)), float(low), float(high))
 
 
-def _drawn(random: np.random.Generator, shape: Sequence[int], dtype: str) -> np.ndarray:
-    """Bytes of their whole range; of wider numbers small ones, as scales and biases are."""
+def _drawn(random: np.random.Generator, shape: Sequence[int], dtype: str, *, constant: bool) -> np.ndarray:
+    """Bytes of their whole range, but no constant of -128; of wider numbers small ones, as scales and biases are."""
     if dtype in {"int8", "uint8"}:
         limits = np.iinfo(dtype)
-        return random.integers(max(limits.min, -127), limits.max, shape, dtype, endpoint=True)
+        return random.integers(max(limits.min, -127 if constant else -128), limits.max, shape, dtype, endpoint=True)
     if dtype.startswith("float"):
         return (random.random(shape) / 256).astype(dtype)
     return random.integers(1, 99, shape).astype(dtype)

@@ -55,6 +55,7 @@ class Context:
     names: Names
     vector_bits: int = 0  # of one native vector; 0 without vectors
     places: dict[TvmBuffer, BufferStorage] = field(default_factory=dict)
+    symmetric: set[TvmBuffer] = field(default_factory=set)  # constants of bytes without -128 (see `SYMMETRIC_BYTES`)
     counters: set[TvmBuffer] = field(default_factory=set)  # in registers, that hold indices (see `Survey.counters`)
     numbers: set[TvmBuffer] = field(default_factory=set)  # that never hold NaN (see `Survey.numbers`)
     vectors: VectorInstructions = field(default_factory=VectorInstructions)  # those of the target

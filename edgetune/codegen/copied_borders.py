@@ -77,7 +77,8 @@ def _nest(node: Stmt, kept: Collection[Var]) -> tuple[list[For], BufferStore | N
 
 
 def _is_copy(value: Expr) -> bool:
-    """Whether a value is an element or a constant, chosen by places alone."""
+    """Whether a value is an element or a constant, chosen by places alone, and perhaps converted then."""
+    value = value.value if isinstance(value, tirx.Cast) else value
     return is_branch(value) and all(map(_is_chosen, value.args[1:])) and not _loads(value.args[0])
 
 
@@ -95,6 +96,8 @@ def _divided(loops: Sequence[For], store: BufferStore) -> Stmt:
     if not loops:
         return store
     loop, *inner = loops
+    if int(loop.kind) == int(tirx.ForKind.VECTORIZED):
+        return with_kind(loop, int(loop.kind), _inside(inner, store))  # TVM makes lanes of all that is in it
     if int(loop.kind) != int(tirx.ForKind.SERIAL):
         return with_kind(loop, int(loop.kind), _divided(inner, store))
     bounds = list(_bounds(store.value, loop.loop_var))
@@ -104,6 +107,13 @@ def _divided(loops: Sequence[For], store: BufferStore) -> Stmt:
     return tirx.SeqStmt(
         [_over(loop, part, _asked_before(inner, _storing(store, bounds, part.holds))) for part in ranges]
     )
+
+
+def _inside(loops: Sequence[For], store: Stmt) -> Stmt:
+    """A store inside of loops as they are."""
+    for loop in reversed(loops):
+        store = with_kind(loop, int(loop.kind), store)
+    return store
 
 
 def _over(loop: For, part: _Range, body: Stmt) -> Stmt:
@@ -175,24 +185,43 @@ def _bounds(value: Expr, var: Var) -> Iterator[Expr]:
 
 
 def _ranges(bounds: Sequence[Expr], loop: For) -> list[_Range]:
-    """The iterations of a loop by which of the `bounds` hold; of each, they hold up to some iteration or from it on."""
-    extent, found = extent_of(loop) or 0, list[_Range]()
-    held = [_held(bound, loop.loop_var, extent) for bound in bounds]
-    for iteration in range(extent):
-        holds = tuple(one[iteration] for one in held)
+    """The iterations of a loop by which of the `bounds` hold; each holds up to some iteration or from it on."""
+    extent = extent_of(loop) or 0
+    lines = [_Line.of(bound, loop.loop_var) for bound in bounds]
+    turns = {turn for line in lines for turn in line.turns() if 0 < turn < extent}
+    starts = [0, *sorted(turns)]
+    found: list[_Range] = []
+    for first, end in zip(starts, [*starts[1:], extent], strict=True):
+        holds = tuple(line.holds(first) for line in lines)
         if found and found[-1].holds == holds:
-            found[-1] = replace(found[-1], end=iteration + 1)
+            found[-1] = replace(found[-1], end=end)
         else:
-            found.append(_Range(iteration, iteration + 1, holds))
+            found.append(_Range(first, end, holds))
     return found
 
 
-def _held(bound: Expr, var: Var, extent: int) -> list[bool]:
-    """In which iterations a bound holds."""
-    step = step_along(bound.a - bound.b, var) or 0
-    start = int(simplified(with_places(bound.a - bound.b, {var: tirx.IntImm(str(var.ty.dtype), 0)})).value)
-    compare = _BOUNDS[type(bound)]
-    return [compare(start + step * iteration, 0) for iteration in range(extent)]
+@dataclass(frozen=True)
+class _Line:
+    """A bound as `start + step * iteration`, compared with 0."""
+
+    start: int
+    step: int
+    compare: Callable[[int, int], bool]
+
+    @classmethod
+    def of(cls, bound: Expr, var: Var) -> _Line:
+        """That of a bound of a variable, which is linear."""
+        at_zero = simplified(with_places(bound.a - bound.b, {var: tirx.IntImm(str(var.ty.dtype), 0)}))
+        return cls(int(at_zero.value), step_along(bound.a - bound.b, var) or 0, _BOUNDS[type(bound)])
+
+    def holds(self, iteration: int) -> bool:
+        """Whether the bound holds in an iteration."""
+        return self.compare(self.start + self.step * iteration, 0)
+
+    def turns(self) -> range:
+        """Iterations next to the zero: if the bound begins or ceases to hold, it does so at one of them."""
+        zero = -self.start // self.step
+        return range(zero, zero + 3)
 
 
 def _storing(store: BufferStore, conditions: Sequence[Expr], holds: Sequence[bool]) -> BufferStore:

@@ -152,10 +152,11 @@ def added_lane_pairs(
 ) -> bool:
     """Print all lanes of `acc = acc + two products`, of which each lane has both factors; False for any other store.
 
-    The lanes are `parts` of registers, all of one width.
+    The lanes are `parts` of registers, all of one width. One factor is a constant without -128.
     """
     width = parts[0][1]
-    wanted = width in printer.context.vectors.lane_pairs and sum(lanes for _, lanes in parts) == max(width, LEAST_PAIRS)
+    whole = sum(lanes for _, lanes in parts) == max(width, LEAST_PAIRS)
+    wanted = whole and printer.context.symmetric and width in printer.context.vectors.lane_pairs
     if not wanted or not isinstance(s.value, tirx.Add) or element_and_lanes(s.value.ty)[0].short != "i32":
         return False
     place = printer.place(s.buffer)
@@ -194,7 +195,7 @@ def _of_lanes(printer: StatementPrinter, term: Expr) -> _LaneProduct | None:
         if (
             start
             and printer.place(x.source).registers is None
-            and _lies_in_memory(printer, w)
+            and printer.survey.base(w.source) in printer.context.symmetric
             and _step(begin) == _PAIR
         ):
             return _LaneProduct(x.source, start, w.source, begin.base)

@@ -31,7 +31,7 @@ from edgetune.codegen.statements import Layout, StatementPrinter
 from edgetune.codegen.subexpression_names import stems
 from edgetune.codegen.text import INDENT, Lvalue, Text, code, listed
 from edgetune.errors import KernelFailed
-from edgetune.graph.kernels import SYMMETRIC_BYTES
+from edgetune.graph.kernels import FREE_LAYOUTS, SYMMETRIC_BYTES
 from edgetune.target.target import Target
 from edgetune.tvm_types import TvmBuffer
 
@@ -133,13 +133,16 @@ def print_function(
     )
     context.counters, context.numbers = found.counters(), found.numbers()
     context.vectors = target.instruction_set.vectors
+    attributes = function.attrs or {}
+    if SYMMETRIC_BYTES in attributes:
+        context.symmetric = {function.params[int(number)] for number in attributes.get(FREE_LAYOUTS, [])}
     params = tuple(_parameter(context, found, buffer) for buffer in function.params)
     in_memory = shared_operands(function.body)
     layout, scratch_bytes, local_bytes = _lay_out(found, max(limit, 1), shapes_in(function), in_memory)
     printer = StatementPrinter(context, found, layout, shared)
     printer.statement(function.body)
     together = in_lockstep(drop_unused(context.lines), context.need)
-    if SYMMETRIC_BYTES in (function.attrs or {}):
+    if SYMMETRIC_BYTES in attributes:
         together = twice(together, context.need, context.vectors.dot_twice)
     context.preamble -= unused_functions(together, context.preamble)
     lines = [part for line in chain_zeroes(together) for part in break_line(str(line), _COLUMNS)]

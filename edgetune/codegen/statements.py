@@ -310,9 +310,13 @@ class StatementPrinter(VectorPrinter):
     def _most_lanes(self, s: Stmt, start: tuple[Expr, int] | None, value: Expr) -> int:
         """The lanes of one store: as many as a vector holds of the elements, where it only moves them to memory."""
         limit = self.context.lanes_limit
-        if start is None or limit == 1 or self.place(s.buffer).registers is not None or not _moves_elements(value):
+        place = self.place(s.buffer)
+        alike = (
+            start is not None and limit > 1 and place.registers is None and not place.of.half
+        )  # halves are converted
+        if not alike or not _moves_elements(value):
             return limit
-        return max(limit, self.context.vector_bits // (_BYTE * self.place(s.buffer).of.bytes))
+        return max(limit, self.context.vector_bits // (_BYTE * place.of.bytes))
 
     def _enter(self, s: Stmt, first: int) -> None:
         """Begins the part from lane `first` on: its variables are named by its place in the tile."""

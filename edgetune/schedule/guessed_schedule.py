@@ -123,15 +123,15 @@ def _formula(function: PrimFunc, target: Target, scratch_limit: int, allowed: fr
 def _at_least_as_fast(narrow: Guess, wide: Sequence[Guess], function: PrimFunc, target: Target) -> Guess:
     """The `narrow` guess, or one of those whose products are in a wider type that needs clearly fewer instructions.
 
-    The note has the numbers of both: no layer is slower because its type is narrow. Weights in a wider type take more
-    flash, so a small difference leaves them as they are.
+    The note has the numbers of both. Weights in a wider type take more flash and more of the caches, so a small
+    difference leaves them as they are.
     """
     if not wide:
         return narrow
     counts = {guess: estimated_instructions(function, guess.trace, target) for guess in (narrow, *wide)}
     best = min(wide, key=lambda guess: counts[guess])
     told = f"an estimated {counts[narrow]:,.0f} instructions with products of integers, {counts[best]:,.0f} of floats"
-    chosen = best if counts[best] < MARGINS.gain_of_form * counts[narrow] else narrow
+    chosen = best if counts[best] < MARGINS.gain_of_wider_type * counts[narrow] else narrow
     return replace(chosen, note=f"{chosen.note}; {told}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from edgetune.tvm_types import PrimFunc
 from tests.codegen_run import SANITIZERS, run_kernel
 from tests.examples import costly
 from tests.sketch_samples import prim_func, run_plain
+
+_SECONDS = 5.0  # of CPU, for a kernel that takes a hundredth of one
 
 
 def bordered(
@@ -35,13 +38,13 @@ def bordered(
     return prim_func([x], te.compute(out, value, "copy"))
 
 
-def printed(function: PrimFunc, lanes: int = 1) -> KernelSource:
+def printed(function: PrimFunc, lanes: int = 1, board: str = "host") -> KernelSource:
     """The function as it is, or with vectors of `lanes` channels."""
     sch = Schedule(function)
     if lanes > 1:
         *_, last = sch.get_loops(sch.get_sblock("copy"))
         sch.vectorize(sch.split(last, [None, lanes])[-1])
-    return emit_kernel(sch.mod, load_target("host"), "k")
+    return emit_kernel(sch.mod, load_target(board), "k")
 
 
 @costly(40)
@@ -73,6 +76,38 @@ def test_no_element_asks_where_it_is() -> None:
     text = printed(bordered((5, 40, 16), (1, 1), (1, 2), "int8", "int8"), 16).definition
     assert "?" not in text
     assert "if (" not in text  # constants bound rows as well
+
+
+@pytest.mark.parametrize("stored", ["int16", "float32"])
+def test_copies_in_a_wider_type_are_divided_too(stored: str) -> None:
+    text = printed(bordered((5, 40, 16), (1, 1), (1, 2), "int8", stored), 8).definition
+    assert "?" not in text
+
+
+def test_halves_are_copied_by_vectors_that_are_converted_at_once() -> None:
+    for name, vector in (("rpi4", "from_half_f32x4"), ("host", "from_half_f32x")):
+        source = printed(bordered((5, 40, 16), (1, 1), (1, 2), "float16", "float16"), 4, name)
+        assert vector in source.definition
+        assert "[lane]" not in source.definition
+        assert "){from_f16" not in source.definition
+
+
+def test_long_loops_take_no_longer() -> None:
+    """A loop was walked once for each iteration."""
+    x = te.placeholder((1 << 23,), "float32", "x")
+    y = te.compute((1 << 23,), lambda i: te.if_then_else(te.all(i >= 5, i < (1 << 22)), x[i - 5], 0.0), "copy")
+    began = process_time()
+    assert "?" not in printed(prim_func([x], y)).definition
+    assert process_time() - began < _SECONDS
+
+
+def test_loops_in_a_vector_stay() -> None:
+    function = bordered((5, 40, 16), (1, 1), (1, 2), "int8", "int8")
+    sch = Schedule(function)
+    _, columns, channels = sch.get_loops(sch.get_sblock("copy"))
+    sch.reorder(channels, columns)
+    sch.vectorize(channels)
+    assert "?" in emit_kernel(sch.mod, load_target("host"), "k").definition
 
 
 def test_what_another_loop_decides_is_asked_before_the_copy() -> None:

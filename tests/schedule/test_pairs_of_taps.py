@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tvm import te
+from tvm.s_tir import Schedule
 
 from edgetune.codegen import KernelSource, emit_kernel
 from edgetune.graph.kernels import SYMMETRIC_BYTES
@@ -122,6 +124,31 @@ def test_compilers_make_four_steps_of_each_pair_on_arm(compiler: str, tmp_path: 
     for mnemonic in ("smull", "smlal"):
         assert len(re.findall(rf"\b{mnemonic}\s", assembly)) >= source.definition.count("@lane_pairs_")
     assert {"saddw", "saddw2"} <= set(re.findall(r"\bsaddw2?\b", assembly))
+
+
+@pytest.mark.parametrize("board", ["rpi4", "qemu-armv7"])
+def test_weights_of_which_nothing_is_promised_are_not_added_in_16_bits(board: str, tmp_path: Path) -> None:
+    """Two products of -128 by -128 are 2^15."""
+    x, w = te.placeholder((2, 8), "int8", "x"), te.placeholder((8, 2), "int8", "w")
+    k = te.reduce_axis((0, 2), "k")
+    y = te.compute((8,), lambda c: te.sum(x[k, c].astype("int32") * w[c, k].astype("int32"), axis=k), "y")
+    for promised in (False, True):
+        function = te.create_prim_func([x, w, y])
+        function = function.with_attr(SYMMETRIC_BYTES, 1) if promised else function
+        sch = Schedule(function)
+        block = sch.get_sblock("y")
+        sums = sch.cache_write(block, 0, "local")
+        channel, taps = sch.get_loops(block)
+        sch.reorder(taps, channel)
+        sch.vectorize(channel)
+        sch.decompose_reduction(block, taps)
+        sch.unroll(taps)
+        sch.vectorize(sch.get_loops(sums)[-1])
+        source = emit_kernel(sch.mod, load_target(board), "k")
+        assert "lane_pairs" not in source.definition  # with the promise, w is no constant
+        least = [np.full(shape, -128, "int8") for shape in ((2, 8), (8, 2))]
+        found = run_kernel(source, load_target(board), [*least, np.zeros(8, "int32")], tmp_path)[-1]
+        assert (found == 1 << 15).all()
 
 
 def test_pairs_want_their_own_data_whole_steps_and_weights_that_fit() -> None:

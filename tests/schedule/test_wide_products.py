@@ -18,6 +18,7 @@ from edgetune.schedule.algorithms.schedule_text import DIRECT, FORMS, WIDE, algo
 from edgetune.schedule.default_algorithms import algorithms_of
 from edgetune.schedule.default_schedule import Guess
 from edgetune.schedule.guessed_schedule import default_schedule
+from edgetune.target.costs import MARGINS
 from edgetune.target.target import load_target
 from tests.codegen_run import run_kernel, wide_target
 from tests.examples import costly
@@ -26,7 +27,7 @@ from tests.sketch_samples import run_plain
 
 EXACT = Quantised(zeros=(0, 0), border=5)
 UNSIGNED = replace(EXACT, data="uint8", border=128)
-"""Advanced SIMD has no products of these in our rows: floats need fewer instructions."""
+"""Advanced SIMD has no products of these in our rows: floats need somewhat fewer instructions."""
 
 
 @costly(20)
@@ -72,7 +73,11 @@ def test_a_search_tries_floats_where_there_are_vectors(board: str, names: list[s
     assert [one.name for one in found if one.name in WIDE] == names
 
 
-def test_a_package_has_floats_where_bytes_need_more_instructions(tmp_path: Path) -> None:
+def test_a_package_has_floats_where_bytes_need_more_instructions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here they need 0.89 of the instructions: with this margin that is enough."""
+    monkeypatch.setattr(guessed_schedule, "MARGINS", replace(MARGINS, gain_of_wider_type=0.95))
     target = load_target("rpi4")
     arrays = UNSIGNED.arrays()
     text, note = default_schedule(UNSIGNED.function(), target, 1 << 16, FORMS)
@@ -84,7 +89,7 @@ def test_a_package_has_floats_where_bytes_need_more_instructions(tmp_path: Path)
     close(run_kernel(source, target, given_arrays, tmp_path)[-1], UNSIGNED.expected(*arrays[:-1]))
 
 
-@pytest.mark.parametrize(("share", "wide"), [(0.5, True), (0.99, False), (1.0, False), (1.5, False)])
+@pytest.mark.parametrize(("share", "wide"), [(0.5, True), (0.79, True), (0.81, False), (1.0, False), (1.5, False)])
 def test_ties_stay_narrow(share: float, wide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def estimated(_function: object, text: str, _target: object) -> float:
         return 1000 * share if algorithm_of(text) in WIDE else 1000
