@@ -2,7 +2,8 @@
 
 `for j in 0..34: copy[j] = 1 <= j < 33 ? image[j - 1] : zero` asks for each element what one loop for the elements of
 the image, and one for those on either side of it, need not ask. What a condition says of outer loops alone is asked
-before the inner ones: an `if` around both copies. A loop that would become too many stays as it is.
+before the inner ones: an `if` around both copies. A loop that would become too many stays as it is, and so does a copy
+that gathers elements, whose vectors are shuffled.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def divide_borders(node: Stmt, kept: Collection[Var] = ()) -> Stmt:
     """`node` with the loops of each copy that has a border divided, but those over the variables `kept`."""
     if isinstance(node, tirx.For):
         loops, store = _nest(node, kept)
-        if store is not None and _is_copy(store.value):
+        if store is not None and _is_copy(store.value) and _lies_side_by_side(store, loops[-1].loop_var):
             return _divided(loops, store)
         return with_kind(node, int(node.kind), divide_borders(node.body, kept))
     if isinstance(node, tirx.SeqStmt):
@@ -80,6 +81,12 @@ def _is_copy(value: Expr) -> bool:
     """Whether a value is an element or a constant, chosen by places alone, and perhaps converted then."""
     value = value.value if isinstance(value, tirx.Cast) else value
     return is_branch(value) and all(map(_is_chosen, value.args[1:])) and not _loads(value.args[0])
+
+
+def _lies_side_by_side(store: BufferStore, var: Var) -> bool:
+    """Whether neighbours along the innermost loop are neighbours in both tensors: others are shuffled, not copied."""
+    loads = [node for node in expressions(store.value) if isinstance(node, ir.TensorLoad)]
+    return all(step_along(one.indices[-1], var) == 1 for one in (store, *loads))
 
 
 def _is_chosen(value: Expr) -> bool:

@@ -87,7 +87,7 @@ def unroll_register_tiles(body: Stmt) -> Stmt:
     tiles = _Tiles(shared_operands(body))
     tiles.visit(body, [])
     indexing: set[Var] = set()
-    for buffer in tiles.revisited - tiles.of_elements:
+    for buffer in tiles.revisited:
         indexing |= tiles.indexing[buffer]
     if not indexing:
         return body
@@ -111,18 +111,13 @@ def _loops(node: Stmt) -> bool:
 
 
 class _Tiles:
-    """Small buffers, the variables in their indices, and the buffers that a loop revisits.
-
-    Those `of_elements` are written by vectors and read by elements, or the other way round: registers cannot hold them.
-    """
+    """Small buffers, the variables in their indices, and the buffers that a loop revisits."""
 
     def __init__(self, in_memory: Collection[TvmBuffer]) -> None:
         self.in_memory = in_memory
         self.indexing: dict[TvmBuffer, set[Var]] = {}
         self.depth: dict[TvmBuffer, int] = {}
         self.revisited: set[TvmBuffer] = set()
-        self.of_elements: set[TvmBuffer] = set()
-        self._widths: dict[TvmBuffer, int] = {}
 
     def visit(self, node: Stmt, loops: list[Var]) -> None:
         """Walk statements; `loops` has the variables of the enclosing loops, outermost first."""
@@ -151,9 +146,6 @@ class _Tiles:
         known = self.indexing.get(buffer)
         if known is None:
             return
-        width = max((element_and_lanes(index.ty)[1] for index in indices), default=1)
-        if min(width, self._widths.setdefault(buffer, width)) == 1 < max(width, self._widths[buffer]):
-            self.of_elements.add(buffer)
         here: set[Var] = set()
         variables_in(indices, here)
         known |= here
