@@ -25,6 +25,8 @@ REASONS = {
     "graph/precision.py": (1, "the type of a model that half precision is in the place of"),
     "graph/resampling.py": (5, "ONNX Runtime computes places of Resize in float"),
     "graph/widened_integers.py": (2, "what integers widen to without a change"),
+    "schedule/algorithms/integer_products/wide.py": (1, "the wider type of products of bytes"),
+    "schedule/algorithms/schedule_text.py": (1, "the name of the form in that type"),
     "schedule/sketches/tile.py": (1, "a default"),
 }
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from tvm import tirx
+from tvm import ir, tirx
 
 from edgetune.affine.domain import Domain
-from edgetune.affine.expressions import mentions
+from edgetune.affine.expressions import is_branch, mentions
 from edgetune.graph.element_type import element_bytes
 from edgetune.schedule.sketches.block_analysis import (
     COMPUTED_ONCE,
@@ -153,7 +153,9 @@ def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
         *_columns(analysis, anchor, None if pixel is None else anchor.spatial[pixel]),
         products=analysis.attribute(DOT_PRODUCTS) or 1,
         copies=bool(copied),
-        uneven=any(stage.spatial and stage.branches_along(stage.spatial[-1]) for stage in pads),
+        uneven=any(
+            stage.spatial and stage.branches_along(stage.spatial[-1]) and _only_moves(stage, before) for stage in pads
+        ),
         tests_again=len(pads) == 1 and not copied and _tests_again(anchor, pads[0]),
     )
 
@@ -170,6 +172,21 @@ def _tests_again(anchor: BlockStage, pad: BlockStage) -> bool:
     ]
     decide = [any(mentions(index, axis.var) for index in tested) for axis in anchor.reduction if extent_of(axis) > 1]
     return any(decide) and not all(decide)
+
+
+def _only_moves(stage: BlockStage, before: Sequence[BlockStage]) -> bool:
+    """Whether a stage and those `before` it that it reads choose elements, and compute none."""
+
+    def moves(value: Expr) -> bool:
+        value = value.value if isinstance(value, tirx.Cast) else value
+        if is_branch(value):
+            return all(map(moves, value.args[1:]))
+        if not isinstance(value, ir.TensorLoad):
+            return isinstance(value, (tirx.IntImm, tirx.FloatImm))
+        made = [one for one in before if one.block.writes[0].source.same_as(value.source)]
+        return all(_only_moves(one, before) for one in made)
+
+    return isinstance(stage.block.body, tirx.BufferStore) and moves(stage.block.body.value)
 
 
 def is_place(stage: BlockStage) -> bool:
