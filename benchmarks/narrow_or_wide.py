@@ -25,8 +25,8 @@ import numpy as np
 
 from benchmarks.command import run_command
 from benchmarks.kernel_call import loaded, seconds_of
+from benchmarks.untuned_settings import untuned_settings
 from edgetune.boards.cores import CoreSplit, confined
-from edgetune.config.settings import Settings
 from edgetune.errors import CompileFailed, KernelFailed, SelfTestFailed, UsageError
 from edgetune.graph.program import Kernel
 from edgetune.pipeline.boards import load_board
@@ -96,22 +96,7 @@ def _layers(models: Sequence[Path], target: Target, folder: Path) -> Iterator[Ke
     """The kernels of the models that have a wider form, each once."""
     seen: set[str] = set()
     for model in models:
-        settings = Settings(
-            model=model,
-            name="layers",
-            target=target,
-            budget_trials=0,
-            budget_seconds=None,
-            objective="latency",
-            ram_limit=None,
-            flash_limit=None,
-            seed=0,
-            threads=1,
-            db=folder / "records.db",
-            out=folder / "package",
-            shapes={},
-            origins={},
-        )
+        settings = untuned_settings(model, "layers", target, folder)
         for kernel in load(settings).program.kernels:
             if kernel.workload not in seen and wide_algorithms(kernel.function, FORMS, target):
                 seen.add(kernel.workload)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.oracle.corpus import Subject, corpus
+from benchmarks.untuned_settings import untuned_settings
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.codegen.preamble import render_preamble
 from edgetune.config.naming import package_name
@@ -152,19 +153,4 @@ def _cycles(kernel: Any, trace: str, target: Target) -> float | None:
 
 
 def _settings(subject: Subject, target: Target, folder: Path) -> Settings:
-    return Settings(
-        model=subject.file,
-        name=package_name(subject.name),
-        target=target,
-        budget_trials=0,
-        budget_seconds=None,
-        objective="latency",
-        ram_limit=None,
-        flash_limit=None,
-        seed=0,
-        threads=1,
-        db=folder / "records.db",
-        out=folder / "package",
-        shapes={},
-        origins={},
-    )
+    return untuned_settings(subject.file, package_name(subject.name), target, folder)

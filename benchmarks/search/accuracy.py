@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 from tvm import te
 
+from benchmarks.kernel_call import aligned
 from edgetune.errors import CompileFailed, EdgetuneError
 from edgetune.frontend.tensor_expression.kernel import kernel_from_te
 from edgetune.graph.program import Kernel
@@ -42,8 +43,6 @@ COLUMNS = (2, 3, 4, 7)
 
 MANY_COLUMNS = 65
 _EQUAL = np.float32(0.1)
-
-_ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
@@ -168,19 +167,10 @@ def _answer(case: LongSum, text: str, target: Target) -> np.ndarray:
         built = build_library(toolchain_of(target), folder / "unit.c", folder / "shim.c", library)
         if built.reason:
             raise CompileFailed(f"a candidate of {case.name} does not compile: {built.reason}")
-        arrays = [_aligned(array) for array in (*case.inputs, answer, np.zeros(source.scratch_bytes, np.uint8))]
+        arrays = [aligned(array) for array in (*case.inputs, answer, np.zeros(source.scratch_bytes, np.uint8))]
         pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
         ctypes.CDLL(str(library)).edgetune_call(pointers)
     return arrays[len(case.inputs)]
-
-
-def _aligned(array: np.ndarray) -> np.ndarray:
-    """A copy whose first element lies at a multiple of a cache line."""
-    room = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
-    start = -room.ctypes.data % _ALIGNMENT
-    found = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    found[...] = array
-    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -107,6 +107,19 @@ def is_branch(node: Expr) -> bool:
     return isinstance(node, ir.Call) and str(getattr(node.op, "name", "")).endswith("if_then_else")
 
 
+def unconverted(value: Expr) -> Expr:
+    """What a cast converts, or the value itself."""
+    return value.value if isinstance(value, tirx.Cast) else value
+
+
+def is_moved(value: Expr) -> bool:
+    """Whether a value is an element or a constant, chosen by branches if at all: it is converted at most."""
+    value = unconverted(value)
+    if is_branch(value):
+        return all(map(is_moved, value.args[1:]))
+    return isinstance(value, (ir.TensorLoad, tirx.IntImm, tirx.FloatImm))
+
+
 def is_choice(node: Expr) -> bool:
     """Whether a value is chosen by a branch or by a selection, which computes both sides."""
     return isinstance(node, tirx.Select) or is_branch(node)

@@ -14,10 +14,19 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 import tvm_ffi
-from tvm import ir, tirx
+from tvm import tirx
 
 from edgetune.affine.domain import simplified
-from edgetune.affine.expressions import conjuncts, expressions, is_branch, mentions, variables_in, with_places
+from edgetune.affine.expressions import (
+    conjuncts,
+    is_branch,
+    is_moved,
+    loads_in,
+    mentions,
+    unconverted,
+    variables_in,
+    with_places,
+)
 from edgetune.affine.steps import step_along
 from edgetune.codegen.traverse import children
 from edgetune.codegen.unrolling import extent_of, with_kind
@@ -33,7 +42,6 @@ _BOUNDS: Mapping[type[Expr], Callable[[int, int], bool]] = {
     tirx.GT: operator.gt,
     tirx.GE: operator.ge,
 }
-
 
 _VECTOR_BYTES = 16
 """Bytes that a loop of a row copies at a time: the vectors of all cores have as many at least."""
@@ -78,24 +86,14 @@ def _nest(node: Stmt, kept: Collection[Var]) -> tuple[list[For], BufferStore | N
 
 
 def _is_copy(value: Expr) -> bool:
-    """Whether a value is an element or a constant, chosen by places alone, and perhaps converted then."""
-    value = value.value if isinstance(value, tirx.Cast) else value
-    return is_branch(value) and all(map(_is_chosen, value.args[1:])) and not _loads(value.args[0])
+    """Whether a value is an element or a constant, chosen by places alone."""
+    asked = [choice.args[0] for choice in _choices(value)]
+    return bool(asked) and is_moved(value) and not loads_in(asked)
 
 
 def _lies_side_by_side(store: BufferStore, var: Var) -> bool:
     """Whether neighbours along the innermost loop are neighbours in both tensors: others are shuffled, not copied."""
-    loads = [node for node in expressions(store.value) if isinstance(node, ir.TensorLoad)]
-    return all(step_along(one.indices[-1], var) == 1 for one in (store, *loads))
-
-
-def _is_chosen(value: Expr) -> bool:
-    inner = value.value if isinstance(value, tirx.Cast) else value
-    return _is_copy(inner) or isinstance(inner, (ir.TensorLoad, tirx.IntImm, tirx.FloatImm))
-
-
-def _loads(value: Expr) -> bool:
-    return any(isinstance(node, ir.TensorLoad) for node in expressions(value))
+    return all(step_along(one.indices[-1], var) == 1 for one in (store, *loads_in([store.value])))
 
 
 def _divided(loops: Sequence[For], store: BufferStore) -> Stmt:
@@ -130,7 +128,7 @@ def _over(loop: For, part: _Range, body: Stmt) -> Stmt:
     first = tirx.IntImm(index, part.first)
     if count == 1:
         return with_places(body, {var: first})
-    lanes = _lanes(body, var)
+    lanes = _lanes(body)
     vectors = count // lanes if lanes > 1 else 0
     made: list[Stmt] = []
     if vectors:
@@ -144,13 +142,9 @@ def _over(loop: For, part: _Range, body: Stmt) -> Stmt:
     return made[0] if len(made) == 1 else tirx.SeqStmt(made)
 
 
-def _lanes(body: Stmt, var: Var) -> int:
-    """The elements of a vector that a loop may copy at a time; 1 where neighbours do not lie side by side."""
-    if not isinstance(body, tirx.BufferStore) or step_along(body.indices[-1], var) != 1:
-        return 1
-    value = body.value.value if isinstance(body.value, tirx.Cast) else body.value
-    constant = isinstance(value, (tirx.IntImm, tirx.FloatImm))
-    if not constant and not (isinstance(value, ir.TensorLoad) and step_along(value.indices[-1], var) == 1):
+def _lanes(body: Stmt) -> int:
+    """The elements that a loop around `body` copies at a time: 1 around another loop, or where something is asked."""
+    if not isinstance(body, tirx.BufferStore) or [*_choices(body.value)]:
         return 1
     return max(1, _VECTOR_BYTES // element_bytes(body.buffer))
 
@@ -174,7 +168,7 @@ def _asked(value: Expr, inner: Collection[Var]) -> Iterator[list[Expr]]:
 
 
 def _choices(value: Expr) -> Iterator[Expr]:
-    inner = value.value if isinstance(value, tirx.Cast) else value
+    inner = unconverted(value)
     if is_branch(inner):
         yield inner
         for side in inner.args[1:]:

@@ -20,7 +20,6 @@ from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.lines import JoinableCall, Line, LineKind, call, joinable
 from edgetune.codegen.text import Address, Code, Lvalue, code
 from edgetune.codegen.work import LOAD, VECTOR_LOAD
-from edgetune.target.isa.vector_instructions import LEAST_PAIRS
 from edgetune.tvm_types import BufferLoad, BufferStore, Expr, Stmt, TvmBuffer
 
 if TYPE_CHECKING:
@@ -35,15 +34,6 @@ class _Product(NamedTuple):
     lanes: BufferLoad
     begin: Expr
     stride: int
-
-
-class _LaneProduct(NamedTuple):
-    """A number of each lane times one of several that each lane has: tensors, and the places of the first lane's."""
-
-    data: TvmBuffer
-    at: tuple[Expr, int]
-    own: TvmBuffer
-    begin: Expr
 
 
 def with_joined_products(body: Stmt) -> Stmt:
@@ -79,7 +69,7 @@ def _adds_to(first: BufferStore, other: Stmt) -> bool:
     if not isinstance(other, tirx.BufferStore) or not other.buffer.same_as(first.buffer):
         return False
     value = other.value
-    return isinstance(value, tirx.Add) and _is_own(value.a, first) and isinstance(value.b, tirx.Mul)
+    return isinstance(value, tirx.Add) and is_own(value.a, first) and isinstance(value.b, tirx.Mul)
 
 
 def _stride(statement: Stmt) -> int:
@@ -93,14 +83,13 @@ def _operands(store: BufferStore, term: Expr) -> list[BufferLoad]:
     """The loads of a product of integers that a store of 32 bits adds; empty for any other term."""
     if not isinstance(term, tirx.Mul) or element_and_lanes(store.value.ty)[0].short != "i32":
         return []
-    return [load for load in map(_widened, (term.a, term.b)) if load is not None]
+    return [load for load in map(widened_load, (term.a, term.b)) if load is not None]
 
 
 def _turns(load: BufferLoad) -> int:
     """How far the number of a lane lies from that of the next one, where they are not neighbours; else 0."""
-    index = load.indices[-1] if load.indices else None
-    step = index.stride if isinstance(index, tirx.Ramp) else None
-    return int(step.value) if isinstance(step, tirx.IntImm) and int(step.value) > 1 else 0
+    step = lane_step(load.indices[-1]) if load.indices else None
+    return step if step is not None and step > 1 else 0
 
 
 def shared_operands(body: Stmt) -> set[TvmBuffer]:
@@ -128,8 +117,8 @@ def added_dot_products(
         return False
     register = printer.register(printer.place(s.buffer), start, first, width)
     terms = [*joined_by(tirx.Add, s.value)]
-    own = [term for term in terms if _is_own(term, s)]
-    products = [_product(printer, term) for term in terms if not _is_own(term, s)]
+    own = [term for term in terms if is_own(term, s)]
+    products = [_product(printer, term) for term in terms if not is_own(term, s)]
     if register is None or len(own) != 1 or None in products:
         return False
     ordered = _side_by_side(printer, [one for one in products if one is not None])
@@ -141,71 +130,10 @@ def added_dot_products(
         return False
     x, w = ordered[0].shared.source, ordered[0].lanes.source
     function = printer.context.need(f"{name}:i32x{width}")
-    numbers = _read(printer.pointer(x, (ordered[0].at, 1), 0), LOAD)
-    of_lanes = _read(printer.pointer(w, (ordered[0].begin, 1), len(ordered) * first), VECTOR_LOAD)
+    numbers = read_at(printer.pointer(x, (ordered[0].at, 1), 0), LOAD)
+    of_lanes = read_at(printer.pointer(w, (ordered[0].begin, 1), len(ordered) * first), VECTOR_LOAD)
     printer.context.emit(joinable(function, JoinableCall(name, f"i32x{width}", (register,), (), (numbers, of_lanes))))
     return True
-
-
-def added_lane_pairs(
-    printer: StatementPrinter, s: BufferStore, start: tuple[Expr, int], parts: Sequence[tuple[int, int]]
-) -> bool:
-    """Print all lanes of `acc = acc + two products`, of which each lane has both factors; False for any other store.
-
-    The lanes are `parts` of registers, all of one width. One factor is a constant without -128.
-    """
-    width = parts[0][1]
-    whole = sum(lanes for _, lanes in parts) == max(width, LEAST_PAIRS)
-    wanted = whole and printer.context.symmetric and width in printer.context.vectors.lane_pairs
-    if not wanted or not isinstance(s.value, tirx.Add) or element_and_lanes(s.value.ty)[0].short != "i32":
-        return False
-    place = printer.place(s.buffer)
-    registers = [name for first, _ in parts if (name := printer.register(place, start, first, width)) is not None]
-    terms = [*joined_by(tirx.Add, s.value)]
-    products = [_of_lanes(printer, term) for term in terms if not _is_own(term, s)]
-    pair = [one for one in products if one is not None]
-    if len(registers) != len(parts) or len(terms) != len(products) + 1 or len(pair) != _PAIR or len(products) != _PAIR:
-        return False
-    if _distance(printer, pair[0].begin, pair[1].begin) != 1:
-        pair.reverse()
-    first, second = pair
-    if _distance(printer, first.begin, second.begin) != 1 or not first.own.same_as(second.own):
-        return False
-    function = printer.context.need(f"lane_pairs:i32x{width}")
-    x, y = (printer.pointer(one.data, one.at, 0) for one in pair)
-    w = printer.pointer(first.own, (first.begin, 1), 0)
-    sources = tuple(_read(one, VECTOR_LOAD) for one in (x, y, w))
-    made = JoinableCall("lane_pairs", f"i32x{width}", tuple(registers), (), sources)
-    printer.context.emit(joinable(function, made))
-    return True
-
-
-_PAIR = 2
-
-
-def _of_lanes(printer: StatementPrinter, term: Expr) -> _LaneProduct | None:
-    """A product of bytes of which neighbouring lanes have neighbours, by one of two that each lane has in turn."""
-    for data, own in ((term.a, term.b), (term.b, term.a)) if isinstance(term, tirx.Mul) else ():
-        loads = [one for one in (_widened(data), _widened(own)) if one is not None]
-        if len(loads) != _PAIR or any(element_and_lanes(one.ty)[0].short != "i8" for one in loads):
-            continue
-        x, w = loads
-        start = printer.contiguous(x.source, x.indices) if element_and_lanes(x.ty)[1] > 1 else None
-        begin = printer.flat_index(w.source, w.indices)
-        if (
-            start
-            and printer.place(x.source).registers is None
-            and printer.survey.base(w.source) in printer.context.symmetric
-            and _step(begin) == _PAIR
-        ):
-            return _LaneProduct(x.source, start, w.source, begin.base)
-    return None
-
-
-def _step(index: Expr) -> int | None:
-    """The constant distance of the elements of neighbouring lanes."""
-    step = index.stride if isinstance(index, tirx.Ramp) else None
-    return int(step.value) if isinstance(step, tirx.IntImm) else None
 
 
 def twice(lines: Sequence[Line], need: Callable[[str], str], lanes: Collection[int]) -> list[Line]:
@@ -249,12 +177,12 @@ PAIR, TWICE = "dot_i8_i8_2", "dot_twice_i8_i8_2"
 _NOTHING = Line(Code(""))
 
 
-def _read(pointer: Address, kind: str) -> Code:
+def read_at(pointer: Address, kind: str) -> Code:
     """An address that a function only reads from, by one load."""
     return code("{}", pointer).computed(kind, code("*{}", pointer), offset=pointer.place.offset)
 
 
-def _is_own(term: Expr, s: BufferStore) -> bool:
+def is_own(term: Expr, s: BufferStore) -> bool:
     """Whether a term is the element that is stored."""
     same = isinstance(term, ir.TensorLoad) and term.source.same_as(s.buffer)
     return same and bool(tvm_ffi.structural_equal(term.indices, s.indices))
@@ -264,7 +192,7 @@ def _product(printer: StatementPrinter, term: Expr) -> _Product | None:
     if not isinstance(term, tirx.Mul):
         return None
     for shared, lanes in ((term.a, term.b), (term.b, term.a)):
-        x, w = _widened(shared), _widened(lanes)
+        x, w = widened_load(shared), widened_load(lanes)
         if x is None or w is None or not all(_lies_in_memory(printer, one) for one in (x, w)):
             continue
         at, ramp = (printer.flat_index(one.source, one.indices) for one in (x, w))
@@ -279,7 +207,7 @@ def _lies_in_memory(printer: StatementPrinter, load: BufferLoad) -> bool:
     return place.registers is None and place.lanes == 1
 
 
-def _widened(value: Expr) -> BufferLoad | None:
+def widened_load(value: Expr) -> BufferLoad | None:
     """The load that is widened once, and given to all lanes if it is a scalar; a second cast might change its sign."""
     value = value.value if isinstance(value, tirx.Broadcast) else value
     value = value.value if isinstance(value, tirx.Cast) else value
@@ -295,7 +223,7 @@ def _side_by_side(printer: StatementPrinter, products: list[_Product]) -> list[_
         same = one.shared.source.same_as(first.shared.source) and one.lanes.source.same_as(first.lanes.source)
         if not same or one.stride != count:
             return []
-        steps = {_distance(printer, *pair) for pair in ((first.at, one.at), (first.begin, one.begin))}
+        steps = {constant_distance(printer, *pair) for pair in ((first.at, one.at), (first.begin, one.begin))}
         step = steps.pop()
         if steps or step is None:
             return []
@@ -304,7 +232,13 @@ def _side_by_side(printer: StatementPrinter, products: list[_Product]) -> list[_
     return [found[place] for place in order] if sorted(found) == [*order] else []
 
 
-def _distance(printer: StatementPrinter, start: Expr, index: Expr) -> int | None:
+def constant_distance(printer: StatementPrinter, start: Expr, index: Expr) -> int | None:
     """The constant number of elements between two indices; None where it is not constant."""
     distance = printer.context.analyzer.simplify(index - start)
     return int(distance.value) if isinstance(distance, tirx.IntImm) else None
+
+
+def lane_step(index: Expr) -> int | None:
+    """The constant distance of the elements of neighbouring lanes."""
+    step = index.stride if isinstance(index, tirx.Ramp) else None
+    return int(step.value) if isinstance(step, tirx.IntImm) else None

@@ -15,11 +15,12 @@ from edgetune.codegen.branch_shares import ASSUMED
 from edgetune.codegen.collapse_loops import Shared
 from edgetune.codegen.column_loads import groups_in
 from edgetune.codegen.context import BufferStorage, Context
-from edgetune.codegen.dot_products import added_dot_products, added_lane_pairs
+from edgetune.codegen.dot_products import added_dot_products
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.horizontal_reduction import printed_join, printed_joins
 from edgetune.codegen.interleaved_rows import printed_turns
 from edgetune.codegen.intrinsics import operator
+from edgetune.codegen.lane_pairs import added_lane_pairs
 from edgetune.codegen.lines import (
     CLOSING,
     ELSE,
@@ -311,10 +312,9 @@ class StatementPrinter(VectorPrinter):
         """The lanes of one store: as many as a vector holds of the elements, where it only moves them to memory."""
         limit = self.context.lanes_limit
         place = self.place(s.buffer)
-        alike = (
-            start is not None and limit > 1 and place.registers is None and not place.of.half
-        )  # halves are converted
-        if not alike or not _moves_elements(value):
+        if start is None or limit == 1 or place.registers is not None or not _moves_elements(value):
+            return limit
+        if place.of.half:  # halves are converted
             return limit
         return max(limit, self.context.vector_bits // (_BYTE * place.of.bytes))
 

@@ -9,7 +9,7 @@ and where padding is tested for each of many terms or copied once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import islice
 from math import inf
@@ -65,9 +65,18 @@ def guessed_schedule(
 ) -> Guess:
     """The best guess: of the form for odd extents if there is one, which its text names, else of the direct algorithm.
 
-    Arguments are as for `default_guess`. Winograd algorithms are never guessed: only a measurement can show that they
-    are faster.
+    Arguments are as for `default_guess`. Products of bytes are in the wider type where these need far less
+    instructions. Winograd algorithms are never guessed: only a measurement can show that they are faster.
     """
+    narrow = _compared(function, target, scratch_limit, allowed, streamed=streamed)
+    wide = _widened(function, target, scratch_limit, frozenset(allowed), streamed)
+    return narrow if wide is None else _cheaper(narrow, wide, function, target)
+
+
+def _compared(
+    function: PrimFunc, target: Target, scratch_limit: int, allowed: Collection[str], *, streamed: bool
+) -> Guess:
+    """The formula's guess, or another one whose printed C needs far less instructions."""
     first = formula_schedule(function, target, scratch_limit, allowed, streamed=streamed)
     if is_written(function) or has_empty_tensor(function):
         return first
@@ -111,27 +120,31 @@ def _formula(function: PrimFunc, target: Target, scratch_limit: int, allowed: fr
     for algorithm in dot_algorithms(function, allowed, target):
         guess = guess_within(algorithm.function, target, scratch_limit, streamed=streamed)
         found += [] if guess is None else [replace(guess, trace=schedule_text(algorithm.name, guess.trace))]
-    narrow = min(found, key=lambda one: estimated_instructions(function, one.trace, target)) if found[1:] else found[0]
-    wide = [
-        replace(guess, trace=schedule_text(algorithm.name, guess.trace))
-        for algorithm in wide_algorithms(function, allowed, target)
-        if (guess := guess_within(algorithm.function, target, scratch_limit, streamed=streamed)) is not None
-    ]
-    return _at_least_as_fast(narrow, wide, function, target)
+    if len(found) == 1:
+        return found[0]
+    return min(found, key=lambda one: estimated_instructions(function, one.trace, target))
 
 
-def _at_least_as_fast(narrow: Guess, wide: Sequence[Guess], function: PrimFunc, target: Target) -> Guess:
-    """The `narrow` guess, or one of those whose products are in a wider type that needs clearly fewer instructions.
+@memoised(64)
+def _widened(
+    function: PrimFunc, target: Target, scratch_limit: int, allowed: frozenset[str], streamed: bool
+) -> Guess | None:
+    """The guess of the wider form of products of bytes; None where there is none."""
+    for algorithm in wide_algorithms(function, allowed, target):
+        guess = guess_within(algorithm.function, target, scratch_limit, streamed=streamed)
+        if guess is not None:
+            return replace(guess, trace=schedule_text(algorithm.name, guess.trace))
+    return None
 
-    The note has the numbers of both. Weights in a wider type take more flash and more of the caches, so a small
-    difference leaves them as they are.
+
+def _cheaper(narrow: Guess, wide: Guess, function: PrimFunc, target: Target) -> Guess:
+    """The `narrow` guess, or the `wide` one where it needs far less instructions; the note has the numbers of both.
+
+    Weights in a wider type take more flash and more of the caches, so a small difference leaves them as they are.
     """
-    if not wide:
-        return narrow
-    counts = {guess: estimated_instructions(function, guess.trace, target) for guess in (narrow, *wide)}
-    best = min(wide, key=lambda guess: counts[guess])
-    told = f"an estimated {counts[narrow]:,.0f} instructions with products of integers, {counts[best]:,.0f} of floats"
-    chosen = best if counts[best] < MARGINS.gain_of_wider_type * counts[narrow] else narrow
+    integers, floats = (estimated_instructions(function, one.trace, target) for one in (narrow, wide))
+    chosen = wide if floats < MARGINS.gain_of_estimate * integers else narrow
+    told = f"an estimated {integers:,.0f} instructions with products of integers, {floats:,.0f} of floats"
     return replace(chosen, note=f"{chosen.note}; {told}")
 
 

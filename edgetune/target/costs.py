@@ -205,10 +205,6 @@ class Margins:
     gain_of_form: float = 0.92
     """Most share of the cycles of the direct algorithm that a form for odd extents must leave."""
 
-    gain_of_wider_type: float = 0.8
-    """Most share of the estimated instructions of a kernel of integers that a wider type must leave, in which weights
-    take several times the bytes."""
-
     gain_of_estimate: float = 0.8
     """Most share of the estimated instructions of a kernel as it is that another form, or another schedule, must leave.
     """

@@ -77,7 +77,7 @@ def test_a_package_has_floats_where_bytes_need_more_instructions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here they need 0.89 of the instructions: with this margin that is enough."""
-    monkeypatch.setattr(guessed_schedule, "MARGINS", replace(MARGINS, gain_of_wider_type=0.95))
+    monkeypatch.setattr(guessed_schedule, "MARGINS", replace(MARGINS, gain_of_estimate=0.95))
     target = load_target("rpi4")
     arrays = UNSIGNED.arrays()
     text, note = default_schedule(UNSIGNED.function(), target, 1 << 16, FORMS)
@@ -96,6 +96,6 @@ def test_ties_stay_narrow(share: float, wide: bool, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(guessed_schedule, "estimated_instructions", estimated)
     bytes_, floats = (Guess(schedule_text(name, "[]"), "tile") for name in (DIRECT, *WIDE))
-    found = guessed_schedule._at_least_as_fast(bytes_, [floats], EXACT.function(), wide_target(256))
+    found = guessed_schedule._cheaper(bytes_, floats, EXACT.function(), wide_target(256))
     assert (algorithm_of(found.trace) in WIDE) == wide
     assert f"an estimated 1,000 instructions with products of integers, {1000 * share:,.0f} of floats" in found.note

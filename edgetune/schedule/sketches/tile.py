@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from tvm import ir, tirx
+from tvm import tirx
 
 from edgetune.affine.domain import Domain
-from edgetune.affine.expressions import is_branch, mentions
+from edgetune.affine.expressions import is_among, is_moved, loads_in, mentions
 from edgetune.graph.element_type import element_bytes
 from edgetune.schedule.sketches.block_analysis import (
     COMPUTED_ONCE,
@@ -176,17 +176,11 @@ def _tests_again(anchor: BlockStage, pad: BlockStage) -> bool:
 
 def _only_moves(stage: BlockStage, before: Sequence[BlockStage]) -> bool:
     """Whether a stage and those `before` it that it reads choose elements, and compute none."""
-
-    def moves(value: Expr) -> bool:
-        value = value.value if isinstance(value, tirx.Cast) else value
-        if is_branch(value):
-            return all(map(moves, value.args[1:]))
-        if not isinstance(value, ir.TensorLoad):
-            return isinstance(value, (tirx.IntImm, tirx.FloatImm))
-        made = [one for one in before if one.block.writes[0].source.same_as(value.source)]
-        return all(_only_moves(one, before) for one in made)
-
-    return isinstance(stage.block.body, tirx.BufferStore) and moves(stage.block.body.value)
+    store = stage.block.body
+    if not isinstance(store, tirx.BufferStore) or not is_moved(store.value):
+        return False
+    read = [load.source for load in loads_in([store.value])]
+    return all(_only_moves(one, before) for one in before if is_among(one.block.writes[0].source, read))
 
 
 def is_place(stage: BlockStage) -> bool:

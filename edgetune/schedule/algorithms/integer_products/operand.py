@@ -16,6 +16,8 @@ from edgetune.schedule.algorithms.integer_products.product import Product
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.tvm_types import BufferLoad, Expr, TvmBuffer, Var
 
+_PIXELS_AND_CHANNELS = 2  # the last axes of an image
+
 
 @dataclass(frozen=True)
 class Steps:
@@ -59,7 +61,7 @@ def _rows_of_pixels(found: Product, taps: Axis, dtype: str, count: int) -> Steps
     The row is an axis of a copy then. Where channels are few, that fills more of the last step than each pixel does.
     """
     source, indices = found.data.source, found.data.indices
-    if len(indices) < len(("pixels", "channels")):
+    if len(indices) < _PIXELS_AND_CHANNELS:
         return None
     pixel, last, channels = indices[-2], indices[-1], int(source.shape[-1])
     inner = next((axis for axis in found.whole.summed if last.same_as(axis[0]) and axis[1] == channels), None)
