@@ -151,6 +151,14 @@ def test_weights_of_which_nothing_is_promised_are_not_added_in_16_bits(board: st
         assert (found == 1 << 15).all()
 
 
+@pytest.mark.parametrize("board", ["host", "rpi4"])
+def test_only_the_channels_of_a_block_are_copied_at_a_time(board: str) -> None:
+    """Three rows of nine pixels, of 32 channels, would be 864 bytes."""
+    target = wide_target(256) if board == "host" else load_target(board)
+    source, _ = printed(symmetric(DEPTHWISE), target, "pairs_8", extreme(DEPTHWISE))
+    assert 0 < source.scratch_bytes + source.local_bytes < 3 * 9 * 32
+
+
 def test_pairs_want_their_own_data_whole_steps_and_weights_that_fit() -> None:
     assert [one.name for one in algorithms_among(symmetric(DEPTHWISE), PAIRS)] == ["pairs_16", "pairs_8"]
     assert not list(algorithms_among(DEPTHWISE.function(), PAIRS))  # weights of -128: the sum may exceed 16 bits

@@ -6,6 +6,9 @@ pixels, vectors, lanes, and the products that one instruction adds to a lane.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import takewhile
+
 from tvm.s_tir import Schedule
 from tvm.tirx import IndexMap
 
@@ -88,10 +91,9 @@ def _tile_loops(
     for loop in (*unrolled, *inner, vectors, *products):
         sch.unroll(loop)
     if variant.pad_rows and tile.pad is not None:
-        around = [outer[name] for name in ("row", "pixel") if name in outer and variant.order[0] != "channel"]
         narrow = tile.sum_element // tile.operand_element if tile.products > 1 else 1
         width = 1 if tile.uneven else narrow * tile.lanes
-        _copy_lines(sch, sch.get_sblock(tile.pad), next(iter(around), None), width)
+        _copy_lines(sch, sch.get_sblock(tile.pad), _loop_of_copy(sch, tile, variant, outer), width)
     _finish_epilogue(sch, epilogue, outers[-1], rank, tile.lanes)
     sch.vectorize(lanes)
     long = max(range(len(slow)), key=lambda number: tile.steps[number])
@@ -107,6 +109,20 @@ def _tile_loops(
         sch.annotate(outer["channel"], WEIGHTS_L1, 1)
     sch.decompose_reduction(anchor, slow[0])
     return outer["channel"]
+
+
+def _loop_of_copy(sch: Schedule, tile: Tile, variant: Variant, outer: Mapping[str, LoopRV]) -> LoopRV | None:
+    """The loop in which what pixels read is copied; None: all of it at once.
+
+    It is the one over rows: these overlap, and so do the tiles of pixels in a row. Where each channel reads its own
+    input, the loop over channels copies nothing again, and what it copies at a time is smaller.
+    """
+    if not tile.per_channel:
+        rows = [outer[name] for name in ("row", "pixel") if name in outer and variant.order[0] != "channel"]
+        return next(iter(rows), None)
+    names = [name for name in variant.order if name in outer and loop_extent(sch, outer[name]) > 1]
+    outside = [*takewhile(lambda name: name != "pixel", names)]
+    return outer[next(iter(outside[-1:] or names), variant.order[0])]
 
 
 def _finish_epilogue(sch: Schedule, epilogue: SBlockRV, at: LoopRV, rank: int, lanes: int) -> None:
