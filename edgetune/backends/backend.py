@@ -29,8 +29,7 @@ class Backend(CandidateBuilder, Protocol):
     have default schedules, or those of records that were timed elsewhere and imported. `most_threads` limits the
     threads of a package (None: no limit). Where it `joins_attention`, scores, their softmax and the weighted values are
     one kernel, whose rows one thread walks; else they are kernels of their own. `transport` reaches its boards where
-    their addresses name no other. `untimed` is the reason why no session can time candidates on them, as part of a
-    sentence ("" where one can). `rounds`: their candidates are timed in rounds, at boards with an address or elsewhere.
+    their addresses name no other. `rounds`: their candidates are timed in rounds, at boards with an address or elsewhere.
     `bundles` names the kind of candidates that bundles carry to them ("": none). Where its packages have no `loops`,
     the calls of all iterations stand one after another. `keeps_states`: its packages can keep tensors from run to run.
     """
@@ -40,7 +39,6 @@ class Backend(CandidateBuilder, Protocol):
     most_threads: int | None
     joins_attention: bool
     transport: str
-    untimed: str
     rounds: bool
     bundles: str
     loops: bool
@@ -52,6 +50,9 @@ class Backend(CandidateBuilder, Protocol):
 
     def precisions(self, target: BoardKind) -> tuple[Precision, ...]:
         """Return the precisions that packages for `target` can have; fp32 is always among them."""
+
+    def untimed(self, target: BoardKind) -> str:
+        """Return why no session can time candidates on boards of `target`, as part of a sentence; "" where one can."""
 
     def target_fault(self, target: BoardKind) -> KeyFault | None:
         """Return what is wrong in the file of a target that names it; None where nothing is."""

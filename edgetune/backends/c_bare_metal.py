@@ -7,15 +7,22 @@ and runs under a system emulator. It uses no double: on a single-precision FPU e
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from edgetune.backends.c_backend import NO_CPU, CBackend
 from edgetune.errors import BoardUnavailable
-from edgetune.measure.compiler import CompilerCommand, CompileResult, OnStart
+from edgetune.measure.compiler import (
+    CompilerCommand,
+    CompileResult,
+    OnStart,
+    build_library,
+    relocatable_toolchain_of,
+)
 from edgetune.package.package_file import PackageFile
 from edgetune.package.program_image import ProgramImage
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.dialect import Dialect
+from edgetune.target.newlib import NEWLIB
 from edgetune.target.target import KeyFault, Target
 
 if TYPE_CHECKING:
@@ -23,7 +30,9 @@ if TYPE_CHECKING:
 
 _STATIC_BYTES = 512  # variables of newlib and of the self-test: 368 with version 3.3
 _STACK_AND_HEAP_BYTES = 4096  # of main, printf and newlib's buffer of stdout
-_RUNTIME = ("-nostartfiles", "--specs=nano.specs", "--specs=rdimon.specs")  # newlib's small library, by semihosting
+_NO_WAY = (
+    "edgetune has no way yet to time candidates without an operating system, except under an emulator ('reach: image')"
+)
 
 
 class CBareMetal(CBackend):
@@ -33,16 +42,19 @@ class CBareMetal(CBackend):
     most_threads: int | None = 1
     joins_attention = True
     loops = True
-    transport = "agent"  # no other is there yet, and none is asked
-    untimed = "edgetune has no way yet to time candidates without an operating system"
+    transport = "image"
     bundles = ""
+
+    def untimed(self, target: BoardKind) -> str:
+        """Return "" where images are emulated; boards with an address cannot be reached yet."""
+        return _NO_WAY if target.addressable else ""
 
     @property
     def content(self) -> PackageContent:
-        """Files in C, which no search times."""
-        from edgetune.package.content import CContent
+        """Files in C, with advice to search where a search is possible."""
+        from edgetune.backends.bare_metal_content import BARE_METAL_CONTENT
 
-        return CContent(tuned_by="")
+        return BARE_METAL_CONTENT
 
     def target_fault(self, target: BoardKind) -> KeyFault | None:
         """Demand a memory map."""
@@ -53,17 +65,17 @@ class CBareMetal(CBackend):
             return KeyFault("backend", why)
         return None
 
-    def toolchain(self, target: Target, timeout_s: float) -> NoReturn:
-        """Raise BoardUnavailable: no candidate can be timed yet."""
-        del timeout_s
-        raise BoardUnavailable(f"board '{target.name}' cannot be tuned: {self.untimed}")
+    def toolchain(self, target: Target, timeout_s: float) -> CompilerCommand:
+        """Return the compiler of the target, after trying it; raises ToolchainMissing and BoardUnavailable."""
+        if why := self.untimed(target):
+            raise BoardUnavailable(f"board '{target.name}' cannot be tuned: {why}")
+        return relocatable_toolchain_of(target, timeout_s)
 
     def build_candidate(
         self, toolchain: CompilerCommand, unit: Path, shim: Path, library: Path, on_start: OnStart | None = None
     ) -> CompileResult:
-        """Do nothing: without `toolchain` no candidate gets here."""
-        del toolchain, unit, shim, library, on_start
-        return CompileResult("a board without operating system loads no candidates", timed_out=False, code_bytes=0)
+        """Build one relocatable object, which its board links into an image; raises DiskFull."""
+        return build_library(toolchain, unit, shim, library, on_start)
 
     def program_image(self, prefix: str, target: BoardKind) -> ProgramImage:
         """Return start-up code and linker script."""
@@ -76,7 +88,7 @@ class CBareMetal(CBackend):
                 PackageFile(script, "bare_metal/image.ld.j2", {"stack_and_heap_bytes": _STACK_AND_HEAP_BYTES}),
             ),
             objects=(f"{prefix}_startup.o",),
-            link_words=(*_RUNTIME, f"-Wl,-T,{script}"),
+            link_words=(*NEWLIB, f"-Wl,-T,{script}"),
             real="float",
             native=False,
             ram_bytes=_STATIC_BYTES + _STACK_AND_HEAP_BYTES,

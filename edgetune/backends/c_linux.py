@@ -20,7 +20,6 @@ class CLinux(CBackend):
     joins_attention = True
     loops = True
     transport = "agent"
-    untimed = ""
     bundles = "libraries"
 
     def target_fault(self, target: BoardKind) -> KeyFault | None:

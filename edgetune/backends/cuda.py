@@ -42,7 +42,6 @@ class Cuda:
     joins_attention = False  # its products are tiles of blocks, or of tensor cores
     transport = "gpu"
     rounds = True
-    untimed = "candidates travel to a GPU and back as a folder (`--via bundle`, or `edgetune bundle export --help`)"
     bundles = "cubins"
 
     def precisions(self, target: BoardKind) -> tuple[Precision, ...]:
@@ -50,6 +49,11 @@ class Cuda:
         from edgetune.graph.precision import STORED
 
         return ("fp32", *(one for one in STORED if one in _gpu(target).tensor_cores))
+
+    def untimed(self, target: BoardKind) -> str:
+        """Return that a folder carries them."""
+        del target
+        return "candidates travel to a GPU and back as a folder (`--via bundle`, or `edgetune bundle export --help`)"
 
     def target_fault(self, target: BoardKind) -> KeyFault | None:
         """Demand a GPU."""
@@ -60,7 +64,7 @@ class Cuda:
     def toolchain(self, target: Target, timeout_s: float) -> NoReturn:
         """Raise BoardUnavailable: no candidate can be timed yet."""
         del timeout_s
-        raise BoardUnavailable(f"board '{target.name}' cannot be tuned: {self.untimed}")
+        raise BoardUnavailable(f"board '{target.name}' cannot be tuned: {self.untimed(target)}")
 
     def build_candidate(
         self, toolchain: CompilerCommand, unit: Path, shim: Path, library: Path, on_start: OnStart | None = None

@@ -52,7 +52,7 @@ def check(
         detail = "no board of this kind has an address, so nothing can be measured"
         yield Finding("address", False, detail, fix, target.reach == "ssh", BoardUnavailable.exit_code)
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="check") as pool:
-        for found in pool.map(check_one, [access for access in boards if not access.carrier.here]):
+        for found in pool.map(check_one, [access for access in boards if access.carrier.linked]):
             yield from found
 
 

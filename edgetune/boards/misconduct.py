@@ -5,6 +5,8 @@ from __future__ import annotations
 STARTED_PROCESS = "the kernel started a process"
 LEFT_MODE = "leaves the mode of floating point changed (rounding, traps or flush to zero)"
 LEFT_THREADS = "leaves threads running"
+CHANGED_CODE = "changes code or constants of its image"
+TOO_MUCH_STACK = "takes more stack than there is"
 BEFORE, AFTER = "before its start", "after its end"
 
 

@@ -8,8 +8,8 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -20,6 +20,7 @@ from edgetune.target.tool_process import hung, run_tool
 from edgetune.target.toolchain import lacks_program
 
 STANDARD = "-std=gnu11"
+_SHARED = ("-O1", "-fPIC", "-shared", "-Wl,-Bsymbolic,-z,defs")
 _STACK_LIMIT = f"-Werror=frame-larger-than={STACK_LIMIT_BYTES}"
 _REASON = 2000
 _PROBE_UNIT = """static const float table[64] = {1.0f};
@@ -39,7 +40,8 @@ class CompilerCommand:
 
     `position_flags` is empty where the shipped object can be linked into a shared library as it is (compilers that make
     position independent executables by default, as Debian's do). Otherwise it is `-fPIE`; for a file whose data are all
-    static, this changes only how the address of a constant table is formed.
+    static, this changes only how the address of a constant table is formed. `library_flags` make what a board loads of
+    the object and the shim: a shared library, or one relocatable object.
     """
 
     cc: str
@@ -47,6 +49,7 @@ class CompilerCommand:
     kernel_flags: tuple[str, ...]
     position_flags: tuple[str, ...]
     link_flags: tuple[str, ...]
+    library_flags: tuple[str, ...] = _SHARED
     timeout_s: float = 30.0
     memory_bytes: int = 2 << 30
 
@@ -85,22 +88,43 @@ def builder_of(target: Target) -> CandidateBuilder:
 
 def toolchain_of(target: Target, timeout_s: float = 30.0) -> CompilerCommand:
     """Return the command line of `target`, after trying it; raises ToolchainMissing without one, and ToolHung."""
+    plain = _shipped(target, timeout_s, target.compiler.ldflags, _SHARED)
+    return _first_that_builds(target, (plain, replace(plain, position_flags=("-fPIE",))), "a library")
+
+
+def relocatable_toolchain_of(target: Target, timeout_s: float = 30.0) -> CompilerCommand:
+    """Return the command line of `target` whose libraries are relocatable objects, which are linked into an image.
+
+    It was tried; raises ToolchainMissing without one, and ToolHung.
+    """
+    words = (*target.compiler.cflags, "-O1", "-r", "-nostdlib")
+    return _first_that_builds(target, (_shipped(target, timeout_s, (), words),), "an object")
+
+
+def _shipped(
+    target: Target, timeout_s: float, link_flags: tuple[str, ...], library_flags: tuple[str, ...]
+) -> CompilerCommand:
+    """The command line of the kernel file as it ships."""
     compiler = target.compiler
-    if shutil.which(compiler.cc) is None:
-        install = f": sudo apt-get install {compiler.package}" if compiler.package else ": put it on PATH"
-        raise ToolchainMissing(f"{compiler.cc} (the C compiler of board '{target.name}') is not on PATH{install}")
-    plain = CompilerCommand(
+    return CompilerCommand(
         cc=compiler.cc,
         size=f"{compiler.cross_prefix}size",
         kernel_flags=(STANDARD, *compiler.kernel_line),
         position_flags=(),
-        link_flags=compiler.ldflags,
+        link_flags=link_flags,
+        library_flags=library_flags,
         timeout_s=timeout_s,
     )
-    movable = CompilerCommand(**{**vars(plain), "position_flags": ("-fPIE",)})
+
+
+def _first_that_builds(target: Target, toolchains: Sequence[CompilerCommand], what: str) -> CompilerCommand:
+    compiler = target.compiler
+    if shutil.which(compiler.cc) is None:
+        install = f": sudo apt-get install {compiler.package}" if compiler.package else ": put it on PATH"
+        raise ToolchainMissing(f"{compiler.cc} (the C compiler of board '{target.name}') is not on PATH{install}")
     problem = ""
     with tempfile.TemporaryDirectory(prefix="edgetune-probe-") as folder:
-        for toolchain in (plain, movable):
+        for toolchain in toolchains:
             unit, shim = Path(folder, "unit.c"), Path(folder, "shim.c")
             unit.write_text(_PROBE_UNIT)
             shim.write_text(_PROBE_SHIM)
@@ -108,11 +132,11 @@ def toolchain_of(target: Target, timeout_s: float = 30.0) -> CompilerCommand:
             if not compiled.reason:
                 return toolchain
             if compiled.timed_out:
-                raise ToolHung(hung([toolchain.cc, "-c", str(unit)], timeout_s))
+                raise ToolHung(hung([toolchain.cc, "-c", str(unit)], toolchain.timeout_s))
             problem = compiled.reason
     advice = lacks_program(problem)
     said = f"{problem}: {advice}" if advice else problem
-    raise ToolchainMissing(f"{compiler.cc} with the flags of board '{target.name}' cannot build a library: {said}")
+    raise ToolchainMissing(f"{compiler.cc} with the flags of board '{target.name}' cannot build {what}: {said}")
 
 
 def build_library(
@@ -138,17 +162,7 @@ def build_library(
         ],
         [
             toolchain.cc,
-            *(
-                STANDARD,
-                "-O1",
-                "-fPIC",
-                "-shared",
-                "-Wl,-Bsymbolic,-z,defs",
-                "-o",
-                str(library),
-                str(shim),
-                str(kernel),
-            ),
+            *(STANDARD, *toolchain.library_flags, "-o", str(library), str(shim), str(kernel)),
             *toolchain.link_flags,
         ],
     )

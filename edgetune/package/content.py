@@ -36,14 +36,15 @@ class PackageContent(Protocol):
     """The content of the packages of a backend; `makefile` and `cmake` are templates ("" where there is none).
 
     `suffixes` are those of the files in src/ that make up the library. `installs`: the Makefile has a goal `install`.
-    `tuned_by` is the command that searches for faster schedules, "" where nothing can be timed.
     """
 
-    tuned_by: str
     installs: bool
     makefile: str
     cmake: str
     suffixes: tuple[str, ...]
+
+    def tuned_by(self, target: BoardKind) -> str:
+        """Return the command that searches for faster schedules, "" where nothing can be timed."""
 
     def placement(self, asked: Placement | None) -> Placement | None:
         """Return where weights go that the user wants at `asked` (None: their size decides)."""
@@ -91,8 +92,10 @@ class CContent:
     cmake = "cmake/CMakeLists.txt.j2"
     suffixes: tuple[str, ...] = (".c", ".S")
 
-    def __init__(self, tuned_by: str = "edgetune tune") -> None:
-        self.tuned_by = tuned_by
+    def tuned_by(self, target: BoardKind) -> str:
+        """Return the command of a search."""
+        del target
+        return "edgetune tune"
 
     def placement(self, asked: Placement | None) -> Placement | None:
         """Return `asked`."""

@@ -72,7 +72,8 @@ def emit_package(
         _check_flash(facts, code, device)
         if check is not None:
             check(stage, Path(objects))
-    warnings = (*_stack_warnings(code), *_spill_warnings(code), *slow_warnings(facts.kernels, facts.content.tuned_by))
+    tuned_by = facts.content.tuned_by(facts.target)
+    warnings = (*_stack_warnings(code), *_spill_warnings(code), *slow_warnings(facts.kernels, tuned_by))
     for message in warnings:
         if on_event is not None:
             on_event(Event("warning", {"message": message}))

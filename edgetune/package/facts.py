@@ -88,6 +88,7 @@ class PackageFacts:
 def template_context(facts: PackageFacts) -> dict[str, object]:
     """Return the variables of the package templates."""
     api, plan, target = facts.api, facts.plan, facts.target
+    tuned_by = facts.content.tuned_by(target)
     buffer_alignment = max(WORKSPACE_ALIGNMENT, *(t.alignment for t in (*api.inputs, *api.outputs)), 1)
     measured = [call.provenance.cost for call in facts.calls if call.provenance.cost is not None]
     return {
@@ -99,7 +100,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "plan": plan,
         "target": target,
         "made_for": facts.content.made_for(target),
-        "faster": f"`{facts.content.tuned_by}` searches for faster ones." if facts.content.tuned_by else "",
+        "faster": f"`{tuned_by}` searches for faster ones." if tuned_by else "",
         "untuned": sum(kernel.provenance.origin == "fixed" for kernel in facts.kernels),
         "flags": facts.flags,
         "image": facts.image,
@@ -113,7 +114,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "threads_of": {launch.kernel: prod(launch.block) for kernel in facts.kernels for launch in kernel.launches},
         "products": products_of(facts.program),
         "wide": [kernel for kernel in facts.kernels if kernel.provenance.form in WIDE],
-        "slow": slow_kernels(facts.kernels, facts.content.tuned_by),
+        "slow": slow_kernels(facts.kernels, tuned_by),
         "rooflines": sum(kernel.provenance.roofline_share is not None for kernel in facts.kernels),
         "weights": facts.weights,
         "vectors": facts.vectors,

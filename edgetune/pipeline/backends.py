@@ -38,7 +38,7 @@ def start_words(target: BoardKind, folder: Path) -> tuple[str, ...]:
 
 def untimed(target: BoardKind) -> str:
     """Why nothing can be timed on boards of `target`, "" where candidates can."""
-    return backend_of(target).untimed
+    return backend_of(target).untimed(target)
 
 
 def packages_only(target: BoardKind) -> str:

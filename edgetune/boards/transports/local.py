@@ -18,6 +18,7 @@ class LocalTransport(Transport):
     alone = "is this machine"
     here = True
     elsewhere = False
+    linked = False
     sweeps = False
     shown = "here"
 

@@ -20,7 +20,7 @@ def kind_of(target: BoardKind) -> CandidateKind:
     """The kind of candidates of `target`; raises UsageError where they cannot travel."""
     kind = KINDS.get(backend_of(target).bundles)
     if kind is None:
-        why = backend_of(target).untimed or f"its backend '{target.backend}' names no kind of candidates"
+        why = backend_of(target).untimed(target) or f"its backend '{target.backend}' names no kind of candidates"
         raise UsageError(f"no bundle can be made for board '{target.name}': {why}")
     if fault := kind.fault(target):
         raise UsageError(f"no bundle can be made for board '{target.name}', {fault}")

@@ -1,0 +1,39 @@
+"""Fixed parts of every image: start-up and harness for a target, and the emulator's plugin that counts regions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgetune.boards.compiled_once import PLUGIN, WARNINGS, CompiledProgram, compiled_once
+from edgetune.resources import templates_dir
+from edgetune.target.target import Target
+
+_FOLDER = "image"
+_HARNESS = ("-O2", "-ffreestanding", "-fno-lto", "-r", "-nostdlib")
+
+
+def image_folder() -> Path:
+    """Return the folder of the C text and the linker script of images."""
+    return templates_dir() / "image"
+
+
+def build_harness(target: Target, cache: Path | None = None) -> Path:
+    """Return start-up and harness as one relocatable object with the flags of `target`; raises ToolchainMissing."""
+    folder = image_folder()
+    program = CompiledProgram(
+        "harness.o",
+        "the harness of images",
+        target.compiler.cc,
+        [*target.compiler.cflags, *WARNINGS, *_HARNESS],
+        [folder / "start.c", folder / "harness.c"],
+        [folder / "image.h", templates_dir() / "accuracy.h"],
+        target=target,
+    )
+    return compiled_once(program, _FOLDER, cache)
+
+
+def build_regions_plugin(cache: Path | None = None) -> Path:
+    """Return the plugin that counts what is executed between two marks; raises ToolchainMissing."""
+    sources = [image_folder() / "plugin" / "regions.c"]
+    program = CompiledProgram("regions.so", "the counting plugin", "gcc", [*WARNINGS, *PLUGIN], sources)
+    return compiled_once(program, _FOLDER, cache)

@@ -1,0 +1,7 @@
+"""ARMv6-M (Cortex-M0 and Cortex-M0+): no operating system, no FPU, no division."""
+
+from __future__ import annotations
+
+from edgetune.target.isa.instruction_set import InstructionSet
+
+ARMV6M = InstructionSet(name="armv6m", machines=(), bits=32, machine_flags_are_abi=True)

@@ -1,0 +1,7 @@
+"""ARMv8-M Mainline with the DSP extension (Cortex-M33): no operating system, and no vectors of floats."""
+
+from __future__ import annotations
+
+from edgetune.target.isa.instruction_set import InstructionSet
+
+ARMV8M = InstructionSet(name="armv8m", machines=(), bits=32, machine_flags_are_abi=True)
