@@ -29,9 +29,10 @@ class Backend(CandidateBuilder, Protocol):
     have default schedules, or those of records that were timed elsewhere and imported. `most_threads` limits the
     threads of a package (None: no limit). Where it `joins_attention`, scores, their softmax and the weighted values are
     one kernel, whose rows one thread walks; else they are kernels of their own. `transport` reaches its boards where
-    their addresses name no other. `rounds`: their candidates are timed in rounds, at boards with an address or elsewhere.
-    `bundles` names the kind of candidates that bundles carry to them ("": none). Where its packages have no `loops`,
-    the calls of all iterations stand one after another. `keeps_states`: its packages can keep tensors from run to run.
+    their addresses name no other. `rounds`: their candidates are timed in rounds, at boards with an address or
+    elsewhere. `bundles` names the kind of candidates that bundles carry to them ("": none). Where its packages have no
+    `loops`, the calls of all iterations stand one after another. `keeps_states`: its packages can keep tensors from
+    run to run.
     """
 
     dialect: Dialect

@@ -46,8 +46,9 @@ class Transport(Protocol):
     `alone` is the reason why `--rpc` cannot name another transport ("": it can, and uses this one's link). `here`: the
     board is this machine, whose measuring core times the candidates, and there is no link. `elsewhere`: our agent and
     programs of a package run at the other end of the link, so that is where packages are verified. `linked`: there is a
-    link, with a shell and files at its other end. `emulates`: no real core is timed. `counts`: it counts instructions instead of time. `sweeps`: it can sweep the caches before each call.
-    `shown` is how `boards list` says that boards are tuned, `server` is the program on a board that times candidates.
+    link, with a shell and files at its other end. `emulates`: no real core is timed. `counts`: it counts instructions
+    instead of time. `sweeps`: it can sweep the caches before each call. `shown` is how `boards list` says that boards
+    are tuned, `server` is the program on a board that times candidates.
     """
 
     without_address: ClassVar[str] = ""

@@ -3,7 +3,7 @@
 #include "image.h"
 
 /* Places that the linker script defines: only their addresses mean something. */
-extern uint32_t image_stack_end[], image_bss_start[], image_bss_end[], image_data_start[], image_data_end[];
+extern uint32_t image_stack_start[], image_stack_end[], image_bss_start[], image_bss_end[], image_data_start[], image_data_end[];
 extern const uint32_t image_data_load[];
 
 void image_reset(void);
@@ -52,9 +52,14 @@ void image_reset(void)
     run();
 }
 
-/* The frame is what the core has pushed (ARMv7-M B1.5.6): r0 to r3, r12, lr, pc, xpsr. */
+/* The frame is what the core has pushed (ARMv7-M B1.5.6): r0 to r3, r12, lr, pc, xpsr. Where the stack has overflowed,
+   there is none. */
 __attribute__((used)) void image_fault(const uint32_t *frame, uint32_t exception)
 {
+    if (frame < image_stack_start || frame + 8 > image_stack_end) {
+        const struct report overflow = {.verdict = STACK};
+        report((const uint32_t *)&overflow, sizeof overflow / sizeof(uint32_t));
+    }
     uint32_t words[] = {FAULT, exception & 0x1FFu, frame[6], 0, 0, 0, 0, 0};
 
 #if __ARM_ARCH > 6
@@ -69,9 +74,11 @@ __attribute__((used)) void image_fault(const uint32_t *frame, uint32_t exception
     report(words, sizeof words / sizeof *words);
 }
 
+/* On a stack of its own: that of the candidate may be what is wrong. */
 static __attribute__((naked)) void fault(void)
 {
-    __asm__ volatile("mrs r0, msp\n\tmrs r1, ipsr\n\tldr r2, =image_fault\n\tbx r2\n\t.ltorg");
+    __asm__ volatile("mrs r0, msp\n\tmrs r1, ipsr\n\tldr r2, =image_fault_stack_end\n\tmsr msp, r2\n\t"
+                     "ldr r2, =image_fault\n\tbx r2\n\t.ltorg");
 }
 
 typedef union {
