@@ -78,11 +78,11 @@ class CBareMetal(CBackend):
         return build_library(toolchain, unit, shim, library, on_start)
 
     def program_image(self, prefix: str, target: BoardKind) -> ProgramImage:
-        """Return start-up code and linker script."""
-        del target
+        """Return start-up code and linker script; a benchmark where the file of `target` states the clock."""
         script = f"test/{prefix}_image.ld"
         return ProgramImage(
-            programs=("selftest",),
+            programs=("selftest", "bench") if target.clock_mhz is not None else ("selftest",),
+            bench="bare_metal/bench.c.j2",
             files=(
                 PackageFile(f"test/{prefix}_startup.c", "bare_metal/startup.c.j2"),
                 PackageFile(script, "bare_metal/image.ld.j2", {"stack_and_heap_bytes": _STACK_AND_HEAP_BYTES}),

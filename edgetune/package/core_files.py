@@ -38,7 +38,7 @@ def core_files(api: Interface, weights: Weights, vectors: Vectors, image: Progra
         *_thread_files(api),
         *vector_files(api, vectors),
         *weight_files(api, weights),
-        *(PackageFile(f"test/{p}_{program}.c", f"core/{program}.c.j2") for program in image.programs),
+        *(PackageFile(f"test/{p}_{program}.c", image.template(program)) for program in image.programs),
         *image.files,
         PackageFile("examples/main.c", "core/example.c.j2"),
         PackageFile("README.md", "core/README.md.j2"),

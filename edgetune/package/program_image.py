@@ -19,7 +19,7 @@ GUARD_BYTES = 64
 class ProgramImage:
     """What the test programs of a package need beyond its library.
 
-    `programs` are "selftest" and, where there is a clock, "bench". `files` lie in test/; `objects` are compiled from
+    `programs` are "selftest" and, where there is a clock, "bench", whose template is `bench`. `files` lie in test/; `objects` are compiled from
     them. `link_words` go on the linker's command line, run in the package's folder. The self-test compares in the C
     type `real`. With `native` the programs also run where the machine that builds them has the package's ISA.
     `ram_bytes` bound the RAM of a program beside what it holds for the library: its own variables and stack, and
@@ -27,12 +27,17 @@ class ProgramImage:
     """
 
     programs: tuple[str, ...] = ("selftest", "bench")
+    bench: str = "core/bench.c.j2"
     files: tuple[PackageFile, ...] = ()
     objects: tuple[str, ...] = ()
     link_words: tuple[str, ...] = ()
     real: Real = "double"
     native: bool = True
     ram_bytes: int = 0
+
+    def template(self, program: str) -> str:
+        """Return the template of one of `programs`."""
+        return self.bench if program == "bench" else f"core/{program}.c.j2"
 
     def self_test_bytes(self, buffers: int, alignment: int) -> int:
         """Bound the RAM in bytes that the self-test takes beside workspace, context, outputs and stack of the package.

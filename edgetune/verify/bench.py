@@ -15,6 +15,7 @@ from edgetune.errors import BoardUnavailable, PackageInvalid, SelfTestFailed
 from edgetune.measure.trust import Conditions, trust_of
 from edgetune.target.board_kind import BoardKind
 from edgetune.verify.driver import last_words
+from edgetune.verify.image_counts import image_counts
 from edgetune.verify.notebook_table import table
 from edgetune.verify.place import ExecutionPlace, Here
 from edgetune.verify.toolchain import PackageToolchain
@@ -23,6 +24,7 @@ from edgetune.verify.work_copy import ProgramResult, work_copy
 TIMEOUT_S = 1800.0
 _SAMPLES = "samples_ns:"
 _EMULATED = "times under an emulator, which say nothing about a real core"
+_COUNTED = "instructions counted under an emulator, 1000 of them written as 1 us: exact, but not times"
 _TOO_SHORT = "a run takes less than a tick of the clock there, so the precision of the median is unknown"
 
 
@@ -99,7 +101,7 @@ def bench(
     """
     with work_copy(package) as (copy, manifest):
         tools = PackageToolchain.of(manifest, target)
-        place = place or Here(tools, alone)
+        place = place or here(tools, alone)
         binary = linked(copy, manifest, tools, place, TIMEOUT_S)
         words = (str(runs), f"{seconds:g}", str(manifest.get("threads", 1)), "samples")
         done, conditions = place.timed(binary, words, TIMEOUT_S, cores)
@@ -117,12 +119,29 @@ def bench(
         threads=result["threads"],
         layers=layers,
         clock_us=result["clock_us"],
-        note=_EMULATED if place.emulated else "",
+        note=_note(place, conditions),
     )
     samples = _samples(package, done)
     if not all(samples):
         return replace(report, note="; ".join(filter(None, (report.note, _TOO_SHORT))))
     return _judged(report, samples, summarise(samples), conditions) if samples else report
+
+
+def here(tools: PackageToolchain, alone: Callable[[], AbstractContextManager[object]] = nullcontext) -> Here:
+    """Return this machine as the place of a benchmark; where programs are images, their instructions are counted.
+
+    Raises ToolchainMissing.
+    """
+    if not tools.images:
+        return Here(tools, alone)
+    tools.require()
+    return image_counts(tools, alone)
+
+
+def _note(place: ExecutionPlace, conditions: Conditions) -> str:
+    if conditions.facts.get("clock") == "instructions":
+        return _COUNTED
+    return _EMULATED if place.emulated else ""
 
 
 def _judged(report: BenchReport, samples: tuple[float, ...], summary: Summary, conditions: Conditions) -> BenchReport:
@@ -153,7 +172,7 @@ def benchmark_of(package: Path, *, target: BoardKind) -> Iterator[Callable[[int,
     """
     with work_copy(package) as (copy, manifest):
         tools = PackageToolchain.of(manifest, target)
-        place = Here(tools)
+        place = here(tools)
         binary = linked(copy, manifest, tools, place, TIMEOUT_S)
 
         def run(runs: int, seconds: float) -> tuple[LayerTime, ...]:

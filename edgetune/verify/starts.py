@@ -17,6 +17,7 @@ from edgetune.package.manifest import read_manifest
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.tool_process import run_tool
 from edgetune.verify.bench import TIMEOUT_S, answer_of, linked
+from edgetune.verify.image_counts import image_counts
 from edgetune.verify.place import ExecutionPlace, Here
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import make, work_copy
@@ -62,8 +63,10 @@ class CountingHere(Here):
         make(copy, goal, tools, timeout_s, [f"CC={tools.cc} -D{prefix}_NOW_NS={_CLOCK}", f"LDLIBS={libraries}"])
 
 
-def counting_here(tools: PackageToolchain) -> CountingHere:
+def counting_here(tools: PackageToolchain) -> Here:
     """Return the place where instructions are counted; `tools` name the emulator."""
+    if tools.images:
+        return image_counts(tools)
     first, *rest = tools.emulator
     return CountingHere(replace(tools, emulator=(first, "-plugin", f"file={build_plugin()}", *rest)))
 

@@ -22,6 +22,7 @@ class PackageToolchain:
     Where this machine lacks what the package is for, a GPU, `instead` says what computes, and `make_words` tell make.
     A board of this machine's instruction set needs no emulator; `unused` is the one that its target names nevertheless.
     `runs_here` is False where neither it nor an emulator runs the programs. `prefix` is the package's, "" for others.
+    With `images`, programs are images without operating system, whose instructions the emulator counts.
     """
 
     board: str
@@ -37,6 +38,7 @@ class PackageToolchain:
     unused: str = ""
     runs_here: bool = True
     prefix: str = ""
+    images: bool = False
 
     @classmethod
     def of(cls, manifest: dict[str, Any], target: BoardKind | None = None) -> PackageToolchain:
@@ -71,6 +73,7 @@ class PackageToolchain:
                 unused=emulator[0] if native and emulator else "",
                 runs_here=native or bool(emulator),
                 prefix=manifest.get("prefix", ""),
+                images=facts.get("memory_map") is not None and facts.get("clock") == "instructions",
             )
         except (KeyError, TypeError) as error:
             raise PackageInvalid(

@@ -75,7 +75,7 @@ def test_a_gpu_behind_ssh_is_added_checked_and_tuned_on_by_its_name(
         ({"reboot": "sudo reboot"}, "--reboot has no effect on a GPU, whose host is not recovered"),
         ({"rpc": "agent"}, "--rpc is 'agent', which times no candidates of 'cuda-generic': leave it out"),
         ({"target": "rpi4", "rpc": "gpu"}, "--rpc is 'gpu', which times no candidates of 'rpi4': leave it out"),
-        ({"target": "mps2-an500"}, "is 'mps2-an500', which is for packages only"),
+        ({"target": "mps2-an500"}, "--target mps2-an500 needs no address"),
     ],
 )
 def test_keys_that_do_nothing_on_a_gpu_are_refused(bench: Bench, more: dict[str, object], sentence: str) -> None:

@@ -142,7 +142,7 @@ def test_a_neighbour_differs_in_one_decision() -> None:
         (["--board", "host"], "give the candidates of all kernels with --trials"),
         (
             ["--board", "mps2-an500", "--trials", "1"],
-            "no bundle can be made for board 'mps2-an500': edgetune has no way",
+            "no bundle can be made for board 'mps2-an500': its backend 'c-bare-metal' names no kind of candidates",
         ),
         (["--board", "cuda-generic"], "give the candidates of all kernels with --trials"),
     ],

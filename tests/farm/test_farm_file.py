@@ -58,7 +58,7 @@ def test_a_fault_names_its_line(tmp_path: Path, line: str, said: str) -> None:
         (["models: {a: ~no-such-user/a.onnx}", *LINES[2:]], 1, "'models.a' names the folder of a user who does not"),
         ([*LINES[:2], "boards: [qemu-aarch6]", LINES[3]], 3, "qemu-aarch64"),
         ([*LINES[:2], "boards: [rpi4]", LINES[3]], 3, "no board of target 'rpi4' has an address"),
-        ([*LINES[:2], "boards: [mps2-an500]", LINES[3]], 3, "cannot be tuned"),
+        ([*LINES[:2], "boards: [cuda-generic]", LINES[3]], 3, "cannot be tuned"),
         ([*LINES[:2], "boards: [host, host]", LINES[3]], 3, "each board once"),
         (["models: {}", *LINES[2:]], 1, "at least 1 entry"),
         ([*LINES[:2], "  a: {file: a.onnx, threads: 2}", *LINES[2:]], 3, "key 'a' was given before, on line 2"),

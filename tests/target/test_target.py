@@ -33,6 +33,7 @@ from edgetune.target.target import Target, list_targets, load_board_kind, load_t
 
 SHIPPED = [
     "host",
+    "cortex-m0plus",
     "cuda-generic",
     "generic-aarch64",
     "generic-armv7",
@@ -40,7 +41,11 @@ SHIPPED = [
     "generic-x86_64",
     "h200",
     "jetson-orin",
+    "mps2-an385",
+    "mps2-an386",
     "mps2-an500",
+    "mps2-an505",
+    "mps3-an547",
     "qemu-aarch64",
     "qemu-armv7",
     "qemu-rpi4",
@@ -81,18 +86,23 @@ def test_all_shipped_targets_load() -> None:
         assert "-ffp-contract=fast" in target.compiler.cflags
         assert not any("native" in flag for flag in target.compiler.cflags)
         assert (target.reach == "local") == (target.emulator == ())
-        assert target.emulated == target.name.startswith("qemu-")
-        assert (target.clock == "instructions") == (target.reach == "emulator")
+        assert target.emulated == target.name.startswith(("qemu-", "mps", "cortex-m"))
+        assert (target.clock == "instructions") == (target.reach in {"emulator", "image"})
 
 
 def test_what_is_recorded_of_a_shipped_target_is_found_again() -> None:
     fingerprints = {target.name: target_fingerprint(target) for target in _with_cpus() if target.name != "host"}
     assert fingerprints == {
+        "cortex-m0plus": "b59ba8dbed14f2ea",
         "generic-aarch64": "b127514e77765dc6",
         "generic-armv7": "248185f0fceb6e1a",
         "generic-riscv64": "b3e3e6d921e47d9f",
         "generic-x86_64": "b899a3a66927c53b",
-        "mps2-an500": "1a5ae3d177d285ba",
+        "mps2-an385": "2abae534caaec911",
+        "mps2-an386": "93960ee0f605582b",
+        "mps2-an500": "ce2ec5ae632389be",
+        "mps2-an505": "b14663ff47129169",
+        "mps3-an547": "61e089e727c258da",
         "qemu-aarch64": "87bb58d3584d7cef",
         "qemu-armv7": "5be998b22a2a131f",
         "qemu-rpi4": "c0c110f884322d92",

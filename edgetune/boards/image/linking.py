@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from edgetune.boards.image.assembly import ImageParameter, write_assembly
+from edgetune.boards.image.parameters import ImageParameter, write_assembly
 from edgetune.boards.image.parts import image_folder
 from edgetune.errors import BoardLost, DiskFull
 from edgetune.target.newlib import NEWLIB

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgetune.boards import misconduct
-from edgetune.boards.image.assembly import image_parameters
+from edgetune.boards.image.parameters import image_parameters
 from edgetune.boards.image.emulation import Emulation, emulate
 from edgetune.boards.image.linking import CannotLinkError, DoesNotFitError, link_image
 from edgetune.boards.image.report import CallVerdict, ImageReport, read_report
