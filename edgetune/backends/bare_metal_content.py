@@ -13,5 +13,10 @@ class _BareMetalContent(CContent):
         """Return the command of a search where candidates can be timed, else ""."""
         return "" if target.addressable else super().tuned_by(target)
 
+    def manifest(self, target: BoardKind, threads: int) -> dict[str, object]:
+        """Return what packages in C state, and the clock, which the benchmark counts."""
+        clock = {} if target.clock_mhz is None else {"clock_mhz": target.clock_mhz}
+        return {**super().manifest(target, threads), **clock}
+
 
 BARE_METAL_CONTENT = _BareMetalContent()

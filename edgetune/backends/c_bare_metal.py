@@ -42,7 +42,7 @@ class CBareMetal(CBackend):
     most_threads: int | None = 1
     joins_attention = True
     loops = True
-    transport = "image"
+    transport = "agent"  # of boards with an address, which have packages only: it is not asked
     bundles = ""
 
     def untimed(self, target: BoardKind) -> str:

@@ -15,20 +15,24 @@ from edgetune.boards.host_resources import HostResources
 from edgetune.errors import EdgetuneError
 from edgetune.events import Event
 from edgetune.findings import Finding
+from edgetune.target.board_check import StartWords, hosted
 from edgetune.target.target import Target
 
 Events = Callable[[Event], None]
 _LOCK_S = 5.0
 
 
-def prepare(target: Target, boards: Sequence[BoardAccess], events: Events) -> Iterator[Finding]:
+def prepare(
+    target: Target, boards: Sequence[BoardAccess], events: Events, start: StartWords = hosted
+) -> Iterator[Finding]:
     """Prepare everything that the first measurement would otherwise wait for; yield the findings.
 
     A target's own transport prepares this machine, for example the image of an emulated one. Compiles the agent, brings
-    it to each board that passes its check, starts it, asks it, and removes it again. Raises what the transport raises.
+    it to each board that passes its check, starts it, asks it, and removes it again. `start` is that of the target's
+    backend. Raises what the transport raises.
     """
     own = own_transport(boards)
-    findings = list(check(target, boards) if own is None else check_here(target, boards))
+    findings = list(check(target, boards, start) if own is None else check_here(target, boards, start))
     yield from findings
     failed = {finding.board for finding in findings if not finding.ok and finding.required}
     if "" in failed:

@@ -21,11 +21,12 @@ def command(output: Output, /, board: str) -> None:
     from edgetune.boards.setup import prepare
     from edgetune.cli.findings import show_table
     from edgetune.cli.progress import show_progress
+    from edgetune.pipeline.backends import start_words
     from edgetune.pipeline.boards import accesses, load_board
     from edgetune.target.target import with_cpu
 
     resolved = load_board(board)
     boards = accesses(resolved)
     with show_progress(output, f"setup {board}") as events:
-        findings = list(prepare(with_cpu(resolved.target), boards, events))
+        findings = list(prepare(with_cpu(resolved.target), boards, events, start_words))
     show_table(output, findings, title=f"boards setup {board}")

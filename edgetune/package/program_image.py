@@ -19,9 +19,10 @@ GUARD_BYTES = 64
 class ProgramImage:
     """What the test programs of a package need beyond its library.
 
-    `programs` are "selftest" and, where there is a clock, "bench", whose template is `bench`. `files` lie in test/; `objects` are compiled from
-    them. `link_words` go on the linker's command line, run in the package's folder. The self-test compares in the C
-    type `real`. With `native` the programs also run where the machine that builds them has the package's ISA.
+    `programs` are "selftest" and, where there is a clock, "bench", whose template is `bench`. `files` lie in test/;
+    `objects` are compiled from them. `link_words` go on the linker's command line, run in the package's folder. The
+    self-test compares in the C type `real`. With `native` the programs also run where the machine that builds them has
+    the package's ISA.
     `ram_bytes` bound the RAM of a program beside what it holds for the library: its own variables and stack, and
     variables and heap of the C library. They are 0 where no image has to fit.
     """

@@ -56,10 +56,10 @@ class BoardKind(Checked):
         "backend of an installed distribution.",
     )
     reach: Annotated[StrictStr, Field(min_length=1)] = Field(
-        examples=["local", "ssh", "emulator", "machine", "none"],
+        examples=["local", "ssh", "emulator", "image", "machine", "none"],
         description="local: measured on this machine; ssh: on boards with an address; emulator: instructions counted "
-        "under a user-mode emulator; machine: in an emulated machine; none: build only, unless a board has an address; "
-        "or an installed transport.",
+        "under a user-mode emulator; image: the same without operating system, under a system emulator; machine: in an "
+        "emulated machine; none: build only, unless a board has an address; or an installed transport.",
     )
     emulated: StrictBool = Field(
         default=False,
@@ -76,7 +76,9 @@ class BoardKind(Checked):
         "records.",
     )
     clock_mhz: Annotated[StrictFloat | StrictInt, Field(gt=0)] | None = Field(
-        default=None, description="Highest clock of a core, or of the GPU; for estimates of `edgetune inspect` alone."
+        default=None,
+        description="Highest clock of a core, or of the GPU; for estimates of `edgetune inspect`, and for the "
+        "benchmark of packages without operating system, which counts this clock.",
     )
     defaults: Preferences = Field(
         default=Preferences(), description="Settings for this board that other sources override."

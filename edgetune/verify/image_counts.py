@@ -1,4 +1,4 @@
-"""Counts the instructions of a package without operating system: its benchmark reads them from the emulator's plugin."""
+"""Counts instructions of a package without operating system: its benchmark reads them from the emulator's plugin."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_a_wrong_kernel_fails_on_the_device(package: Path, tmp_path: Path) -> No
 def test_the_images_hold_no_double_and_no_warning(package: Path) -> None:
     warnings = "-Wall -Wextra -Wconversion -Wdouble-promotion -Wshadow -Werror"
     with work_copy(package) as (copy, _):
-        goals = ["build/small_selftest", "build/small_example"]
+        goals = ["build/small_selftest", "build/small_bench", "build/small_example"]
         done = subprocess.run(
             ["make", "-s", *goals, f"WARNINGS={warnings}"], cwd=copy, capture_output=True, text=True, check=False
         )
@@ -111,9 +111,40 @@ def test_the_images_hold_no_double_and_no_warning(package: Path) -> None:
             assert {symbol for symbol in symbols if DOUBLES.fullmatch(symbol)} == set()
 
 
-def test_its_texts_speak_of_no_benchmark(package: Path) -> None:
+def test_without_a_stated_clock_its_texts_speak_of_no_benchmark(folder: Path) -> None:
+    target = load_target(BOARD).model_dump(mode="json", exclude_unset=True)
+    (folder / "unclocked.yaml").write_text(
+        yaml.safe_dump({key: value for key, value in target.items() if key != "clock_mhz"} | {"name": "unclocked"})
+    )
+    done = edgetune(["build", "small.onnx", "--board", "unclocked.yaml", "-o", "unclocked"], cwd=folder)
+    assert done.returncode == 0, done.stderr
     for name in ("README.md", "REPORT.md", "Makefile"):
-        assert "bench" not in (package / name).read_text(), name
+        assert "bench" not in (folder / "unclocked" / name).read_text(), name
+    done = edgetune(["bench", "unclocked"], cwd=folder)
+    assert done.returncode == BoardUnavailable.exit_code
+    assert "the package has no benchmark, because edgetune cannot time programs on board 'unclocked'" in done.stderr
+
+
+def test_the_benchmark_counts_instructions_under_the_emulator(package: Path) -> None:
+    """Those of the layers and of what calls them are those of a run, and each run has as many."""
+    done = edgetune(["bench", "small", "--json"], cwd=package.parent)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["note"].startswith("instructions counted under an emulator")
+    assert (report["runs"], report["outliers"], report["trust"]) == (3, 0, "D")
+    assert len(set(report["samples_us"])) == 1
+    layers = sum(layer["median_us"] for layer in report["layers"])
+    assert 0 < layers < report["median_us"] < layers + 0.2 * len(report["layers"])
+
+
+@pytest.mark.long
+def test_the_benchmark_has_a_clock_of_its_own(package: Path) -> None:
+    with work_copy(package) as (copy, _):
+        done = subprocess.run(["make", "-s", "bench"], cwd=copy, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert (report["runs"], report["threads"]) == (10, 1)
+    assert 0 < report["min_us"] <= report["median_us"]
 
 
 def test_double_helpers_would_be_seen(tmp_path: Path) -> None:
@@ -141,17 +172,12 @@ def test_the_library_needs_no_operating_system(package: Path) -> None:
     ("words", "code", "sentence"),
     [
         (
-            ["bench", "small"],
-            BoardUnavailable.exit_code,
-            "the package has no benchmark, because edgetune cannot time programs on board 'mps2-an500' yet",
-        ),
-        (
             ["build", "small.onnx", "--board", BOARD, "--threads", "2", "-o", "other"],
             UsageError.exit_code,
             "2 threads are asked for, but a package for board 'mps2-an500' has 1 at most",
         ),
     ],
-    ids=["bench", "threads"],
+    ids=["threads"],
 )
 @pytest.mark.usefixtures("package")
 def test_what_is_not_there_yet_is_said(folder: Path, words: list[str], code: int, sentence: str) -> None:

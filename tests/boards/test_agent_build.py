@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.boards.agent.build import SOURCES, WARNINGS, agent_folder, build_agent, build_plugin
+from edgetune.boards.agent.build import SOURCES, agent_folder, build_agent, build_plugin
+from edgetune.boards.compiled_once import WARNINGS
 from edgetune.errors import ToolchainMissing
 from edgetune.target.target import load_target
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from edgetune.boards.environment import Reading
 from edgetune.boards.host_resources import HostResources
+from edgetune.boards.image.idle_image import idle_fault
 from edgetune.boards.image.parts import build_harness, build_regions_plugin
 from edgetune.boards.image.trial import CurrentProcess, ImageTrial
 from edgetune.boards.protocol import RunRequest, RunResult
-from edgetune.errors import BoardLost, EdgetuneError
+from edgetune.errors import BoardLost, BoardUnfit, EdgetuneError
 from edgetune.ipc.wakeup_descriptor import WakeupDescriptor
 from edgetune.target.programs import emulator_of, require_programs
 from edgetune.target.target import Target
@@ -82,7 +83,10 @@ class ImageBoard:
         self._closed = False
 
     def reserve(self) -> None:
-        """Compile harness and plugin before the first candidate. Raises ToolchainMissing, DiskFull, BoardLost."""
+        """Compile harness and plugin before the first candidate, and see that an image runs.
+
+        Raises ToolchainMissing, DiskFull, BoardLost, and BoardUnfit where the emulator does not run and count images.
+        """
         if self._closed:
             raise BoardLost(f"board '{self.name}' was closed")
         if self._trial is not None:
@@ -91,9 +95,15 @@ class ImageBoard:
         harness, plugin = build_harness(self._target, self._cache), build_regions_plugin(self._cache)
         if self._closed:  # meanwhile, by another thread
             raise BoardLost(f"board '{self.name}' was closed")
+        trial = ImageTrial(self._target, harness, plugin)
+        if fault := idle_fault(trial, self._cache):
+            raise BoardUnfit(
+                f"board '{self.name}': {self._target.emulator[0]} does not run an image that does nothing ({fault}): "
+                "correct `emulator`, `memory_map` or the compiler's flags in its target file"
+            )
         self._folder = Path(tempfile.mkdtemp(prefix="images-", dir=self._host.folder))
-        self.facts = {**self.facts, "kernel": "none", "emulator": self._emulator_version()}
-        self._trial = ImageTrial(self._target, harness, plugin)
+        self.facts = {**self.facts, "emulator": self._emulator_version()}
+        self._trial = trial
 
     def put(self, path: Path) -> str:
         """Return the path itself: images are linked on this machine."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from edgetune.boards.compiled_once import PLUGIN, WARNINGS, CompiledProgram, compiled_once
@@ -19,13 +20,22 @@ def image_folder() -> Path:
 
 def build_harness(target: Target, cache: Path | None = None) -> Path:
     """Return start-up and harness as one relocatable object with the flags of `target`; raises ToolchainMissing."""
+    return _object("harness.o", ("start.c", "harness.c"), target, cache)
+
+
+def build_idle(target: Target, cache: Path | None = None) -> Path:
+    """Return a candidate that does nothing, as a relocatable object; raises ToolchainMissing."""
+    return _object("idle.o", ("idle.c",), target, cache)
+
+
+def _object(name: str, sources: Sequence[str], target: Target, cache: Path | None) -> Path:
     folder = image_folder()
     program = CompiledProgram(
-        "harness.o",
+        name,
         "the harness of images",
         target.compiler.cc,
         [*target.compiler.cflags, *WARNINGS, *_HARNESS],
-        [folder / "start.c", folder / "harness.c"],
+        [folder / source for source in sources],
         [folder / "image.h", templates_dir() / "accuracy.h"],
         target=target,
     )

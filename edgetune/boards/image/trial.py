@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgetune.boards import misconduct
-from edgetune.boards.image.parameters import image_parameters
 from edgetune.boards.image.emulation import Emulation, emulate
 from edgetune.boards.image.linking import CannotLinkError, DoesNotFitError, link_image
+from edgetune.boards.image.parameters import image_parameters
 from edgetune.boards.image.report import CallVerdict, ImageReport, read_report
 from edgetune.boards.protocol import RunRequest, RunResult, RunStatus
 from edgetune.errors import ToolHung

@@ -9,7 +9,7 @@ from edgetune.boards.protocol import Board
 from edgetune.boards.reach import Reach
 from edgetune.boards.transport import BoardRequest, Transport
 from edgetune.config.boards_file import BoardAddress
-from edgetune.errors import BoardUnavailable
+from edgetune.errors import BoardUnavailable, BoardUnfit, EdgetuneError
 from edgetune.findings import Finding
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.programs import RequiredProgram, emulator_of
@@ -54,11 +54,19 @@ class ImageTransport(Transport):
         return (_PLUGIN_COMPILER, *emulator_of(target))
 
     def findings_here(self, target: Target) -> Iterator[Finding]:
-        """Yield whether the parts of every image compile."""
+        """Yield whether an image that does nothing runs, and is counted."""
+        from edgetune.boards.image.idle_image import idle_fault
         from edgetune.boards.image.parts import build_harness, build_regions_plugin
+        from edgetune.boards.image.trial import ImageTrial
 
-        build_harness(target)
-        yield Finding("counts instructions", True, f"plugin {build_regions_plugin().name}")
+        name = "counts instructions"
+        try:
+            fault = idle_fault(ImageTrial(target, build_harness(target), build_regions_plugin()))
+        except EdgetuneError as error:
+            yield Finding(name, False, error.message, "", True, error.exit_code)
+            return
+        fix = "correct `emulator`, `memory_map` or the compiler's flags in its target file" if fault else ""
+        yield Finding(name, not fault, fault or target.emulator[0], fix, True, BoardUnfit.exit_code)
 
 
 IMAGE = ImageTransport()

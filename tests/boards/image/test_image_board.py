@@ -14,7 +14,7 @@ from edgetune.boards.cores import split_cores
 from edgetune.boards.host_resources import HostResources
 from edgetune.boards.image.board import ImageBoard
 from edgetune.boards.protocol import PART, gap_fill
-from edgetune.errors import BoardLost, ToolchainMissing
+from edgetune.errors import BoardLost, BoardUnfit, ToolchainMissing
 from edgetune.graph.accuracy import Tolerance
 from edgetune.target.target import load_target
 from tests.boards.agent_bench import processes
@@ -195,6 +195,17 @@ def test_recovering_drops_the_candidate(bench: ImageBench) -> None:
     bench.board.recover()
     assert bench.board.collect() is None
     assert bench.run(RIGHT).status == "ok"
+
+
+def test_an_emulator_that_runs_no_image_is_told_before_any_candidate(tmp_path: Path, cache: Path) -> None:
+    target = load_target(BOARD)
+    other = [word.replace(BOARD, "lm3s811evb") for word in target.emulator]  # 8 KiB of RAM, less than the stack
+    board = ImageBoard(
+        target.model_copy(update={"emulator": tuple(other)}), HostResources(tmp_path, split_cores()), cache
+    )
+    with pytest.raises(BoardUnfit, match="qemu-system-arm does not run an image that does nothing"):
+        board.reserve()
+    board.close()
 
 
 def test_a_missing_emulator_is_named_with_its_package(tmp_path: Path, cache: Path) -> None:
