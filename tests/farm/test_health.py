@@ -164,7 +164,7 @@ def bench_of(name: str) -> Bench:
     return Bench(Here(tools), target) if name == "host" else Bench(starts.counting_here(tools), target, counts=True)
 
 
-@pytest.mark.parametrize("name", ["host", "qemu-aarch64"])
+@pytest.mark.parametrize("name", ["host", "qemu-aarch64", "mps2-an386"])
 def test_the_canary_is_built_once_and_kept_and_made_again_where_it_is_lost(tmp_path: Path, name: str) -> None:
     bench, store = bench_of(name), tmp_path / "archive"
     made = canary(bench, store, "", tmp_path / "one")

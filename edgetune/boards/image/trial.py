@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.boards import misconduct
@@ -21,13 +21,13 @@ _REASON = 1000
 _REGIONS = 2  # marked in an image: a call that only returns, and the counted call of the candidate
 
 
-@dataclass
 class CurrentProcess:
     """The process group that a trial runs now, so that another thread can end the trial."""
 
-    _group: int = 0
-    _stopped: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self) -> None:
+        self._group = 0
+        self._stopped = False
+        self._lock = threading.Lock()
 
     def begins(self, group: int) -> None:
         """Note a process group; it is ended at once where the trial was stopped."""
@@ -88,9 +88,7 @@ def _result(request: RunRequest, emulated: Emulation, seconds: dict[str, float])
     report = read_report(emulated.output, len(request.arrays))
     if report is None or emulated.status != 0:
         return _unreported(request, emulated)
-    if report.verdict == CallVerdict.FAULT:
-        return _ended(request, "crashed", report.reason)
-    if report.verdict == CallVerdict.STACK:
+    if report.verdict in {CallVerdict.FAULT, CallVerdict.STACK}:
         return _ended(request, "crashed", report.reason)
     if report.verdict != CallVerdict.RIGHT:
         return RunResult(

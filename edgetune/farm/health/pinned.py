@@ -12,7 +12,9 @@ from pathlib import Path
 from edgetune.errors import PackageInvalid, SelfTestFailed
 from edgetune.farm import archive
 from edgetune.farm.bench import Bench
+from edgetune.pipeline.backends import start_words
 from edgetune.resources import templates_dir
+from edgetune.target.target import Target
 from edgetune.verify.bench import TIMEOUT_S
 from edgetune.verify.driver import last_words
 from edgetune.verify.starts import PROGRAM
@@ -43,10 +45,20 @@ def canary(bench: Bench, store: Path, digest: str, folder: Path) -> PinnedProgra
     with tempfile.TemporaryDirectory(prefix="edgetune-canary-") as name:
         copy = Path(name).resolve() / "canary"
         shutil.copytree(folder / archive.PACKAGE, copy)
+        _write_start(bench.target, copy)
         bench.place.link(copy, _GOAL, PackageToolchain.of_board(bench.target), TIMEOUT_S)
         (folder / archive.BUILT).mkdir()
         shutil.copy(copy / _GOAL, folder / archive.BUILT / PROGRAM)
     return PinnedProgram(archive.keep(store, folder), folder)
+
+
+def _write_start(target: Target, folder: Path) -> None:
+    """Write into `folder` what starts a program of `target`, and the words for it; nothing where a system starts it."""
+    words = start_words(target, folder)
+    if words:
+        flags = target.compiler.cflags if target.instruction_set.machine_flags_are_abi else ()
+        text = f"ARCH = {' '.join(flags)}\nSTART = {' '.join(words)}\n"
+        (folder / "start.mk").write_text(text, encoding="utf-8")
 
 
 def reference(store: Path, digests: Iterable[str], folder: Path) -> PinnedProgram | None:
