@@ -131,6 +131,8 @@ class ImageBoard:
             return None
         running.join(_END_S)
         self._running = None
+        if self._closed:  # meanwhile, by another thread, and the bell with it
+            raise BoardLost(f"board '{self.name}' was closed")
         self._bell.hush()
         if running.error is None:
             return running.result

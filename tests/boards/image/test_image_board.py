@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from edgetune.boards.cores import split_cores
 from edgetune.boards.host_resources import HostResources
 from edgetune.boards.image.board import ImageBoard
 from edgetune.boards.protocol import PART, gap_fill
+from edgetune.boards.transports.image import IMAGE
 from edgetune.errors import BoardLost, BoardUnfit, ToolchainMissing
 from edgetune.graph.accuracy import Tolerance
 from edgetune.target.target import load_target
@@ -33,6 +35,7 @@ DEEP = (
     "void (*volatile again)(const float *, const int8_t *, float *, uint8_t *) = kernel; "
     f"if (depth++ < 6) again(a, w, y, s); {RIGHT}"
 )
+HANGS = 'for (;;) __asm__ volatile("");'
 FORGED = "edgetune: 00000000 00000001 00000000 00000000 00000000 00000000 00000000"
 
 
@@ -131,7 +134,7 @@ def test_marks_of_a_candidate_give_it_no_count(bench: ImageBench) -> None:
 
 def test_a_candidate_that_hangs_is_ended_at_its_deadline(bench: ImageBench) -> None:
     began = time.monotonic()
-    result = bench.run('for (;;) __asm__ volatile("");', deadline_s=1.0)
+    result = bench.run(HANGS, deadline_s=1.0)
     assert (result.status, result.reason) == ("timeout", "still in phase 'time' after 1 s")
     assert 0.9 < time.monotonic() - began < 5
     assert bench.run(RIGHT).status == "ok"
@@ -176,7 +179,7 @@ def test_what_the_linker_adds_is_told_as_well(bench: ImageBench) -> None:
 
 def test_closing_ends_a_candidate_that_hangs(cache: Path, tmp_path: Path) -> None:
     bench = ImageBench.of(load_target(BOARD), tmp_path, cache)
-    bench.board.begin(replace(bench.request('for (;;) __asm__ volatile("");'), deadline_s=60.0))
+    bench.board.begin(replace(bench.request(HANGS), deadline_s=60.0))
     time.sleep(0.5)
     assert processes(lambda words: str(tmp_path) in words)
     began = time.monotonic()
@@ -189,8 +192,36 @@ def test_closing_ends_a_candidate_that_hangs(cache: Path, tmp_path: Path) -> Non
         bench.board.reserve()
 
 
+def test_closing_ends_another_thread_that_waits_for_a_result(cache: Path, tmp_path: Path) -> None:
+    bench = ImageBench.of(load_target(BOARD), tmp_path, cache)
+    bench.board.begin(replace(bench.request(HANGS), deadline_s=60.0))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(bench.board.collect, 60.0)
+        time.sleep(0.5)
+        bench.board.close()
+        with pytest.raises(BoardLost, match="was closed"):
+            waiting.result(5)
+
+
+@pytest.mark.parametrize(
+    ("without", "words"),
+    [
+        ({"emulator": ()}, "needs 'emulator', the command that runs its images"),
+        ({"memory_map": None}, "needs 'memory_map', by which images are linked"),
+        ({"clock": "time"}, "which counts instructions: add 'clock: instructions'"),
+        ({"emulated": False}, "where no real core is timed: add 'emulated: true'"),
+    ],
+)
+def test_what_a_target_file_lacks_is_told(without: dict[str, object], words: str) -> None:
+    target = load_target(BOARD)
+    assert IMAGE.target_fault(target) is None
+    fault = IMAGE.target_fault(target.model_copy(update=without))
+    assert fault is not None
+    assert words in fault.why
+
+
 def test_recovering_drops_the_candidate(bench: ImageBench) -> None:
-    bench.board.begin(replace(bench.request('for (;;) __asm__ volatile("");'), deadline_s=60.0))
+    bench.board.begin(replace(bench.request(HANGS), deadline_s=60.0))
     assert bench.board.collect() is None
     bench.board.recover()
     assert bench.board.collect() is None
