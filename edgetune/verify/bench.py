@@ -130,12 +130,12 @@ def bench(
 def here(tools: PackageToolchain, alone: Callable[[], AbstractContextManager[object]] = nullcontext) -> Here:
     """Return this machine as the place of a benchmark; where programs are images, their instructions are counted.
 
-    Raises ToolchainMissing.
+    Counts need no context of `alone`: no other program changes them. Raises ToolchainMissing.
     """
     if not tools.images:
         return Here(tools, alone)
     tools.require()
-    return image_counts(tools, alone)
+    return image_counts(tools)
 
 
 def _note(place: ExecutionPlace, conditions: Conditions) -> str:

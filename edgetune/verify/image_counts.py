@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,10 +52,8 @@ class ImageCounts(Here):
         return run([*self.tools.emulator, str(program)], program.parent, timeout_s)
 
 
-def image_counts(
-    tools: PackageToolchain, alone: Callable[[], AbstractContextManager[object]] = nullcontext
-) -> ImageCounts:
+def image_counts(tools: PackageToolchain) -> ImageCounts:
     """Return the place where images are counted; `tools` name the emulator. Raises ToolchainMissing."""
     first, *rest = tools.emulator
     words = (first, "-plugin", f"file={build_regions_plugin()},records={_RECORDS}", *rest)
-    return ImageCounts(replace(tools, emulator=words), alone)
+    return ImageCounts(replace(tools, emulator=words))
