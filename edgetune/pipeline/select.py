@@ -59,7 +59,7 @@ def choose(
     that `streams` its weights, the expected time with weights from memory decides.
     """
     rules = _rules(program, target, min_trust, forms, threads)
-    limits = _limits(program, threads)
+    limits = _limits(program, threads, target)
     choices = []
     for number, kernel in enumerate(program.kernels):
         with kernel_named(program, number):
@@ -80,7 +80,7 @@ def contenders(
     Earlier comparisons in a package are ignored.
     """
     rules = _rules(program, target, min_trust, forms, threads)
-    limits = _limits(program, threads)
+    limits = _limits(program, threads, target)
     return {
         index: rules.expected(kernel, rules.looked_through(kernel, store, limits[index]))
         for index, kernel in enumerate(program.kernels)
@@ -92,9 +92,10 @@ def _rules(program: Program, target: Target, min_trust: Grade, forms: Collection
     return _Rules(target, min_trust, frozenset(forms), streams(program, target), stage)
 
 
-def _limits(program: Program, threads: int) -> dict[int, int]:
+def _limits(program: Program, threads: int, target: Target) -> dict[int, int]:
     """Bytes of scratch for each kernel (by index); each thread has its own scratch."""
-    return {kernel: limit // threads for kernel, limit in scratch_limits(program, threads).items()}
+    limits = scratch_limits(program, threads, scarce=target.memory_is_scarce)
+    return {kernel: limit // threads for kernel, limit in limits.items()}
 
 
 @dataclass(frozen=True)

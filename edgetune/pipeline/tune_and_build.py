@@ -95,7 +95,7 @@ def tune_input(
     limits = {
         division.kernels[i].workload: limit // settings.threads
         for division in (program, *program.divisions)
-        for i, limit in scratch_limits(division, settings.threads).items()
+        for i, limit in scratch_limits(division, settings.threads, scarce=target.memory_is_scarce).items()
     }
     options = TuneOptions(
         trials=settings.budget_trials,

@@ -48,7 +48,7 @@ def for_target(program: Program, target: Target) -> Program:
     cores = ([core_of(kernel.function, target)] for kernel in program.kernels)
     of_kernels = (_forms(program, number, own) for number, own in enumerate(cores))
     forms = [_ranked(kernel, own, target) for kernel, own in zip(program.kernels, of_kernels, strict=True)]
-    scarce = "ram" in target.memory_sizes
+    scarce = target.memory_is_scarce
     return _with_divisions(program, [by_memory(program, n, one, scarce=scarce) for n, one in enumerate(forms)])
 
 

@@ -119,6 +119,11 @@ class BoardKind(Checked):
         return {}
 
     @property
+    def memory_is_scarce(self) -> bool:
+        """Whether it says how much RAM it has: then nothing that is a little faster takes more of it."""
+        return "ram" in self.memory_sizes
+
+    @property
     def addressable(self) -> bool:
         """Whether boards of this target are reached by an address in boards.yaml."""
         return self.reach in {"ssh", "none"}

@@ -119,7 +119,7 @@ class _Maker:
         # Kernels are timed on one thread; in the package each thread has its own scratch.
         self._limits = {
             program.kernels[i].workload: limit // rules.threads
-            for i, limit in scratch_limits(program, rules.threads).items()
+            for i, limit in scratch_limits(program, rules.threads, scarce=target.memory_is_scarce).items()
         }
         self._forms = allowed_algorithms(rules.winograd)
         self._streamed = streams(program, target)

@@ -12,6 +12,7 @@ from edgetune.graph.program import Program
 
 _LOCAL_SEARCH_STEPS = 2000
 _SLACK = 1.10
+_OWN = 2048  # bytes
 
 
 @dataclass(frozen=True)
@@ -31,17 +32,19 @@ class MemoryPlan:
     in_place: Mapping[int, int] = field(default_factory=dict)
 
 
-def scratch_limits(program: Program, threads: int = 1) -> dict[int, int]:
+def scratch_limits(program: Program, threads: int = 1, *, scarce: bool = False) -> dict[int, int]:
     """Bytes of scratch that each kernel (by index) may use, all `threads` together.
 
     The limits keep the arena within `_SLACK` times its lower bound, except where a kernel's own `scratch` per thread is
-    more: that is always allowed.
+    more: that is always allowed, up to `_OWN` where memory is `scarce`.
     """
     live = live_bytes(program)
     allowed = int(max(live, default=0) * _SLACK)
     limits: dict[int, int] = {}
     for call, used in zip(program.calls, live, strict=True):
-        room = max(allowed - used - ARENA_ALIGNMENT, program.kernels[call.kernel].scratch * threads)
+        own = program.kernels[call.kernel].scratch * threads
+        own = min(own, _OWN) if scarce else own
+        room = max(allowed - used - ARENA_ALIGNMENT, own)
         limits[call.kernel] = min(limits.get(call.kernel, max(allowed, room)), room)
     return limits
 
