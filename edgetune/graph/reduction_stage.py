@@ -81,7 +81,7 @@ class ReductionStage:
         reads = [_point(load.source, [with_places(i, renamed) for i in load.indices]) for load in self.loads()]
         init = None
         if self.summed:
-            init = tirx.BufferStore(self.out, self.first, at)
+            init = tirx.BufferStore(self.out, with_places(self.first, renamed), at)
             term = self.combine(tirx.BufferLoad(self.out, at), term)
         kinds = [_SPATIAL] * len(self.spatial) + [_REDUCED] * len(self.summed)
         ranges = [

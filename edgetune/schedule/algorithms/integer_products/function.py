@@ -10,6 +10,7 @@ from tvm.s_tir import Schedule
 
 from edgetune.affine.domain import simplified
 from edgetune.affine.expressions import with_places
+from edgetune.graph.added_constants import begun_at_addend
 from edgetune.graph.collapsed_axes import collapse_axes
 from edgetune.graph.element_type import type_of
 from edgetune.graph.kernels import FREE_LAYOUTS
@@ -55,13 +56,16 @@ def with_sum(
     otherwise is computed where it is read, as the border of an image in the copy.
     """
     stages = [*([] if copy is None else [copy]), *summed]
-    function = analysis.function
-    sch = Schedule(_with_stages(function, lambda one: stages if one.name == found.whole.name else [], params))
+    function = begun_at_addend(
+        _with_stages(analysis.function, lambda one: stages if one.name == found.whole.name else [], params),
+        summed[-1].name,
+    )
+    sch = Schedule(function)
     for stage in analysis.stages[: analysis.stages.index(analysis.reductions[0])]:
         sch.compute_inline(sch.get_sblock(stage.name))
     if copy is not None:
         sch.annotate(sch.get_sblock(copy.name), COPIED_OPERAND, 1)
-    return sch.mod["main"].with_attrs(function.attrs)
+    return sch.mod["main"].with_attrs(analysis.function.attrs)
 
 
 def _with_stages(
