@@ -27,6 +27,12 @@ def wide_target(bits: int = 512) -> Target:
     return load_target("host").model_copy(update=core | {"vector_bits": bits})
 
 
+def plain_core(bits: int) -> Target:
+    """A core of x86-64 with vectors of so many bits, whatever instructions this machine has beside them."""
+    registers = {"vector_bits": bits, "vector_registers": 32}
+    return load_target("generic-x86_64").model_copy(update=registers)
+
+
 def flags_for(target: Target, cc: str) -> list[str]:
     """The target's flags for the kernel file; clang does without those that only GCC has."""
     flags = list(target.compiler.kernel_line)
