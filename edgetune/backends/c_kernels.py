@@ -58,7 +58,7 @@ def print_c_kernels(
             source = emit_kernel(scheduled.module, target, symbol, shared.get(number, ()))
         _require_types(dialect, source, kernel.name, target)
         named = replace(source, definition=with_prefix(source.definition, prefix))
-        printed.append(Printed(named, scheduled.constants))
+        printed.append(Printed(named, scheduled.constants_of(named)))
     return PrintedKernels(tuple(printed), in_place)
 
 

@@ -191,7 +191,7 @@ def _gpu(target: BoardKind) -> GpuTarget:
 
 def _wrapped(declared: str) -> str:
     """A prototype whose lines are broken again, since names with the prefix of a package are longer."""
-    from edgetune.codegen.emit import prototype
+    from edgetune.codegen.line_breaks import prototype
 
     head, bracket, rest = " ".join(line.strip() for line in declared.splitlines()).partition("(")
     return prototype(head + bracket, rest.removesuffix(")").split(", "))

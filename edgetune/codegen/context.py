@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import tvm_ffi
 from tvm import sym
@@ -18,13 +19,16 @@ from edgetune.codegen.work import SnippetName
 from edgetune.target.isa.vector_instructions import VectorInstructions
 from edgetune.tvm_types import Expr, TvmBuffer, Var
 
+Scales = Literal["", "shift", "table", "byte table"]
+"""Of a constant that scales: all of it shifts by 2 bits or more, and it has factors (see `scale_tables.py`)."""
+
 
 @dataclass
 class BufferStorage:
     """Where a buffer lives. If `lanes` > 1, its TIR elements are vectors, but its C array is still flat.
 
     `registers` maps the first element of a piece to (variable, number of elements); None for buffers in memory. `tile`
-    has its place in a tile, as the ending of a name ("_0_1": row 0, column 1).
+    has its place in a tile, as the ending of a name ("_0_1": row 0, column 1). `scales` is for constants that scale.
     """
 
     name: Code
@@ -33,6 +37,7 @@ class BufferStorage:
     registers: dict[int, tuple[Code, int]] | None = None
     tile: dict[int, str] = field(default_factory=dict)
     written: bool = False
+    scales: Scales = ""
     offset: Expr = None  # in elements, as a TIR expression; None means no offset
 
 

@@ -20,14 +20,25 @@ from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.lines import JoinableCall, Line, LineKind, call, joinable
 from edgetune.codegen.text import Address, Code, Lvalue, code
 from edgetune.codegen.work import LOAD, VECTOR_LOAD
-from edgetune.tvm_types import BufferLoad, BufferStore, Expr, Stmt, TvmBuffer
+from edgetune.target.dot_product import order_of_factors
+from edgetune.tvm_types import BufferLoad, BufferStore, Expr, PrimFunc, Stmt, TvmBuffer
 
 if TYPE_CHECKING:
     from edgetune.codegen.statements import StatementPrinter
 
 
+RESULTS_AT_A_TIME = "edgetune.results_at_a_time"
+"""Attribute of a function: the results of one step, in one or several registers."""
+
+DOT_PRODUCTS = "edgetune.dot_products"
+"""Attribute of a function: how many products of its last reduction axis one instruction adds to a lane."""
+
+
 class _Product(NamedTuple):
-    """A number that all lanes share times one of each lane: the loads, and their first indices."""
+    """A number that all lanes share times one of each lane: the loads, and their first indices.
+
+    `stride` is how far the number of a lane lies from that of the next one; 0 for one lane.
+    """
 
     shared: BufferLoad
     at: Expr
@@ -36,18 +47,22 @@ class _Product(NamedTuple):
     stride: int
 
 
-def with_joined_products(body: Stmt) -> Stmt:
+_FACTORS = 2
+
+
+def with_joined_products(body: Stmt, products: int) -> Stmt:
     """`body` in which products that are added to the same lanes one after another are one sum, as many as lie in turn.
 
-    They lie in turn where the numbers of a lane lie as far from those of the next lane as there are products.
+    They lie in turn where the numbers of a lane lie as far from those of the next lane as there are products. To a sum
+    that is one number, so many `products` are added by one instruction.
     """
-    return tvm_ffi.structural_map(body, (tirx.SeqStmt, _joined), order="post")
+    return tvm_ffi.structural_map(body, (tirx.SeqStmt, lambda sequence: _joined(sequence, products)), order="post")
 
 
-def _joined(sequence: Stmt) -> Stmt:
+def _joined(sequence: Stmt, products: int) -> Stmt:
     left, made = list(sequence.seq), []
     while left:
-        count = _stride(left[0])
+        count = _stride(left[0]) or (products if _adds_product_of_numbers(left[0]) else 0)
         run = left[:count]
         if count > 1 and len(run) == count and all(_adds_to(run[0], one) for one in run):
             first = run[0]
@@ -79,6 +94,13 @@ def _stride(statement: Stmt) -> int:
     return max(map(_turns, _operands(statement, statement.value.b)), default=0)
 
 
+def _adds_product_of_numbers(statement: Stmt) -> bool:
+    """Whether a store adds the product of two integers, no vectors, to a number."""
+    if not isinstance(statement, tirx.BufferStore) or not _adds_to(statement, statement):
+        return False
+    return element_and_lanes(statement.value.ty)[1] == 1 and len(_operands(statement, statement.value.b)) == _FACTORS
+
+
 def _operands(store: BufferStore, term: Expr) -> list[BufferLoad]:
     """The loads of a product of integers that a store of 32 bits adds; empty for any other term."""
     if not isinstance(term, tirx.Mul) or element_and_lanes(store.value.ty)[0].short != "i32":
@@ -92,10 +114,22 @@ def _turns(load: BufferLoad) -> int:
     return step if step is not None and step > 1 else 0
 
 
-def shared_operands(body: Stmt) -> set[TvmBuffer]:
+def products_of(function: PrimFunc) -> int:
+    """How many products one instruction adds to a lane in a function; 1 where there is no such instruction."""
+    return int((function.attrs or {}).get(DOT_PRODUCTS, 1))
+
+
+def reads_several(function: PrimFunc) -> bool:
+    """Whether an instruction reads several integers of both factors at once in a function."""
+    attributes = function.attrs or {}
+    return DOT_PRODUCTS in attributes or RESULTS_AT_A_TIME in attributes
+
+
+def shared_operands(body: Stmt, *, several: bool) -> set[TvmBuffer]:
     """The tensors of which all lanes take an integer, to multiply it by one of several that each lane has in turn.
 
-    An instruction reads several of them at once, so that they lie in memory, not in registers.
+    An instruction reads several of them at once, so that they lie in memory, not in registers. With `several`, it does
+    so of both factors of any product (see `reads_several`).
     """
     found: set[TvmBuffer] = set()
 
@@ -104,6 +138,8 @@ def shared_operands(body: Stmt) -> set[TvmBuffer]:
             loads = _operands(store, term)
             if any(map(_turns, loads)):
                 found.update(load.source for load in loads if not _turns(load))
+            elif several and len(loads) == _FACTORS:
+                found.update(load.source for load in loads)
 
     tvm_ffi.structural_walk(body, (tirx.BufferStore, look))
     return found
@@ -121,18 +157,27 @@ def added_dot_products(
     products = [_product(printer, term) for term in terms if not is_own(term, s)]
     if register is None or len(own) != 1 or None in products:
         return False
-    ordered = _side_by_side(printer, [one for one in products if one is not None])
-    if not ordered:
-        return False
-    kinds = [element_and_lanes(one.ty)[0].short for one in (ordered[0].shared, ordered[0].lanes)]
-    name = f"dot_{kinds[0]}_{kinds[1]}_{len(ordered)}"
+    found = [one for one in products if one is not None]
+    kinds = [element_and_lanes(one.ty)[0].short for one in (found[0].shared, found[0].lanes)] if found else []
+    name = "_".join(("dot", *kinds, str(len(found))))
     if width not in printer.context.vectors.dot.get(name, {}):
         return False
-    x, w = ordered[0].shared.source, ordered[0].lanes.source
-    function = printer.context.need(f"{name}:i32x{width}")
-    numbers = read_at(printer.pointer(x, (ordered[0].at, 1), 0), LOAD)
-    of_lanes = read_at(printer.pointer(w, (ordered[0].begin, 1), len(ordered) * first), VECTOR_LOAD)
-    printer.context.emit(joinable(function, JoinableCall(name, f"i32x{width}", (register,), (), (numbers, of_lanes))))
+    begins = _side_by_side(printer, found, order_of_factors(found[0].shared.source.ty.dtype, len(found)))
+    if begins is None:
+        return False
+    x, w = found[0].shared.source, found[0].lanes.source
+    aligned = name.replace("dot", "dot_aligned", 1)
+    if width in printer.context.vectors.dot.get(aligned, {}) and _at_words(printer, (x, w), begins):
+        name = aligned
+    kind = f"i32x{width}" if width > 1 else "i32"
+    function = printer.context.need(f"{name}:{kind}")
+    numbers, of_lanes = (
+        printer.pointer(x, (begins[0], 1), 0),
+        printer.pointer(w, (begins[1], 1), len(found) * first),
+    )
+    sources = (read_at(numbers, LOAD), read_at(of_lanes, VECTOR_LOAD))
+    made = JoinableCall(name, kind, (register,), (), sources, (numbers.place, of_lanes.place))
+    printer.context.emit(joinable(function, made))
     return True
 
 
@@ -195,10 +240,26 @@ def _product(printer: StatementPrinter, term: Expr) -> _Product | None:
         x, w = widened_load(shared), widened_load(lanes)
         if x is None or w is None or not all(_lies_in_memory(printer, one) for one in (x, w)):
             continue
-        at, ramp = (printer.flat_index(one.source, one.indices) for one in (x, w))
-        if isinstance(ramp, tirx.Ramp) and isinstance(ramp.stride, tirx.IntImm) and not isinstance(at, tirx.Ramp):
-            return _Product(x, at, w, ramp.base, int(ramp.stride.value))
+        at, own = (printer.flat_index(one.source, one.indices) for one in (x, w))
+        if isinstance(at, tirx.Ramp):
+            continue
+        if isinstance(own, tirx.Ramp) and isinstance(own.stride, tirx.IntImm):
+            return _Product(x, at, w, own.base, int(own.stride.value))
+        if element_and_lanes(term.ty)[1] == 1:
+            return _Product(x, at, w, own, 0)
     return None
+
+
+_WORD = 4  # bytes
+
+
+def _at_words(printer: StatementPrinter, buffers: Sequence[TvmBuffer], indices: Sequence[Expr]) -> bool:
+    """Whether elements lie at multiples of 4 bytes: buffers themselves do."""
+    for buffer, index in zip(buffers, indices, strict=True):
+        place, size = printer.context.analyzer.modular_set(index), element_and_lanes(buffer.ty.dtype)[0].bytes
+        if any(int(part) * size % _WORD for part in (place.coeff, place.base)):
+            return False
+    return True
 
 
 def _lies_in_memory(printer: StatementPrinter, load: BufferLoad) -> bool:
@@ -215,21 +276,26 @@ def widened_load(value: Expr) -> BufferLoad | None:
     return value if isinstance(value, ir.TensorLoad) else None
 
 
-def _side_by_side(printer: StatementPrinter, products: list[_Product]) -> list[_Product]:
-    """The products in the order of their numbers, which lie one after another in both tensors; empty if they do not."""
+def _side_by_side(
+    printer: StatementPrinter, products: list[_Product], order: tuple[int, ...]
+) -> tuple[Expr, Expr] | None:
+    """The places of the first number and of the first factor of the lanes; None where they are not one after another.
+
+    The factors of a lane lie in turn, and meet the numbers in `order`.
+    """
     first, count = products[0], len(products)
-    found: dict[int, _Product] = {}
+    found: dict[int, tuple[int, _Product]] = {}
     for one in products:
         same = one.shared.source.same_as(first.shared.source) and one.lanes.source.same_as(first.lanes.source)
-        if not same or one.stride != count:
-            return []
-        steps = {constant_distance(printer, *pair) for pair in ((first.at, one.at), (first.begin, one.begin))}
-        step = steps.pop()
-        if steps or step is None:
-            return []
-        found[step] = one
-    order = range(min(found), min(found) + count)
-    return [found[place] for place in order] if sorted(found) == [*order] else []
+        at, begin = (constant_distance(printer, *pair) for pair in ((first.at, one.at), (first.begin, one.begin)))
+        if not same or one.stride not in (0, count) or at is None or begin is None:
+            return None
+        found[begin] = at, one
+    begin = min(found)
+    start = found[begin][0]
+    if {place - begin: at - start for place, (at, _) in found.items()} != dict(enumerate(order)):
+        return None
+    return found[begin][1].at, found[begin][1].begin
 
 
 def constant_distance(printer: StatementPrinter, start: Expr, index: Expr) -> int | None:

@@ -15,18 +15,22 @@ import tvm
 from tvm import tirx
 
 from edgetune.codegen.collapse_loops import Shared
-from edgetune.codegen.context import BufferStorage, Context
-from edgetune.codegen.dot_products import shared_operands, twice
+from edgetune.codegen.context import BufferStorage, Context, Scales
+from edgetune.codegen.dot_products import reads_several, shared_operands, twice
+from edgetune.codegen.dot_tiles import in_tiles
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
 from edgetune.codegen.instruction_estimate import estimated_instructions
+from edgetune.codegen.intrinsics import FACTORS
 from edgetune.codegen.kernel_source import CParam, KernelSource
-from edgetune.codegen.line_breaks import break_line
+from edgetune.codegen.lane_products import in_windows
+from edgetune.codegen.line_breaks import COLUMNS, break_line, prototype
 from edgetune.codegen.lines import Line
 from edgetune.codegen.lockstep import in_lockstep, unused_functions
 from edgetune.codegen.lower import lower
 from edgetune.codegen.memory import Survey, register_pieces, size_of, stack_or_scratch, survey
 from edgetune.codegen.names import Names
 from edgetune.codegen.register_tiles import shapes_in
+from edgetune.codegen.scale_tables import scales_of
 from edgetune.codegen.statements import Layout, StatementPrinter
 from edgetune.codegen.subexpression_names import stems
 from edgetune.codegen.text import INDENT, Lvalue, Text, code, listed
@@ -34,8 +38,6 @@ from edgetune.errors import KernelFailed
 from edgetune.graph.kernels import FREE_LAYOUTS, SYMMETRIC_BYTES
 from edgetune.target.target import Target
 from edgetune.tvm_types import TvmBuffer
-
-_COLUMNS = 120
 
 
 def chain_zeroes(lines: Sequence[Line]) -> list[Line]:
@@ -57,7 +59,7 @@ def _cleared(line: Line) -> tuple[Text, int] | None:
 def _chains(registers: Sequence[Lvalue], zero: Text, depth: int) -> list[Line]:
     """Chained assignments of nearly equal length, as few as fit."""
     longest = max(map(len, registers)) + len(" = ")
-    most = max(1, (_COLUMNS - len(INDENT) * depth - len(zero.code) - len(";")) // longest)
+    most = max(1, (COLUMNS - len(INDENT) * depth - len(zero.code) - len(";")) // longest)
     each = -(-len(registers) // -(-len(registers) // most))
     parts = (registers[start : start + each] for start in range(0, len(registers), each))
     return [Line(code("{};", listed([*part, zero], " = ")), depth=depth) for part in parts]
@@ -134,18 +136,21 @@ def print_function(
     context.counters, context.numbers = found.counters(), found.numbers()
     context.vectors = target.instruction_set.vectors
     attributes = function.attrs or {}
+    scales = scales_of(function, context.vectors, found.base)
     if SYMMETRIC_BYTES in attributes:
         context.symmetric = {function.params[int(number)] for number in attributes.get(FREE_LAYOUTS, [])}
-    params = tuple(_parameter(context, found, buffer) for buffer in function.params)
-    in_memory = shared_operands(function.body)
+    params = tuple(_parameter(context, found, buffer, scales.get(buffer, "")) for buffer in function.params)
+    in_memory = shared_operands(function.body, several=reads_several(function))
     layout, scratch_bytes, local_bytes = _lay_out(found, max(limit, 1), shapes_in(function), in_memory)
     printer = StatementPrinter(context, found, layout, shared)
     printer.statement(function.body)
     together = in_lockstep(drop_unused(context.lines), context.need)
+    together = in_tiles(together, context.need, context.vectors.dot_tiles)
+    together = in_windows(together, context.need, context.vectors.lane_products)
     if SYMMETRIC_BYTES in attributes:
         together = twice(together, context.need, context.vectors.dot_twice)
     context.preamble -= unused_functions(together, context.preamble)
-    lines = [part for line in chain_zeroes(together) for part in break_line(str(line), _COLUMNS)]
+    lines = [part for line in chain_zeroes(together) for part in break_line(str(line), COLUMNS)]
     mentioned = frozenset().union(*(line.mentions for line in together))
     snippets = frozenset(context.preamble)
     instructions = estimated_instructions(together, target)
@@ -160,19 +165,21 @@ def declaration(param: CParam) -> str:
     return f"{'' if param.writable else 'const '}{param.c_type} *{alone}{param.name}"
 
 
-def _parameter(context: Context, found: Survey, buffer: TvmBuffer) -> CParam:
+def _parameter(context: Context, found: Survey, buffer: TvmBuffer, scales: Scales) -> CParam:
     if not hasattr(buffer.ty, "shape"):
         raise KernelFailed(f"parameter {buffer.name} of the kernel is not a tensor")
     of, lanes = element_and_lanes(buffer.ty.dtype)
     written = buffer in found.written
     # A packed weight has the name of the buffer that RewriteLayout made for it, including the scope.
     name = context.names.unique(str(buffer.name).removesuffix("_global"))
-    context.places[buffer] = BufferStorage(name, of, lanes, written=written)
+    context.places[buffer] = BufferStorage(name, of, lanes, written=written, scales=scales)
     shape = []
     for extent in buffer.ty.shape:
         if not isinstance(extent, tirx.IntImm):
             raise KernelFailed(f"parameter {buffer.name} of the kernel has a shape that is not constant")
         shape.append(int(extent.value))
+    if scales in ("table", "byte table"):
+        return CParam(name, "int32_t", (*shape, FACTORS), "int32", written, of.bytes, table=scales)
     c_type = storage_type(of, context.has_float16)
     return CParam(name, c_type, tuple(shape), of.dtype, written, of.bytes)
 
@@ -204,14 +211,3 @@ def drop_unused(lines: Sequence[Line]) -> list[Line]:
         else:
             kept.append(line)
     return kept[::-1]
-
-
-def prototype(head: str, parts: Sequence[str]) -> str:
-    """`head`, which ends in an opening parenthesis, with its parameters, broken into lines of readable length."""
-    lines = [head]
-    for part in parts:
-        more = f"{part}{')' if part is parts[-1] else ','}"
-        if lines[-1] != head and len(lines[-1]) + len(more) >= _COLUMNS:
-            lines.append(" " * (len(head) - 1))
-        lines[-1] += more if lines[-1] == head else f" {more}"
-    return "\n".join(lines)

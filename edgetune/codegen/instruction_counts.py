@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from math import log2
 from typing import TypeAlias
 
+from edgetune.codegen.dot_snippets import window_name
+from edgetune.codegen.dot_tiles import tile_name
+from edgetune.codegen.lane_products import STEM
 from edgetune.codegen.operations import polynomial_operations
 from edgetune.codegen.polynomials import BODIES
 from edgetune.codegen.work import DIVIDE, INDEX_DIVISION, LOAD, STORE, VECTOR_LOAD, VECTOR_STORE, Operation
@@ -64,6 +67,15 @@ def _of_snippet(name: str, lanes: list[int], elements: int, target: Target) -> f
         return sum(_of_step(rows, lanes[0], plain, target) for rows, plain in steps)
     if rows := target.instruction_set.vectors.dot.get(name):
         return _of_step(lambda _: rows, lanes[0], 1.0, target)
+    if name.startswith(STEM):
+        windows = target.instruction_set.vectors.lane_products.items()
+        return next((one.count for size, one in windows if window_name(size) == name), _OTHER_CALL)
+    if name.startswith("dot_"):
+        tiles = target.instruction_set.vectors.dot_tiles.items()
+        return next(
+            (one.count for of, sizes in tiles for size, one in sizes.items() if tile_name(of, size) == name),
+            _OTHER_CALL,
+        )
     if name.startswith("lanes_"):
         return 2.5 * lanes[1] if len(lanes) > 1 else 2 * log2(lanes[0])
     if function.startswith(_TRANSPOSITIONS):
@@ -90,6 +102,12 @@ _BY_ROWS: Mapping[str, _Steps] = {
     "widen_halves": ((lambda isa: isa.widen_halves, 1.0),),
     "mac_halves": ((lambda isa: isa.multiply_add_halves, 3.0),),
     "lane_pairs": ((lambda isa: isa.lane_pairs, 24.0),),
+    "fixed_point_scale_down": ((lambda isa: isa.scale_down, 8.0),),
+    "fixed_point_scale_by": ((lambda isa: isa.scale_by, 6.0),),
+    **dict.fromkeys(("scaled_little_i8", "scaled_little_u8"), ((lambda isa: isa.scaled_byte_little, 9.0),)),
+    **dict.fromkeys(("scaled_by_i8", "scaled_by_u8"), ((lambda isa: isa.scaled_byte_by, 10.0),)),
+    **dict.fromkeys(("scaled_i8", "scaled_u8"), ((lambda isa: isa.scaled_byte, 12.0),)),
+    "widen_word": ((lambda isa: isa.widen_word, 12.0),),
     "dot_twice_i8_i8_2": ((lambda isa: isa.dot_twice, 8.0),),
     "nearest": ((lambda isa: isa.nearest, 12.0),),
     "narrowed": ((lambda isa: isa.narrow_one, 8.0),),

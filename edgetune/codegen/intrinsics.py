@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tvm import ir, tirx
+
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.literals import digits
 from edgetune.codegen.powers import exponent_of, product, root
-from edgetune.codegen.text import ADD, LOOSE, UNARY, Code, Text, called, cast, code, joined, operation
+from edgetune.codegen.text import ADD, LOOSE, UNARY, Code, Lvalue, Text, called, cast, code, joined, operation
 from edgetune.errors import KernelFailed
-from edgetune.tvm_types import Expr
+from edgetune.graph.fixed_point import FIXED_POINT_SCALE, LEAST_SHIFT
+from edgetune.tvm_types import BufferLoad, Expr
 
 if TYPE_CHECKING:
     from edgetune.codegen.scalars import ScalarPrinter
@@ -31,7 +34,12 @@ _OTHER_NAMES = {"round": "nearbyint", "abs": "fabs", "rint": "nearbyint"}
 _COUNTS = {"popcount": "popcount", "ctpop": "popcount", "clz": "clz"}
 _SHIFTS = {"shift_left": "shl", "shift_right": "shr"}
 _BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
-FIXED_POINT = frozenset(("fixed_point_scale", "fixed_point_scale_once"))
+_SCALE, _SCALE_DOWN = "fixed_point_scale", "fixed_point_scale_down"
+FACTORS = 2
+"""Numbers of a scale in a table (see `scale_tables.py`)."""
+
+_SHIFT = 31  # the bits of a scale that shift
+FIXED_POINT = frozenset((_SCALE, "fixed_point_scale_once"))
 """Scaling of integers, see `edgetune.graph.fixed_point`."""
 _IGNORED = frozenset(("likely", "assume", "ignore_loop_partition", "filter"))
 
@@ -63,8 +71,13 @@ def scalar_call(printer: ScalarPrinter, e: Expr) -> Text:
         a = printer.scalar(args[0])
         base = a.variable or printer.context.temporary(to.value, a, "base")
         return Text(code("({})", product(base, exponent, to.value_bits)))
+    if scales_down(printer, e):
+        name = _SCALE_DOWN
     of = element_and_lanes(args[0].ty)[0]
-    values = [printer.scalar(arg) for arg in args]
+    values = [printer.scalar(arg) for arg in args[:1]]
+    if name == _SCALE_DOWN and (table := scale_address(printer, e)) is not None:
+        return called(printer.context.need("fixed_point_scale_by:i32"), *values, table)
+    values += [printer.scalar(arg) for arg in args[1:]]
     return _operation(printer, name, of, to, values)
 
 
@@ -97,9 +110,36 @@ def _bit_operation(printer: ScalarPrinter, name: str, of: Element, to: Element, 
     return None
 
 
+def table_load(call: Expr) -> BufferLoad | None:
+    """The load of the scale of a call that scales; None for other calls, and for a scale in the code."""
+    if not isinstance(call, ir.Call) or getattr(call.op, "name", "") != FIXED_POINT_SCALE:
+        return None
+    scale = call.args[1].value if isinstance(call.args[1], tirx.Broadcast) else call.args[1]
+    return scale if isinstance(scale, ir.TensorLoad) else None
+
+
+def scale_address(printer: ScalarPrinter, call: Expr) -> Text | None:
+    """Where both factors of the scale of a call lie; None where they are one number."""
+    load = table_load(call)
+    if load is None or printer.place(load.source).scales not in ("table", "byte table"):
+        return None
+    index = printer.context.analyzer.simplify(printer.flat_index(load.source, load.indices) * FACTORS)
+    return Text(Lvalue.element(printer.place(load.source).name, printer.scalar(index)).address)
+
+
+def scales_down(printer: ScalarPrinter, call: Expr) -> bool:
+    """Whether a call scales by `LEAST_SHIFT` bits or more, and that takes fewer instructions."""
+    if operator(call) != _SCALE or not printer.context.vectors.scale_down:
+        return False
+    scale = call.args[1].value if isinstance(call.args[1], tirx.Broadcast) else call.args[1]
+    if isinstance(scale, tirx.IntImm):
+        return int(scale.value) & _SHIFT >= LEAST_SHIFT
+    return isinstance(scale, ir.TensorLoad) and bool(printer.place(scale.source).scales)
+
+
 def _integer_operation(printer: ScalarPrinter, name: str, of: Element, values: list[Text]) -> Text | None:
     need = printer.context.need
-    if name in (*FIXED_POINT, "q_multiply_shift"):
+    if name in (*FIXED_POINT, _SCALE_DOWN, "q_multiply_shift"):
         return called(need(f"{name}:i32"), *values)
     if name == "pow":
         return called(need(f"pow:{of.value_short}"), *values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from edgetune.codegen.dtypes import element
 
@@ -12,7 +13,8 @@ class CParam:
     """One pointer parameter of a C kernel; `shape` is as scheduled, which for weights means packed.
 
     `alignment` in bytes is that of one element, or of a vector where the kernel needs that. A `shared` parameter may
-    point to the same memory as another shared one: an operand and the output that overwrites it.
+    point to the same memory as another shared one: an operand and the output that overwrites it. A `table` has the
+    factors of each scale (see `edgetune.codegen.scale_tables`).
     """
 
     name: str
@@ -22,6 +24,7 @@ class CParam:
     writable: bool
     alignment: int
     shared: bool = False
+    table: Literal["", "table", "byte table"] = ""
 
     @property
     def element_bytes(self) -> int:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from edgetune.codegen.text import INDENT
+
+COLUMNS = 120
+"""Of the C that is printed."""
 
 # Where a line may end, the best first: after these ...
 _AFTER = (", ", "; ")
@@ -57,3 +61,14 @@ def _depths(line: str) -> list[int]:
         depth += (letter in "([{") - (letter in ")]}")
         found.append(depth)
     return found
+
+
+def prototype(head: str, parts: Sequence[str]) -> str:
+    """`head`, which ends in an opening parenthesis, with its parameters, broken into lines of readable length."""
+    lines = [head]
+    for part in parts:
+        more = f"{part}{')' if part is parts[-1] else ','}"
+        if lines[-1] != head and len(lines[-1]) + len(more) >= COLUMNS:
+            lines.append(" " * (len(head) - 1))
+        lines[-1] += more if lines[-1] == head else f" {more}"
+    return "\n".join(lines)

@@ -35,7 +35,7 @@ class JoinableCall:
     """A call for one vector that may be one with others: `@log_f32x8(&logarithm);`; `kind` is its type.
 
     `numbers` come before the addresses of the `variables`, and all calls that are one have the same. After these come
-    addresses from which it only reads, its `sources`.
+    addresses from which it only reads, its `sources`; `places` are what lies there.
     """
 
     function: str
@@ -43,6 +43,7 @@ class JoinableCall:
     variables: tuple[Code, ...]
     numbers: tuple[int, ...] = ()
     sources: tuple[Code, ...] = ()
+    places: tuple[Lvalue, ...] = ()
 
     @property
     def snippet(self) -> str:

@@ -19,7 +19,7 @@ from tvm import ir, s_tir, tirx
 from edgetune.affine.expressions import conjuncts, variables_in
 from edgetune.codegen.collapse_loops import Shared, collapse
 from edgetune.codegen.copied_borders import divide_borders
-from edgetune.codegen.dot_products import with_joined_products
+from edgetune.codegen.dot_products import products_of, reads_several, with_joined_products
 from edgetune.codegen.horizontal_reduction import join_lanes
 from edgetune.codegen.linear_indices import with_linear_indices
 from edgetune.codegen.loop_fusion import in_one_pass
@@ -168,7 +168,7 @@ def _joined_products() -> Pass:
 
     def change(function: PrimFunc, module: tvm.IRModule, context: object) -> PrimFunc:
         del module, context
-        body = with_joined_products(function.body)
+        body = with_joined_products(function.body, products_of(function))
         return function if body.same_as(function.body) else function.with_body(body)
 
     return tirx.transform.prim_func_pass(change, opt_level=0, name="edgetune.JoinedProducts")
@@ -240,7 +240,12 @@ def lower_flat(function: tirx.PrimFunc, register_bytes: int, shared: Shared | No
         function = function if joined is first else function.with_body(joined)
         function = sole_function(_before_unrolling()(tvm.IRModule({"main": function})))
         body = block_reductions(join_lanes(hoist_initialisation(function.body)))
-        body = in_one_pass(limit_unrolling(unroll_register_tiles(body)), register_bytes, kept, unrolled=True)
+        body = in_one_pass(
+            limit_unrolling(unroll_register_tiles(body, several=reads_several(function))),
+            register_bytes,
+            kept,
+            unrolled=True,
+        )
         body = prefetch_outputs(prefetch_weights_l2(prefetch_weights_l1(prefetch_inputs(body)), shared))
         body = body if shared is None else collapse(body, shared)
         return sole_function(_after_unrolling()(tvm.IRModule({"main": function.with_body(body)})))

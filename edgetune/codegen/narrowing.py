@@ -1,7 +1,8 @@
 """Narrowing: vectors of integers of 32 bits that become bytes within limits, as a quantised result is stored.
 
 Instructions that narrow also limit, and take several vectors. So the calls of neighbouring vectors become one (see
-`lockstep.py`), in which the zero point is added to numbers of 16 bits.
+`lockstep.py`), in which the zero point is added to numbers of 16 bits. A core without vectors scales and limits one
+number by four instructions.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING
 from tvm import ir, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
-from edgetune.codegen.intrinsics import FIXED_POINT, operator
+from edgetune.codegen.intrinsics import FIXED_POINT, operator, scale_address, scales_down, table_load
 from edgetune.codegen.lines import call, declaration
-from edgetune.codegen.text import Lvalue, Text
+from edgetune.codegen.literals import digits
+from edgetune.codegen.text import Lvalue, Text, called
 from edgetune.tvm_types import Expr
 
 if TYPE_CHECKING:
+    from edgetune.codegen.scalars import ScalarPrinter
     from edgetune.codegen.vectors import VectorPrinter
 
 _MOST_ADDED = 255
@@ -79,6 +82,20 @@ def _constant(e: Expr) -> int | None:
     if not isinstance(value, tirx.IntImm | tirx.FloatImm) or not float(value.value).is_integer():
         return None
     return int(value.value)
+
+
+def printed_scaled_byte(printer: ScalarPrinter, e: Expr) -> Text | None:
+    """A cast of a number of 32 bits to a byte that scales it down before, where the core limits numbers to bytes."""
+    found = narrowing(e) if printer.context.vectors.scaled_byte else None
+    scaled = None if found is None else found.value
+    if found is None or not isinstance(scaled, ir.Call) or not scales_down(printer, scaled):
+        return None
+    value, table = printer.scalar(scaled.args[0]), scale_address(printer, scaled)
+    load = table_load(scaled)
+    little = load is not None and printer.place(load.source).scales == "byte table"
+    by = "" if table is None else "little_" if little else "by_"
+    function = printer.context.need(f"scaled_{by}{element_and_lanes(e.ty)[0].short}:i32")
+    return called(function, value, printer.scalar(scaled.args[1]) if table is None else table, digits(found.zero))
 
 
 def printed_narrowing(printer: VectorPrinter, e: Expr, found: Narrowing, first: int, width: int) -> Text:

@@ -20,8 +20,9 @@ import tvm
 
 from edgetune.codegen.collapse_loops import check_range, shared_loops
 from edgetune.codegen.dtypes import element_and_lanes, storage_type
-from edgetune.codegen.emit import SCRATCH, PrintedFunction, declaration, print_function, prototype, serial_kernel
+from edgetune.codegen.emit import SCRATCH, PrintedFunction, declaration, print_function, serial_kernel
 from edgetune.codegen.kernel_source import CParam, KernelSource
+from edgetune.codegen.line_breaks import prototype
 from edgetune.codegen.lower import flat, lower, lower_flat
 from edgetune.codegen.memory import SCRATCH_ALIGNMENT, size_of
 from edgetune.codegen.names import Names, plain_name

@@ -26,6 +26,13 @@ from edgetune.target.target import Target
 
 _CONVERTERS = ("whole", "saturated_i8", "saturated_u8", "saturated_i16", "saturated_u16", "saturated_i32")
 
+_SCALED = {
+    **dict.fromkeys(("scaled_i8", "scaled_u8"), "fixed_point_scale_down"),
+    **dict.fromkeys(("scaled_by_i8", "scaled_by_u8"), "fixed_point_scale_by"),
+    **dict.fromkeys(("scaled_little_i8", "scaled_little_u8"), "fixed_point_scale_little"),
+}
+"""Functions that limit what another one scales."""
+
 
 def _vector_type(name: str, has_float16: bool) -> str:
     loose = name.endswith("u")
@@ -90,9 +97,23 @@ _BY_TEXT: dict[str, Callable[[str], str]] = {
     "mac_halves": multiply_add_halves,
     "dot_twice_i8_i8_2": dot_snippets.twice,
     "lane_pairs": dot_snippets.lane_pairs,
+    "widen_word": vector_snippets.widen_word,
+    **{name: partial(dot_snippets.lane_products, size) for name, size in dot_snippets.windows().items()},
     **{name: partial(dot_snippets.function, name) for name in dot_snippets.FORMS},
 }
 """Functions that require the types in their texts alone."""
+
+_TILES = dot_snippets.tiles()
+"""Functions for tiles of dot products, which require that for one as well."""
+
+
+def _tile(name: str, rest: str) -> str:
+    return dot_snippets.tile(*_TILES[name], rest)
+
+
+def _tile_needs(name: str, rest: str) -> list[str]:
+    return [*vector_snippets.types_in(_tile(name, rest)), f"{_TILES[name][0]}:{rest}"]
+
 
 # By kind of snippet: the snippets it requires, and its text; both depend on what follows the colon in its name.
 _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
@@ -112,6 +133,7 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "narrow": (vector_snippets.needed_types, vector_snippets.narrow),
     "mac": (_mac_types, multiply_add),
     **{name: (partial(_named, function), function) for name, function in _BY_TEXT.items()},
+    **{name: (partial(_tile_needs, name), partial(_tile, name)) for name in _TILES},
     **{word: (_macro_types, partial(vector_snippets.rounding, word)) for word in sorted(vector_snippets.ROUNDINGS)},
     "sqrt": (lambda rest: [f"type:{rest}"], vector_snippets.square_root),
     "every_second": (lambda rest: [*_macro_types(rest), f"type:{rest}u"], vector_snippets.every_second),
@@ -176,6 +198,8 @@ def _requirements(snippet: str) -> list[str]:
         return [*bits, *own, f"macros:{rest}", f"keep:{rest}", *inner]
     if kind in _CONVERTERS:
         return [f"macros:{rest}"]
+    if kind in _SCALED:
+        return [f"{_SCALED[kind]}:{rest}"]
     return _VECTOR[kind][0](rest) if kind in _VECTOR else []
 
 

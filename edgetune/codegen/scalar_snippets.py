@@ -8,9 +8,12 @@ is NaN: relu passes NaN on, as in ONNX Runtime. maximum(a, b) and minimum(a, b) 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from edgetune.codegen.dtypes import Element, by_short, storage_type
+from edgetune.codegen.vector_snippets import either, instructions
 from edgetune.errors import KernelFailed
+from edgetune.target.isa.vector_instructions import Rows, VectorInstructions
 
 
 def _unsigned(of: Element) -> str:
@@ -179,6 +182,57 @@ static inline int32_t @fixed_point_scale_i32(int32_t x, uint32_t scale)
     return (high >> right) + ((high & mask) > half ? 1 : 0);
 }}
 """
+
+
+def _scale_down(_: str) -> str:
+    """`int32_t @fixed_point_scale_down_i32(int32_t x, uint32_t scale)`: the same, where right is 2 or more."""
+    head, _, rest = _FIXED_POINT_SCALE.replace("fixed_point_scale", "fixed_point_scale_down").partition("{\n")
+    plain = rest.rpartition("}")[0]
+    head = head.replace("away from 0.", "away from 0; right is 2 or more.")
+    choices = [(one.condition(), one.code()) for one in instructions(lambda isa: isa.scale_down, 1)]
+    return f"{head}{{\n{either(choices, plain)}}}\n"
+
+
+def _scale_by(little: bool, _: str) -> str:
+    """`int32_t @fixed_point_scale_by_i32(int32_t x, const int32_t *scale)`: the same, by both factors of a scale.
+
+    Where shifts are `little`, the second factor is one more, and decides ties.
+    """
+    rounded = "high" if little else "(high < 0 ? high - 1 : high)"
+    plain = (
+        "    const int64_t twice = scale[0] + (INT64_C(1) << 32), half = INT64_C(1) << 31;\n"
+        "    const int32_t high = (int32_t)((x * twice + half) >> 32);\n"
+        f"    return (int32_t)(((int64_t){rounded} * scale[1] + half) >> 32);\n"
+    )
+    rows = (lambda isa: isa.scale_little) if little else (lambda isa: isa.scale_by)
+    choices = [(one.condition(), one.code()) for one in instructions(rows, 1)]
+    second = "2^(32 - right) + 1: right is 2 to 12, and the result becomes a byte" if little else "2^(32 - right)"
+    comment = (
+        "/* x * m / 2^31 rounded, half upwards; that / 2^right rounded, half away from 0. scale[0] is 2 m - 2^32,\n"
+        f"   scale[1] is {second}. */"
+    )
+    head = (
+        f"static inline int32_t @fixed_point_scale_{'little' if little else 'by'}_i32(int32_t x, const int32_t *scale)"
+    )
+    return f"{comment}\n{head}\n{{\n{either(choices, plain)}}}\n"
+
+
+def _scaled_byte(value: str, function: str, scale: str, rows: Callable[[VectorInstructions], Rows], _: str) -> str:
+    """`int8_t @scaled_i8_i32(int32_t x, uint32_t scale, int32_t zero)`: x scaled, plus zero, within its limits."""
+    of = by_short(value)
+    least, most = _limits(of)
+    plain = (
+        f"    const int32_t y = @{function}_i32(x, scale) + zero;\n"
+        f"    return ({of.value})(y > {most} ? {most} : y < {least} ? {least} : y);\n"
+    )
+    words = {"value": of.value, "sign": "s" if of.kind == "int" else "u"}
+    choices = [(one.condition(), one.code(**words)) for one in instructions(rows, 1)]
+    name = f"scaled_{function.rpartition('_')[2]}".removesuffix("_down")
+    head = f"static inline {of.value} @{name}_{value}_i32(int32_t x, {scale}, int32_t zero)"
+    comment = f"/* @{function}_i32(x, scale) plus zero, within the limits of the type. */"
+    return f"{comment}\n{head}\n{{\n{either(choices, plain)}}}\n"
+
+
 _FIXED_POINT_SCALE_ONCE = f"""/* x * m / 2^(31 + right) rounded, half upwards. {_SCALE}
 static inline int32_t @fixed_point_scale_once_i32(int32_t x, uint32_t scale)
 {{
@@ -257,6 +311,22 @@ SCALAR: dict[str, Callable[[str], str]] = {
     "reinterpret": _reinterpret,
     "q_multiply_shift": lambda _: _MULTIPLY_SHIFT,
     "fixed_point_scale": lambda _: _FIXED_POINT_SCALE,
+    "fixed_point_scale_down": _scale_down,
+    "fixed_point_scale_by": partial(_scale_by, False),
+    "fixed_point_scale_little": partial(_scale_by, True),
+    **{
+        f"scaled_{value}": partial(
+            _scaled_byte, value, "fixed_point_scale_down", "uint32_t scale", lambda isa: isa.scaled_byte
+        )
+        for value in ("i8", "u8")
+    },
+    **{
+        f"scaled_{kind}_{value}": partial(
+            _scaled_byte, value, f"fixed_point_scale_{kind}", "const int32_t *scale", rows
+        )
+        for kind, rows in (("by", lambda isa: isa.scaled_byte_by), ("little", lambda isa: isa.scaled_byte_little))
+        for value in ("i8", "u8")
+    },
     "fixed_point_scale_once": lambda _: _FIXED_POINT_SCALE_ONCE,
     "from_bf16": lambda _: _FROM_BF16,
     "to_bf16": lambda _: _TO_BF16,

@@ -21,6 +21,7 @@ from edgetune.codegen.context import BufferStorage, Context
 from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.lines import CLOSING, ELSE, Line, assignment, branch, declaration
 from edgetune.codegen.literals import float_literal, int_literal, plus
+from edgetune.codegen.narrowing import printed_scaled_byte
 from edgetune.codegen.subexpression_names import is_step
 from edgetune.codegen.text import (
     ADD,
@@ -319,6 +320,8 @@ class ScalarPrinter(ElementPrinter):
         return bool(self.context.analyzer.const_int_bound(e).min_value >= 0)
 
     def _cast(self, e: Expr) -> Text:
+        if (byte := printed_scaled_byte(self, e)) is not None:
+            return byte
         to, source = element_and_lanes(e.ty)[0], element_and_lanes(e.value.ty)[0]
         a = self.scalar(e.value)
         if to.kind == "bool":

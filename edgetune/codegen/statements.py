@@ -21,6 +21,7 @@ from edgetune.codegen.horizontal_reduction import printed_join, printed_joins
 from edgetune.codegen.interleaved_rows import printed_turns
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.lane_pairs import added_lane_pairs
+from edgetune.codegen.lane_products import added_lane_products
 from edgetune.codegen.lines import (
     CLOSING,
     ELSE,
@@ -44,6 +45,7 @@ from edgetune.codegen.text import ATOM, Code, Lvalue, Text, code, listed
 from edgetune.codegen.transposition import printed_transposition
 from edgetune.codegen.vector_calls import calls_functions, has_vector_form
 from edgetune.codegen.vectors import VectorPrinter
+from edgetune.codegen.widened_words import widened_word
 from edgetune.errors import KernelFailed
 from edgetune.tvm_types import Expr, Stmt, TvmBuffer, Var
 
@@ -256,7 +258,8 @@ class StatementPrinter(VectorPrinter):
         place = self.place(s.buffer)
         lanes = max(value_lanes, place.lanes)
         if lanes == 1:
-            if not printed_join(self, s):
+            start = self.contiguous(s.buffer, s.indices)
+            if not printed_join(self, s) and not (start and added_dot_products(self, s, start, 0, 1)):
                 target = self.element_text(s.buffer, s.indices)
                 self.context.emit(assignment(target, self.stored(self.scalar(s.value), place)))
             return
@@ -269,7 +272,7 @@ class StatementPrinter(VectorPrinter):
         value = _before_rounding(s.value) if halves else s.value
         whole = not place.of.half or halves
         clean = (start is not None or scattered) and whole and (gathered or has_vector_form(self, value))
-        scalar = not clean or self.context.lanes_limit == 1
+        scalar = not clean or self._most_lanes(s, start, value) == 1
         if scalar and not touches and not self._overlaps(s):
             self._lane_loop(s, lanes)
             return
@@ -289,7 +292,9 @@ class StatementPrinter(VectorPrinter):
         of = element_and_lanes(value.ty)[0]
         parts = pieces(lanes, self._most_lanes(s, start, value))
         values: list[tuple[int, int, Text]] = []
-        if start and added_lane_pairs(self, s, start, parts):
+        if start and (added_lane_pairs(self, s, start, parts) or added_lane_products(self, s, start, parts)):
+            return
+        if start and widened_word(self, s, start, lanes):
             return
         hold = len(parts) > 1 and self._overlaps(s)
         for first, width in parts:
@@ -312,7 +317,7 @@ class StatementPrinter(VectorPrinter):
         """The lanes of one store: as many as a vector holds of the elements, where it only moves them to memory."""
         limit = self.context.lanes_limit
         place = self.place(s.buffer)
-        if start is None or limit == 1 or place.registers is not None or not _moves_elements(value):
+        if start is None or place.registers is not None or not _moves_elements(value):
             return limit
         if place.of.half:  # halves are converted
             return limit

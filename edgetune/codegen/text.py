@@ -53,12 +53,13 @@ class Code(str):
 class Lvalue(Code):
     """What can be assigned: `variable`, which is the `whole` of it, or some of its elements, or a `single` one."""
 
-    __slots__ = ("offset", "single", "variable", "whole")
+    __slots__ = ("at", "offset", "single", "variable", "whole")
 
     variable: str
     whole: bool
     single: bool
     offset: int  # elements, beside an index that is computed
+    at: tuple[str, int]  # of one element: what is computed of the index, and the constant that it ends in
 
     @classmethod
     def of(cls, variable: str) -> Lvalue:
@@ -73,7 +74,10 @@ class Lvalue(Code):
     @classmethod
     def element(cls, variable: Code, index: object) -> Lvalue:
         """One element."""
-        return cls._made(code("{}[{}]", variable, index), variable, single=True, offset=_offset(index))
+        at = _parts(index)
+        made = cls._made(code("{}[{}]", variable, index), variable, single=True, offset=at[1] if at[0] else 0)
+        made.at = at
+        return made
 
     @property
     def address(self) -> Address:
@@ -88,7 +92,7 @@ class Lvalue(Code):
     @classmethod
     def _made(cls, text: Code, variable: str, *, whole: bool = False, single: bool = False, offset: int = 0) -> Lvalue:
         made = cls(text, text.variables, text.operations)
-        made.variable, made.whole, made.single, made.offset = variable, whole, single, offset
+        made.variable, made.whole, made.single, made.offset, made.at = variable, whole, single, offset, ("", 0)
         return made
 
 
@@ -165,11 +169,13 @@ def operation(template: str, *parts: object, kind: str = ARITHMETIC) -> Code:
     return code(template, *parts).computed(kind, offset=sum(offsets))
 
 
-def _offset(index: object) -> int:
-    """The constant that an index ends in."""
+def _parts(index: object) -> tuple[str, int]:
+    """What is computed of an index, and the constant that it ends in."""
     if not isinstance(index, Text):
-        return 0
-    return index.summand[1] if index.summand is not None else 0
+        return str(index), 0
+    if index.constant is not None:
+        return "", index.constant
+    return (str(index), 0) if index.summand is None else (str(index.summand[0]), index.summand[1])
 
 
 def _made_of(text: str, parts: Iterable[object]) -> Code:

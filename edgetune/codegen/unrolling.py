@@ -77,14 +77,14 @@ def limit_unrolling(body: Stmt) -> Stmt:
     return map_loop_kinds(body, kind)
 
 
-def unroll_register_tiles(body: Stmt) -> Stmt:
+def unroll_register_tiles(body: Stmt, *, several: bool) -> Stmt:
     """Mark loops over a register tile as UNROLLED, if the code stays small enough.
 
     A tile is a small allocated buffer that loops run over inside a loop that revisits it: accumulators inside the loops
     of a reduction. A loop around another serial loop is not unrolled: each copy would be a separate nest. What dot
-    products share lies in memory.
+    products share lies in memory (see `shared_operands`, also for `several`).
     """
-    tiles = _Tiles(shared_operands(body))
+    tiles = _Tiles(shared_operands(body, several=several))
     tiles.visit(body, [])
     indexing: set[Var] = set()
     for buffer in tiles.revisited:

@@ -22,9 +22,8 @@ CHARS = """typedef char @c8x16 __attribute__((vector_size(16))); /* what GCC's b
 
 
 def instructions(rows: Callable[[VectorInstructions], Rows], lanes: int) -> Iterator[Instruction]:
-    """The instructions of all instruction sets for vectors of `lanes` lanes."""
-    for isa in INSTRUCTION_SETS.values():
-        yield from rows(isa.vectors).get(lanes, ())
+    """The instructions of all instruction sets for vectors of `lanes` lanes, each once."""
+    yield from dict.fromkeys(one for isa in INSTRUCTION_SETS.values() for one in rows(isa.vectors).get(lanes, ()))
 
 
 _TYPE = re.compile(r"\b(?:[iuf]\d+x\d+u?|c8x16)\b")
@@ -322,6 +321,14 @@ def widen(rest: str) -> str:
     choices = [("defined(__clang__)", plain.strip()), *((one.condition(**words), one.code(**words)) for one in found)]
     comment = f"/* *r = the {lanes} numbers at p. */\n"
     return f"{comment}{_HEAD}@widen_{rest}(const void *p, {signed} *r)\n{{\n{either(choices, gcc)}}}\n"
+
+
+def widen_word(rest: str) -> str:
+    """`void @widen_word_i16(int16_t *to, const int8_t *from)`: four numbers."""
+    plain = "    for (int32_t n = 0; n < 4; n++)\n        to[n] = from[n];\n"
+    choices = [(one.condition(), one.code()) for one in instructions(lambda isa: isa.widen_word, 1)]
+    head = f"{_HEAD}@widen_word_{rest}(int16_t *to, const int8_t *from)"
+    return f"/* to[0] = from[0], .., to[3] = from[3]. */\n{head}\n{{\n{either(choices, plain)}}}\n"
 
 
 def widen_halves(rest: str) -> str:

@@ -23,6 +23,12 @@ FIXED_POINT_SCALE = "edgetune.fixed_point_scale"
 FIXED_POINT_SCALE_ONCE = "edgetune.fixed_point_scale_once"
 """Operator of (x int32, scale uint32): x * m / 2^(31 + right), rounded with ties up."""
 
+LEAST_SHIFT = 2
+"""The shift from which on some instruction sets need fewer instructions."""
+
+MOST_LITTLE_SHIFT = 12
+"""The shift up to which they need still fewer, where the result is limited to a byte."""
+
 _PURE = 1  # CallEffectKind: the same operands give the same result
 
 

@@ -36,6 +36,13 @@ SYMMETRIC_BYTES = "edgetune.symmetric_bytes"
 What is made of them when a package is built moves them, or sums them in wider types.
 """
 
+SCALES_SHIFT = "edgetune.scales_shift"
+"""Attribute of a function: its parameters that are constant scales (see `edgetune.graph.fixed_point`), all of which
+shift by 2 bits or more."""
+
+SCALES_SHIFT_LITTLE = "edgetune.scales_shift_little"
+"""Attribute of a function: those of them that shift by 12 bits or less."""
+
 STORED_PARTS = "edgetune.stored_parts"
 """Attribute of a function that is not yet plain: for each parameter, which part of stored integers it is, or "".
 

@@ -14,10 +14,19 @@ from tvm.ir import GenericConst
 from edgetune.errors import UnsupportedOperator
 from edgetune.graph.constant_channels import ConstantChannels
 from edgetune.graph.evaluate import evaluate
+from edgetune.graph.fixed_point import LEAST_SHIFT, MOST_LITTLE_SHIFT
 from edgetune.graph.imported import Imported, ImportedLoop
 from edgetune.graph.joined_calls import with_joined_calls
 from edgetune.graph.kernel_names import operators, summary
-from edgetune.graph.kernels import SYMMETRIC_BYTES, copy_function, kernel_of, named, plain_function
+from edgetune.graph.kernels import (
+    SCALES_SHIFT,
+    SCALES_SHIFT_LITTLE,
+    SYMMETRIC_BYTES,
+    copy_function,
+    kernel_of,
+    named,
+    plain_function,
+)
 from edgetune.graph.layer_names import layer_label, place_of
 from edgetune.graph.loop_bodies import LoopBody, opaque_function, with_bodies
 from edgetune.graph.narrow_results import narrow_result, widens_what_it_reads
@@ -96,10 +105,21 @@ def _partitioned_body(loop: ImportedLoop, bound: Mapping[int, np.ndarray | Widen
     return LoopBody(program, loop.steps, loop.state_outputs, loop.scanned_backwards, loop.emitted, loop.label)
 
 
+_MOST_SHIFT = 31  # and the bits of a scale that shift
+
+
 def _are_symmetric(constants: Sequence[np.ndarray]) -> bool:
     """Whether there are constants of type int8, and none of them has the least number of that type."""
     found = [one for one in constants if one.dtype == np.int8]
     return bool(found) and all(int(one.min(initial=0)) > np.iinfo(np.int8).min for one in found)
+
+
+def _all_shift(constant: np.ndarray, most: int) -> bool:
+    """Whether a constant has scales, all of which shift by `LEAST_SHIFT` to `most` bits."""
+    if constant.dtype != np.uint32 or not constant.size:
+        return False
+    shifts = constant & np.uint32(_MOST_SHIFT)
+    return int(shifts.min()) >= LEAST_SHIFT and int(shifts.max()) <= most
 
 
 _WIDENING = ("cast", "subtract", "multiply", "dequantize")
@@ -315,6 +335,10 @@ class _Cutter:
         mask = tuple(a in self.constants for a in arguments)
         if _are_symmetric([self.constants[a] for a in arguments if a in self.constants]):
             function = function.with_attr(SYMMETRIC_BYTES, 1)
+        known = {n: self.constants[a] for n, a in enumerate(arguments) if a in self.constants}
+        for attribute, most in ((SCALES_SHIFT, _MOST_SHIFT), (SCALES_SHIFT_LITTLE, MOST_LITTLE_SHIFT)):
+            if scales := [n for n, one in known.items() if _all_shift(one, most)]:
+                function = function.with_attr(attribute, scales)
         key = self._workload(function, sources, mask)
         self.work[key].calls += 1
         written = [self._buffer(summary(sources), shape, dtype, "intermediate") for shape, dtype in outputs]

@@ -13,7 +13,7 @@ from edgetune.affine.expressions import expressions
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among, direct_algorithm
 from edgetune.schedule.algorithms.overlapped_tail.tiles import pixel_axes
-from edgetune.schedule.algorithms.schedule_text import DIRECT, PEELED, TILES, VECTORS, WIDE, WINOGRAD, size_of
+from edgetune.schedule.algorithms.schedule_text import DIRECT, LANES, PEELED, TILES, VECTORS, WIDE, WINOGRAD, size_of
 from edgetune.schedule.default_schedule import (
     has_empty_tensor,
     is_factored_cheaper,
@@ -33,6 +33,7 @@ from edgetune.target.costs import MARGINS, Costs
 from edgetune.target.target import Target
 from edgetune.tvm_types import PrimFunc
 
+_FLOAT_BITS = 32
 _FEW = 2
 """Whole tiles that are compared."""
 
@@ -50,15 +51,17 @@ def dot_algorithms(function: PrimFunc, allowed: Collection[str], target: Target)
     names = [f"dot_{one.data}_{one.elements}" for one in target.dot_products]
     results = target.instruction_set.vectors.results_of_pairs(target.vector_bits)
     names += [f"pairs_{results}"] if results else []
+    results = target.instruction_set.vectors.results_of_lanes(target.vector_bits)
+    names += [name for name in LANES if results and name.startswith(f"lanes_{results}_")]
     return list(algorithms_among(function, [name for name in names if name in allowed]))
 
 
 def wide_algorithms(function: PrimFunc, allowed: Collection[str], target: Target) -> list[Algorithm]:
     """The products of 8-bit integers in a wider type, with the same results.
 
-    None where the target has no vectors: it multiplies one integer as fast as one float, and converts neither.
+    None without vectors of floats: a core then multiplies one integer as fast as one float, and converts neither.
     """
-    names = [name for name in WIDE if name in allowed and target.vector_bits]
+    names = [name for name in WIDE if name in allowed and target.vector_bits > _FLOAT_BITS]
     return list(algorithms_among(function, names))
 
 

@@ -48,6 +48,9 @@ from edgetune.tvm_types import PrimFunc
 _STRUCTURES = 2
 """Schedules of an algorithm that are printed, the formula's best ones."""
 
+_STRUCTURES_IN_ORDER = 3
+"""The same where a core begins one instruction at a time."""
+
 _SYMBOL = "kernel"
 _OF_MULTIPLY_ADD = 2  # operations
 
@@ -119,7 +122,11 @@ def _formula(function: PrimFunc, target: Target, scratch_limit: int, allowed: fr
     found = [_without_dots(function, target, scratch_limit, allowed, streamed)]
     for algorithm in dot_algorithms(function, allowed, target):
         guess = guess_within(algorithm.function, target, scratch_limit, streamed=streamed)
-        found += [] if guess is None else [replace(guess, trace=schedule_text(algorithm.name, guess.trace))]
+        known = [] if guess is None else [guess]
+        if target.costs.instruction >= 1:  # a core that begins one instruction at a time takes as many cycles
+            more = guesses(algorithm.function, target, scratch_limit, streamed=streamed)
+            known += [one for one in islice(more, _STRUCTURES_IN_ORDER) if one not in known]
+        found += [replace(one, trace=schedule_text(algorithm.name, one.trace)) for one in known]
     if len(found) == 1:
         return found[0]
     return min(found, key=lambda one: estimated_instructions(function, one.trace, target))

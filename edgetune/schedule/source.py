@@ -55,7 +55,8 @@ def make_source(spec: KernelSpec, trace: str, target: Target) -> CandidateSource
     unit = kernel_unit(source, target, PREFIX)
     seconds = {"lower": lowered - started, "emit": time.perf_counter() - lowered}
     least_cycles = _least_cycles(spec, scheduled.algorithm, target)
-    return CandidateSource(unit, shim(source, PREFIX), source.scratch_bytes, scheduled.constants, seconds, least_cycles)
+    packing = scheduled.constants_of(source)
+    return CandidateSource(unit, shim(source, PREFIX), source.scratch_bytes, packing, seconds, least_cycles)
 
 
 def warm_up() -> None:

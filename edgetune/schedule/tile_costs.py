@@ -20,7 +20,7 @@ from edgetune.schedule.sketches.variants import Variant
 from edgetune.target.costs import Costs
 from edgetune.target.target import Target
 
-_DEPTH = 4  # steps of a long reduction that are unrolled
+_DEPTH, _MOST_DEPTH = 4, 8  # steps of a long reduction that are unrolled, and of neighbours in memory
 _UNROLLED = 256  # most stores in a body that is unrolled by default
 LINE = 64  # bytes
 _OPEN_LINES = 4  # rows of results, and of what is added to them, whose last lines wait for their other part
@@ -39,10 +39,13 @@ def cheapest(
     reads = reads_of(tile.anchor, tile.row, tile.pixel, tile.channel, tile.lanes)
     epilogue = epilogue_operands(analysis, tile.after, tile.channel)
     results = _results_of(analysis, tile, target)
+    joint = target.tiles_of_dots(tile.products) if tile.products > 1 else frozenset()
     best: tuple[tuple[float, float, int], dict[str, int]] | None = None
     for (row, pixel), vectors in product(pixels, divisors(tile.vectors, registers)):
         size = row * pixel * vectors
         if size > registers or (row > target.instruction_set.tile_rows and pixel > 1):
+            continue
+        if joint and (row * pixel, vectors) not in joint:
             continue
         over_pixels = variant.order[-1] != "channel" or vectors == tile.vectors
         choices = _unrolled(tile, max(1, _UNROLLED // size))
@@ -71,8 +74,8 @@ def _unrolled(tile: Tile, most: int) -> list[dict[str, int]]:
     """
     extents, windows = tile.steps, _windows(tile)
     sizes = {f"reduction{number}": 1 for number in range(len(extents))}
+    depth = len(extents) - (1 if tile.products == 1 else 2)
     if not windows:
-        depth = len(extents) - (1 if tile.products == 1 else 2)
         last = {f"reduction{depth}": max(divisors(extents[depth], min(_DEPTH, most)))} if extents else {}
         return [sizes | last]
     orders = [windows[:1]]
@@ -87,6 +90,8 @@ def _unrolled(tile: Tile, most: int) -> list[dict[str, int]]:
                 left //= extents[number]
         if choice not in choices:
             choices.append(choice)
+    if tile.products > 1:  # along the axis of neighbours in memory
+        choices.append(sizes | {f"reduction{depth}": max(divisors(extents[depth], min(_MOST_DEPTH, most)))})
     return choices
 
 
@@ -99,7 +104,7 @@ def _cost(
     `epilogue` operands of each vector, are the same in all iterations; compilers load them before the loop. `carried`:
     a loop runs over a part of the window, and what neighbours share need not fit the registers; it is loaded again.
     """
-    if tile.products > 1:
+    if tile.from_memory:
         return _cost_of_dots(body, reads, epilogue * body.vectors if over_pixels else 0, tile, target)
     size = body.accumulators
     whole = over_pixels and body.reduction == tile.steps
@@ -135,14 +140,20 @@ def _cost_of_dots(body: Body, reads: Reads, epilogue: int, tile: Tile, target: T
     size, step = body.accumulators, replace(body, reduction=tuple(1 for _ in body.reduction))
     ahead = max(_OF_PRODUCT, epilogue + 1 if epilogue else 0)
     of_vector = max(1, 8 * tile.lanes * tile.sum_element // max(1, target.vector_bits))
-    taken, registers = of_vector * reads.registers(step) + ahead, max(2, target.vector_registers)
+    operands = min(of_vector, _MOST_OF_OPERAND) * (reads.registers(step) - size)
+    taken, registers = of_vector * size + operands + ahead, max(2, target.vector_registers)
     if taken > registers:
         return _too_large(taken, size)
     far = body.vectors if tile.weight_bytes > target.l1_bytes // 2 else 0
     chained = not target.adds_apart(tile.products, tile.lanes)
-    return (step_cycles(target.costs, size, reads.loads(step), far, chained=chained) / size, size)
+    costs, own = target.costs, reads.loads(step, of_lanes=True)
+    loads = reads.loads(step) + (costs.widened_factors - 1) * own
+    *groups, last = body.reduction[:-1] if tile.products > 1 else body.reduction
+    around = (costs.iteration + costs.addresses * prod(groups)) / (prod(groups) * last)
+    return ((step_cycles(costs, size, loads, far, chained=chained) + around) / size, size)
 
 
+_MOST_OF_OPERAND = 2  # registers of an operand of several lanes, which are bytes
 _OF_PRODUCT = 1  # registers that hold a product before it is added
 
 
@@ -184,7 +195,8 @@ def step_cycles(costs: Costs, accumulators: int, loads: float, far: int = 0, *, 
     `chained`: the next step adds to the same sums, and waits for them where they are few.
     """
     least = costs.operations_in_flight if chained else 1
-    return max(accumulators, least, loads) * costs.operation + costs.load * loads + costs.far_load * far
+    begun = max(accumulators, least, costs.place_of_load * loads)
+    return begun * costs.operation + costs.load * loads + costs.far_load * far
 
 
 def ideal_cycles(vectors: float, bytes_touched: int, target: Target) -> float:
@@ -195,7 +207,7 @@ def ideal_cycles(vectors: float, bytes_touched: int, target: Target) -> float:
     loads = 8 * bytes_touched / max(target.vector_bits, 64)
     costs = target.costs
     far = costs.far_load if bytes_touched > target.l1_bytes else 0.0
-    return max(vectors, loads) * costs.operation + (costs.load + far) * loads
+    return max(vectors, costs.place_of_load * loads) * costs.operation + (costs.load + far) * loads
 
 
 def divisors(extent: int, limit: int) -> list[int]:

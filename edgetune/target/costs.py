@@ -21,6 +21,7 @@ from pydantic import Field, StrictFloat, StrictInt
 from edgetune.yaml_reader.checked import Checked
 
 Cycles = Annotated[StrictFloat, Field(gt=0)]  # whole numbers too
+NoCycles = Annotated[StrictFloat | StrictInt, Field(ge=0)]
 Order = Literal["along_rows", "of_members", "interleaved", "turned", "into_copy", "one_by_one"]
 """How elements that are copied lie in the source and in the copy; see the fields `move_...` of `Costs`."""
 
@@ -50,6 +51,24 @@ class Costs(Checked):
         default=0.1,
         description="Cycles that a vector loaded from L1 adds to a step of an unrolled sum, beside its place among the "
         "operations.",
+    )
+    place_of_load: Cycles = Field(
+        default=1,
+        description="Operations of the time for which a load keeps a core from beginning operations, where both begin "
+        "side by side; a factor. It is nearly 0 where one instruction begins at a time: `load` then says all.",
+    )
+    widened_factors: Cycles = Field(
+        default=1,
+        description="Loads that take as long as one of the factors of a lane, where these are widened before a dot "
+        "product; a factor.",
+    )
+    iteration: NoCycles = Field(
+        default=0, description="Cycles of an iteration of a loop over terms beside its body, where nothing hides them."
+    )
+    addresses: NoCycles = Field(
+        default=0,
+        description="Cycles of the addresses of both operands of a product, where nothing hides them: neighbours in "
+        "memory share them.",
     )
     far_load: Cycles = Field(
         default=0.5, description="Cycles that a vector adds to such a step beyond `load` where it comes from L2."

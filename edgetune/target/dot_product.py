@@ -11,6 +11,16 @@ from edgetune.yaml_reader.checked import Checked
 _BITS: dict[int, Literal[8, 16]] = {2: 16, 4: 8}
 """Of a factor where none are stated, by the products of a lane."""
 
+_LANE = 32  # bits
+
+
+def order_of_factors(data: str, elements: int) -> tuple[int, ...]:
+    """The order in which the data of a lane is multiplied by the other factors, which lie in turn.
+
+    SXTB16 makes 16 bits of every second of four bytes, so the first two of these meet the first and the third number.
+    """
+    return (0, 2, 1, 3) if (data, elements) == ("int16", max(_BITS)) else tuple(range(elements))
+
 
 class DotProduct(Checked):
     """One instruction that adds products of neighbouring integers to lanes of 32 bits."""
@@ -18,7 +28,8 @@ class DotProduct(Checked):
     model_config = ConfigDict(frozen=True)
 
     elements: Literal[2, 4] = Field(
-        description="Products of a lane: 2 (PMADDWD of 16 bits, SMULL and SADALP of 8 bits), or 4 of 8 bits (SDOT)."
+        description="Products of a lane: 2 (PMADDWD of 16 bits, SMULL and SADALP of 8 bits), 4 of 8 bits (SDOT), or 4 "
+        "of 16 bits by 8 (two SXTB16 and two SMLAD)."
     )
     bits: Literal[8, 16] | None = Field(
         default=None, description="Bits of a factor. By default 16 where a lane has 2 products, 8 where it has 4."
@@ -29,9 +40,9 @@ class DotProduct(Checked):
 
     @model_validator(mode="after")
     def _exists(self) -> Self:
-        """No core has four products of 16 bits in a lane, or two of numbers without signs."""
-        if self.elements == max(_BITS) and self.bits == max(_BITS.values()):
-            raise ValueError("four products of a lane are of 8 bits: leave out 'bits: 16'")
+        """Products of 16 bits have signs, and those of two elements too."""
+        if self.bits == max(_BITS.values()) and self.signs != "ss":
+            raise ValueError(f"products of 16 bits have signs: write 'signs: ss', not 'signs: {self.signs}'")
         if self.elements == min(_BITS) and self.signs != "ss":
             raise ValueError(f"products of two elements have signs: write 'signs: ss', not 'signs: {self.signs}'")
         return self
@@ -39,8 +50,8 @@ class DotProduct(Checked):
     @property
     def function(self) -> str:
         """The function of `VectorInstructions.dot` that multiplies its data by factors with a sign."""
-        bits = self.data.removeprefix("uint").removeprefix("int")
-        return f"dot_{self.data[0]}{bits}_i{bits}_{self.elements}"
+        bits = int(self.data.removeprefix("uint").removeprefix("int"))
+        return f"dot_{self.data[0]}{bits}_i{min(bits, _LANE // self.elements)}_{self.elements}"
 
     @property
     def data(self) -> str:

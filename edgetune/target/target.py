@@ -116,7 +116,9 @@ class Target(BoardKind):
     triple: StrictStr = Field(description="LLVM target triple.")
     cpu: StrictStr = Field(description="LLVM name of the CPU (mcpu).")
     llvm_features: Words = Field(default=(), description="LLVM features beyond those of the CPU, such as +dotprod.")
-    vector_bits: Literal[0, 64, 128, 256, 512] = Field(description="Native vector width; 0 means no vectors.")
+    vector_bits: Literal[0, 32, 64, 128, 256, 512] = Field(
+        description="Native vector width; 0 means no vectors, 32 integers of 8 and 16 bits in the core's own registers."
+    )
     vector_registers: Annotated[StrictInt, Field(ge=0)] = Field(description="Vector registers at that width.")
     cores: Count = Field(description="Cores of the board.")
     l1_bytes: ByteCount = Field(description="L1 data cache of one core, such as 32KiB.")
@@ -190,6 +192,12 @@ class Target(BoardKind):
         rows = self.instruction_set.vectors.dot
         found = [rows.get(one.function, {}).get(lanes, ()) for one in self.dot_products if one.elements == products]
         return any(one.count > 1 for instructions in found for one in instructions[-1:])
+
+    def tiles_of_dots(self, products: int) -> frozenset[tuple[int, int]]:
+        """The rows of data and of factors that one function multiplies, by dot products of so many numbers."""
+        tiles = self.instruction_set.vectors.dot_tiles
+        names = [one.function for one in self.dot_products if one.elements == products]
+        return frozenset((size.rows, size.columns) for name in names for size in tiles.get(name, {}))
 
     @property
     def memory_sizes(self) -> dict[str, int]:

@@ -11,7 +11,7 @@ import pytest
 from edgetune.codegen import emit_kernel, kernel_unit, shim, split_packing
 from edgetune.schedule.algorithms.apply import replay
 from edgetune.schedule.algorithms.catalogue import algorithm_named
-from edgetune.schedule.default_schedule import default_trace
+from edgetune.schedule.default_schedule import default_trace, guesses
 from edgetune.target.target import Target, load_target
 from tests import codegen_samples as samples
 from tests.attention_sample import Attention
@@ -32,6 +32,13 @@ def dot_products(name: str) -> Any:
     return split_packing(replay(function, default_trace(function, load_target("rpi5"), 1 << 20)[0]))[0]
 
 
+def in_core_registers(name: str, sample: Quantised) -> Any:
+    """A quantised convolution by an algorithm for the DSP extension, in the formula's best schedule."""
+    function = algorithm_named(sample.function(), name).function
+    guess = next(guesses(function, load_target("mps2-an386"), 1 << 12))
+    return split_packing(replay(function, guess.trace))[0]
+
+
 KERNELS: dict[str, Callable[[], Any]] = {
     "register_tile": lambda: split_packing(samples.register_tile(samples.convolution()))[0],
     "softmax": lambda: samples.module(samples.softmax()),
@@ -42,6 +49,17 @@ KERNELS: dict[str, Callable[[], Any]] = {
     "dot_products": lambda: dot_products("dot_int8_4"),
     "dot_products_of_pairs": lambda: dot_products("dot_int16_2"),
 }
+FIRMWARE: dict[str, Callable[[], Any]] = {
+    "dot_tiles": lambda: in_core_registers(
+        "dot_int16_4", Quantised((2, 4, 16), out=8, kernel=(1, 1), pad=(0, 0, 0, 0), zeros=(0, 0))
+    ),
+    "first_layer": lambda: in_core_registers("dot_int16_4", Quantised((8, 8, 3), out=8, zeros=(0, 0), border=5)),
+    "lane_products": lambda: in_core_registers(
+        "lanes_4_int16", Quantised((5, 6, 8), out=8, groups=8, zeros=(0, 0), border=5)
+    ),
+}
+"""Kernels for microcontrollers with the DSP extension."""
+
 TARGETS: dict[str, Callable[[], Target]] = {
     "wide": wide_target,
     "rpi4": lambda: load_target("rpi4"),
@@ -57,6 +75,17 @@ def test_kernels_are_written_as_the_golden_files_say(
 ) -> None:
     source = emit_kernel(KERNELS[kernel](), TARGETS[target](), f"sample_{kernel}")
     golden(f"codegen/{kernel}_{target}.c", kernel_unit(source, TARGETS[target](), "sample"))
+
+
+@pytest.mark.parametrize("kernel", sorted(FIRMWARE))
+def test_firmware_is_written_as_the_golden_files_say(
+    kernel: str, golden: Callable[[str, str], None], tmp_path: Path
+) -> None:
+    board = load_target("mps2-an386")
+    source = emit_kernel(FIRMWARE[kernel](), board, f"sample_{kernel}")
+    golden(f"codegen/{kernel}_cortex_m4.c", kernel_unit(source, board, "sample"))
+    for level in ("-O3", "-Os", "-O0"):
+        compile_strictly(source, board, tmp_path, board.compiler.cc, (level,))
 
 
 @pytest.mark.parametrize("target", sorted(TARGETS))

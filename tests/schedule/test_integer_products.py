@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tvm import te, topi
 
 from edgetune.codegen import emit_kernel
+from edgetune.codegen.dot_products import DOT_PRODUCTS
 from edgetune.graph.kernels import SYMMETRIC_BYTES
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among
@@ -19,7 +20,6 @@ from edgetune.schedule.algorithms.schedule_text import DOTS, FORMS, algorithm_of
 from edgetune.schedule.default_algorithms import algorithms_of
 from edgetune.schedule.default_schedule import default_guess
 from edgetune.schedule.guessed_schedule import default_schedule
-from edgetune.schedule.sketches.block_analysis import DOT_PRODUCTS
 from edgetune.target.target import Target, load_target
 from edgetune.tvm_types import PrimFunc
 from tests.codegen_run import SANITIZERS, run_kernel, wide_target

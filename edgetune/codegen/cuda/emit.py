@@ -19,9 +19,9 @@ from edgetune.codegen.cuda.printer import CudaPrinter, shared_bytes
 from edgetune.codegen.cuda.tidy import rebuilt, tidied
 from edgetune.codegen.cuda.vector_access import VECTOR_BYTES
 from edgetune.codegen.dtypes import element_and_lanes
-from edgetune.codegen.emit import drop_unused, prototype
+from edgetune.codegen.emit import drop_unused
 from edgetune.codegen.kernel_source import CParam, KernelSource, Launch, LaunchOperand
-from edgetune.codegen.line_breaks import break_line
+from edgetune.codegen.line_breaks import break_line, prototype
 from edgetune.codegen.lines import Declared, Line, LineKind, variable
 from edgetune.codegen.lower import hoist_initialisation
 from edgetune.codegen.memory import SCRATCH_ALIGNMENT, Survey, size_of, survey

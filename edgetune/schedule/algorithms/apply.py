@@ -13,7 +13,9 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 
 from edgetune.codegen.cuda.tile_intrinsics import declare
+from edgetune.codegen.kernel_source import KernelSource
 from edgetune.codegen.packing import split_packing
+from edgetune.codegen.scale_tables import ScaleTable
 from edgetune.errors import KernelFailed
 from edgetune.schedule.algorithms.algorithm import Chain, ConstantTransform
 from edgetune.schedule.algorithms.catalogue import algorithm_named
@@ -62,6 +64,18 @@ class Scheduled:
     algorithm: str
     module: IRModule
     constants: Mapping[int, ConstantTransform]
+
+    def constants_of(self, source: KernelSource) -> dict[int, ConstantTransform]:
+        """The same for the kernel that is printed of it, some constants of which are tables of scales."""
+        made = dict(self.constants)
+        for number, param in enumerate(source.params):
+            if param.table:
+                made[number] = _then(made.get(number), ScaleTable(of_bytes=param.table == "byte table"))
+        return made
+
+
+def _then(first: ConstantTransform | None, second: ConstantTransform) -> ConstantTransform:
+    return second if first is None else Chain((first, second))
 
 
 def apply_schedule(function: PrimFunc, text: str) -> Scheduled:

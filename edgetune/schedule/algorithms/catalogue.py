@@ -9,6 +9,7 @@ from edgetune.errors import KernelFailed
 from edgetune.graph.long_sums import split_all_long_sums
 from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.integer_products.dot import dot_product_algorithm
+from edgetune.schedule.algorithms.integer_products.lanes import lanes_algorithm
 from edgetune.schedule.algorithms.integer_products.pairs import pairs_algorithm
 from edgetune.schedule.algorithms.integer_products.wide import wide_algorithm
 from edgetune.schedule.algorithms.overlapped_tail.tiles import (
@@ -21,6 +22,7 @@ from edgetune.schedule.algorithms.schedule_text import (
     BOTH,
     DIRECT,
     DOTS,
+    LANES,
     PAIRS,
     PEELED,
     TILES,
@@ -40,6 +42,7 @@ _DERIVATIONS: dict[str, Callable[[PrimFunc, str], Algorithm | None]] = {
     **dict.fromkeys(PEELED, peeled_algorithm),
     **dict.fromkeys(DOTS, dot_product_algorithm),
     **dict.fromkeys(PAIRS, pairs_algorithm),
+    **dict.fromkeys(LANES, lanes_algorithm),
     **dict.fromkeys(WIDE, wide_algorithm),
 }
 

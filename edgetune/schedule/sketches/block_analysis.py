@@ -39,12 +39,6 @@ MOST_LANES = "edgetune.most_lanes"
 TILE_PIXELS = "edgetune.tile_pixels"
 """Attribute of a function: the pixels of its tiles, or a multiple of them."""
 
-DOT_PRODUCTS = "edgetune.dot_products"
-"""Attribute of a function: the products of the last reduction axis, which one instruction adds to a lane."""
-
-RESULTS_AT_A_TIME = "edgetune.results_at_a_time"
-"""Attribute of a function: the results of one step, in one or several registers."""
-
 _REDUCTION = 2  # tirx.IterVar.CommReduce
 _SPATIAL = 0  # tirx.IterVar.DataPar
 

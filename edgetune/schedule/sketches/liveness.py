@@ -26,6 +26,9 @@ _OPERATORS = {
     tirx.FloorDiv: int.__floordiv__,
     tirx.FloorMod: int.__mod__,
 }
+_VECTORS = 2
+"""The column of vectors in a line of `_steps`."""
+
 _TILED = 3
 """Columns of a line of `_steps` before those of the reduction axes."""
 
@@ -99,10 +102,11 @@ class Reads:
                 found += len(now & then)
         return found
 
-    def loads(self, body: Body) -> int:
-        """Number of operands that the body loads, each once."""
+    def loads(self, body: Body, *, of_lanes: bool = False) -> int:
+        """Number of operands that the body loads, each once; `of_lanes`: only those that each vector has of its own."""
         steps = _steps(body)
-        return sum(len(np.unique(steps @ stride.T, axis=0)) for stride in self.strides)
+        counted = [stride for stride in self.strides if not of_lanes or stride[:, _VECTORS].any()]
+        return sum(len(np.unique(steps @ stride.T, axis=0)) for stride in counted)
 
 
 def epilogue_operands(analysis: BlockAnalysis, after: Collection[str], channel: int) -> int:

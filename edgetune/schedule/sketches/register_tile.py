@@ -92,7 +92,7 @@ def _tile_loops(
         sch.unroll(loop)
     if variant.pad_rows and tile.pad is not None:
         narrow = tile.sum_element // tile.operand_element if tile.products > 1 else 1
-        width = 1 if tile.uneven else narrow * tile.lanes
+        width = 1 if tile.uneven else max(narrow * tile.lanes, tile.products)
         _copy_lines(sch, sch.get_sblock(tile.pad), _loop_of_copy(sch, tile, variant, outer), width)
     _finish_epilogue(sch, epilogue, outers[-1], rank, tile.lanes)
     sch.vectorize(lanes)

@@ -14,12 +14,11 @@ from tvm import tirx
 
 from edgetune.affine.domain import Domain
 from edgetune.affine.expressions import is_among, is_moved, loads_in, mentions
+from edgetune.codegen.dot_products import DOT_PRODUCTS, RESULTS_AT_A_TIME
 from edgetune.graph.element_type import element_bytes
 from edgetune.schedule.sketches.block_analysis import (
     COMPUTED_ONCE,
-    DOT_PRODUCTS,
     MOST_LANES,
-    RESULTS_AT_A_TIME,
     TILE_PIXELS,
     BlockAnalysis,
     BlockStage,
@@ -60,6 +59,7 @@ class Tile:
     copy: str | None = None  # the stage in `before` that copies these columns
     crosses_lines: bool = False  # vectors of the operand that pixels share lie in two lines of the cache each
     products: int = 1  # of the last reduction axis, added to a lane by one instruction
+    from_memory: bool = False  # an instruction, or a few, read the operands of a step from memory
     copies: bool = False  # `pad` is no choice: it stays a tensor
     uneven: bool = False  # `pad` chooses between neighbours along its last axis
     tests_again: bool = False  # inlined padding is tested for each of several terms, of which it does not depend
@@ -152,6 +152,7 @@ def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
         _added(analysis, anchor, after),
         *_columns(analysis, anchor, None if pixel is None else anchor.spatial[pixel]),
         products=analysis.attribute(DOT_PRODUCTS) or 1,
+        from_memory=bool(analysis.attribute(DOT_PRODUCTS) or analysis.attribute(RESULTS_AT_A_TIME)),
         copies=bool(copied),
         uneven=any(
             stage.spatial and stage.branches_along(stage.spatial[-1]) and _only_moves(stage, before) for stage in pads

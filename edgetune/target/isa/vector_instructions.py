@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 _COMPILERS = {"any": "", "gcc": " && !defined(__clang__)", "clang": " && defined(__clang__)"}
 
@@ -40,6 +40,26 @@ def widening_assembly(lines: Sequence[str], result: str = "*r") -> str:
     """Return the assembler statement of a widening: `lines` read 4 bytes at %1 into the register %0 and widen them."""
     body = "\\n\\t".join(lines)
     return f'__asm__("{body}" : "=w"({result}) : "r"(p), "m"(*(const {{rest}}u *)p));'
+
+
+class TileSize(NamedTuple):
+    """A tile of dot products: steps along the rows, rows of data, and rows of factors."""
+
+    steps: int
+    rows: int
+    columns: int
+
+    @property
+    def calls(self) -> int:
+        """The dot products that it is."""
+        return self.steps * self.rows * self.columns
+
+
+class WindowSize(NamedTuple):
+    """Taps whose products one function adds to four lanes; the `function` of one names the type of their factors."""
+
+    taps: int
+    function: str
 
 
 Rows = Mapping[int, tuple[Instruction, ...]]
@@ -93,10 +113,19 @@ class VectorInstructions:
     has the numbers that all lanes share as one integer, of 32 bits or of 16, `all` has it in each lane, `own` has those
     of the lanes as such integers."""
 
+    dot_tiles: Mapping[str, Mapping[TileSize, Instruction]] = field(default_factory=dict)
+    """By the name of a function of `dot` that adds to one number: the same for several steps of several rows of data
+    from x on, by several rows of factors from w on, added to the numbers at s00, s01, .., s10 and so on. Rows of data
+    lie `x_apart` elements from each other, a constant after inlining; the factors of all rows in a step lie in turn."""
+
     lane_pairs: Rows = field(default_factory=dict)
     """32-bit integers at `sums` plus products of bytes of each lane, of `x` by the first bytes at w and of `y` by the
     second ones; those of a lane lie side by side. The two products of a lane fit 16 bits together. Four lanes are the
     first half: the others are at `more`."""
+
+    lane_products: Mapping[WindowSize, Instruction] = field(default_factory=dict)
+    """32-bit integers at `s0` to `s3` plus the products of four bytes at x by four numbers at w, for several taps.
+    Their bytes lie `x_apart` from each other, a constant after inlining, and their factors in turn."""
 
     dot_twice: Rows = field(default_factory=dict)
     """32-bit integers at `sums` plus two dot products of pairs of bytes, of `all` by `own` and of `all2` by `own2`, the
@@ -108,6 +137,9 @@ class VectorInstructions:
 
     widen_halves: Rows = field(default_factory=dict)
     """As `widen`, to integers of 16 bits in `all`, a vector of twice the lanes."""
+
+    widen_word: Rows = field(default_factory=dict)
+    """Four bytes of type int8 at `from` as integers of 16 bits at `to`."""
 
     from_half: Rows = field(default_factory=dict)
     """Floats of 16 bits at p (`_Float16`) as vector *r of floats."""
@@ -135,6 +167,25 @@ class VectorInstructions:
     rounding_shift: Rows = field(default_factory=dict)
     """32-bit integers `high` by 2 to the power of `right` (0 to 31), rounded with ties away from 0, at `x`."""
 
+    scale_down: Rows = field(default_factory=dict)
+    """A 32-bit integer `x` by `scale` (see `edgetune.graph.fixed_point`), which shifts by 2 bits or more."""
+
+    scaled_byte: Rows = field(default_factory=dict)
+    """The same plus `zero` (at most 255 in size), within the limits of bytes of type `value`, which is returned. Names
+    of instructions have the letter `sign` (s or u)."""
+
+    scale_by: Rows = field(default_factory=dict)
+    """As `scale_down`, where `scale` is the address of both factors (see `edgetune.codegen.scale_tables`)."""
+
+    scaled_byte_by: Rows = field(default_factory=dict)
+    """As `scaled_byte`, with such an address."""
+
+    scale_little: Rows = field(default_factory=dict)
+    """As `scale_by`, with factors of a table for bytes."""
+
+    scaled_byte_little: Rows = field(default_factory=dict)
+    """As `scaled_byte_by`, with such factors."""
+
     float_registers: Mapping[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """By bytes (4: a float, more: a vector of floats): conditions of the preprocessor, best first, each with GCC's
     constraint letter of the registers that then hold such a value."""
@@ -144,6 +195,15 @@ class VectorInstructions:
         lanes = vector_bits // 32
         return max(lanes, LEAST_PAIRS) if lanes in self.lane_pairs else 0
 
+    def results_of_lanes(self, vector_bits: int) -> int:
+        """The results of `lane_products` with vectors of so many bits; 0 where there are none."""
+        return RESULTS_OF_LANES if vector_bits == _WORD and self.lane_products else 0
+
+
+_WORD = 32  # bits
+
+RESULTS_OF_LANES = 4
+"""The results of `lane_products`: their data is the bytes of one register."""
 
 LEAST_PAIRS = 8
 """The fewest results of `lane_pairs`: their products are vectors of 16 bits first, of eight lanes at least."""

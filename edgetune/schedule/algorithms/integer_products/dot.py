@@ -11,6 +11,7 @@ from edgetune.schedule.algorithms.algorithm import Algorithm
 from edgetune.schedule.algorithms.integer_products.function import product_of
 from edgetune.schedule.algorithms.integer_products.operand import steps_of
 from edgetune.schedule.algorithms.integer_products.steps import summed_in_steps
+from edgetune.target.dot_product import order_of_factors
 from edgetune.tvm_types import PrimFunc
 
 
@@ -26,5 +27,6 @@ def dot_product_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
         return None
     analysis, found = matched
     fits = dtype in ("int16", type_of(found.data.source)) and found.shares_data
-    steps = steps_of(found, analysis, dtype, int(products)) if fits else None
-    return None if steps is None else summed_in_steps(name, analysis, found, steps, int(products))
+    order = order_of_factors(dtype, int(products))
+    steps = steps_of(found, analysis, dtype, order) if fits else None
+    return None if steps is None else summed_in_steps(name, analysis, found, steps, order)

@@ -44,18 +44,21 @@ class Steps:
         return self.missing / self.terms, -self.terms
 
 
-def steps_of(found: Product, analysis: BlockAnalysis, dtype: str, count: int) -> Steps | None:
-    """The data in steps of `count` products, in memory as `dtype`; None where no axis of terms can be divided so."""
+def steps_of(found: Product, analysis: BlockAnalysis, dtype: str, order: tuple[int, ...]) -> Steps | None:
+    """The data in steps of products, in memory as `dtype`; None where no axis of terms can be divided so.
+
+    The products of a step are in `order`: the data that comes first, and so on.
+    """
     axes = [axis for axis in found.whole.summed if axis[1] > 1 and found.weight_axis(axis) is not None]
-    known = [one for axis in axes if (one := _side_by_side(found, axis, analysis, dtype, count)) is not None]
+    known = [one for axis in axes if (one := _side_by_side(found, axis, analysis, dtype, order)) is not None]
     plain = min(known, key=Steps.waste, default=None)
     if plain is not None and not plain.missing:
         return plain
-    rows = [one for axis in axes if (one := _rows_of_pixels(found, axis, dtype, count)) is not None]
+    rows = [one for axis in axes if (one := _rows_of_pixels(found, axis, dtype, order)) is not None]
     return min([*rows, *([] if plain is None else [plain])], key=Steps.waste, default=None)
 
 
-def _rows_of_pixels(found: Product, taps: Axis, dtype: str, count: int) -> Steps | None:
+def _rows_of_pixels(found: Product, taps: Axis, dtype: str, order: tuple[int, ...]) -> Steps | None:
     """Taps along a row and their channels as one axis: in a row of pixels, the channels of all of them lie in turn.
 
     The row is an axis of a copy then. Where channels are few, that fills more of the last step than each pixel does.
@@ -70,12 +73,13 @@ def _rows_of_pixels(found: Product, taps: Axis, dtype: str, count: int) -> Steps
     if not whole or step_along(pixel, taps[0]) != 1 or any(mentions(one, taps[0]) for one in others):
         return None
     axes = (taps, inner) if inner is not None else (taps,)
+    count = len(order)
     missing = -prod(extent for _, extent in axes) % count
     index = str(taps[0].ty.dtype)
     step, term = variable("window_step", index), variable("window_dot", index)
     first = with_places(pixel, {taps[0]: tirx.IntImm(index, 0)})
     copy = _copied_rows(found, dtype, missing)
-    at = [*indices[:-2], first * channels + step * count + term]
+    at = [*indices[:-2], first * channels + step * count + _in_order(term, order)]
     return Steps(axes, step, term, missing, copy, tirx.BufferLoad(copy.out, at))
 
 
@@ -94,8 +98,19 @@ def _copied_rows(found: Product, dtype: str, missing: int) -> ReductionStage:
     return ReductionStage("operand", buffer_of("operand", axes, dtype), places, tuple(axes), (), value)
 
 
-def _side_by_side(found: Product, axis: Axis, analysis: BlockAnalysis, dtype: str, count: int) -> Steps | None:
-    source = found.data.source
+def _in_order(term: Var, order: tuple[int, ...]) -> Expr:
+    """The place in a step of the data of the product `term`: every second one comes first, or they are in turn."""
+    if order == tuple(range(len(order))):
+        return term
+    half = len(order) // 2
+    assert order == (*range(0, len(order), 2), *range(1, len(order), 2))  # noqa: S101  the orders of instructions
+    return tirx.floormod(term, half) * 2 + tirx.floordiv(term, half)
+
+
+def _side_by_side(
+    found: Product, axis: Axis, analysis: BlockAnalysis, dtype: str, order: tuple[int, ...]
+) -> Steps | None:
+    source, count = found.data.source, len(order)
     if not found.is_side_by_side(axis):
         return None
     missing = -axis[1] % count
@@ -106,7 +121,7 @@ def _side_by_side(found: Product, axis: Axis, analysis: BlockAnalysis, dtype: st
     step, inner = variable(f"{name}_step", index), variable(f"{name}_dot", index)
     computed = is_computed(source, analysis)
     copy = copied(found, dtype, missing) if missing or type_of(source) != dtype or computed else None
-    indices = [with_places(one, {axis[0]: step * count + inner}) for one in found.data.indices]
+    indices = [with_places(one, {axis[0]: step * count + _in_order(inner, order)}) for one in found.data.indices]
     return Steps((axis,), step, inner, missing, copy, tirx.BufferLoad(source if copy is None else copy.out, indices))
 
 

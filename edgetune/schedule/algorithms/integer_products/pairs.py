@@ -13,8 +13,8 @@ from math import prod
 
 from tvm import tirx
 
-from edgetune.affine.expressions import mentions, with_places
-from edgetune.graph.element_type import type_of
+from edgetune.affine.expressions import with_places
+from edgetune.codegen.dot_products import RESULTS_AT_A_TIME
 from edgetune.graph.kernels import SYMMETRIC_BYTES
 from edgetune.graph.reduction_stage import Axis, variable
 from edgetune.schedule.algorithms.algorithm import Algorithm
@@ -22,7 +22,7 @@ from edgetune.schedule.algorithms.integer_products.function import product_of
 from edgetune.schedule.algorithms.integer_products.operand import Steps, copied, is_computed
 from edgetune.schedule.algorithms.integer_products.product import WEIGHTS, Product
 from edgetune.schedule.algorithms.integer_products.steps import summed_in_steps
-from edgetune.schedule.sketches.block_analysis import RESULTS_AT_A_TIME, BlockAnalysis
+from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.schedule.sketches.register_tile import MAX_UNROLLED_WINDOW
 from edgetune.tvm_types import Expr, PrimFunc, Var
 
@@ -40,15 +40,13 @@ def pairs_algorithm(function: PrimFunc, name: str) -> Algorithm | None:
     if matched is None:
         return None
     analysis, found = matched
-    lanes, extent = found.whole.spatial[-1]
-    own = found.data.indices[-1].same_as(lanes) and not any(mentions(one, lanes) for one in found.data.indices[:-1])
-    if not own or extent % results or type_of(found.data.source) != WEIGHTS:
+    if not found.has_own_data or found.whole.spatial[-1][1] % results:
         return None
     axes = [axis for axis in found.whole.summed if axis[1] > 1]
     windows = [tuple(axes), *((axis,) for axis in reversed(axes))]
     known = [one for window in windows if (one := _taps_in_steps(found, window, analysis)) is not None]
     steps = min(known, key=Steps.waste, default=None)
-    made = None if steps is None else summed_in_steps(name, analysis, found, steps, _PAIR)
+    made = None if steps is None else summed_in_steps(name, analysis, found, steps, tuple(range(_PAIR)))
     if made is None:
         return None
     return Algorithm(name, made.function.with_attr(RESULTS_AT_A_TIME, results), made.transforms)

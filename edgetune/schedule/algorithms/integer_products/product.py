@@ -39,6 +39,17 @@ class Product:
         return not any(mentions(index, axis[0]) for index in others) and step_along(last, axis[0]) == 1
 
     @property
+    def has_own_data(self) -> bool:
+        """Whether neighbouring results, which are lanes, read neighbouring bytes."""
+        lanes = self.whole.spatial[-1][0]
+        *others, last = self.data.indices
+        return (
+            last.same_as(lanes)
+            and not any(mentions(index, lanes) for index in others)
+            and type_of(self.data.source) == WEIGHTS
+        )
+
+    @property
     def shares_data(self) -> bool:
         """Whether neighbouring results, which are lanes, read the same data."""
         return not any(mentions(index, self.whole.spatial[-1][0]) for index in self.data.indices)

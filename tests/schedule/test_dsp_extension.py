@@ -1,0 +1,132 @@
+"""Products of bytes by the DSP extension of microcontrollers: exact for every shape, by every form of the C."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetune.codegen import KernelSource, emit_kernel
+from edgetune.schedule.algorithms.apply import apply_schedule
+from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among
+from edgetune.schedule.algorithms.schedule_text import DOTS, FORMS, LANES, algorithm_of, schedule_text
+from edgetune.schedule.default_algorithms import algorithms_of
+from edgetune.schedule.default_schedule import guesses
+from edgetune.schedule.guessed_schedule import default_schedule
+from edgetune.target.target import Target, load_target
+from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
+from tests.dsp_core import dsp_core
+from tests.examples import costly
+from tests.integer_samples import Quantised, close
+from tests.sketch_samples import Array, run_plain
+
+SHARED = Quantised(zeros=(0, 0), border=5, shape=(6, 10, 16), out=12)
+DEPTHWISE = Quantised(zeros=(0, 0), border=5, shape=(9, 7, 8), out=8, groups=8)
+KINDS = {
+    "1x1": (replace(SHARED, kernel=(1, 1), pad=(0, 0, 0, 0)), "dot_int16_4"),
+    "3x3": (SHARED, "dot_int16_4"),
+    "stride 2": (replace(SHARED, stride=2, pad=(0, 0, 1, 1)), "dot_int16_4"),
+    "odd channels": (replace(SHARED, shape=(5, 5, 7), out=5, kernel=(1, 1), pad=(0, 0, 0, 0)), "dot_int16_4"),
+    "one channel": (replace(SHARED, shape=(9, 10, 1), kernel=(5, 4)), "dot_int16_4"),
+    "three channels": (replace(SHARED, shape=(8, 8, 3), out=8), "dot_int16_4"),
+    "one pixel": (replace(SHARED, shape=(1, 1, 24), out=22, kernel=(1, 1), pad=(0, 0, 0, 0)), "dot_int16_4"),
+    "depthwise": (DEPTHWISE, "lanes_4_int16"),
+    "depthwise, bytes": (DEPTHWISE, "lanes_4_int8"),
+    "depthwise 5x5": (replace(DEPTHWISE, kernel=(5, 5), pad=(2, 2, 2, 2)), "lanes_4_int16"),
+    "depthwise, stride 2": (replace(DEPTHWISE, stride=2, pad=(0, 0, 1, 1)), "lanes_4_int16"),
+}
+
+
+def extreme(sample: Quantised, seed: int = 0) -> list[Array]:
+    """Arguments, more than half of which are at the ends of their range."""
+    arrays, generator = sample.arrays(seed), np.random.default_rng(seed)
+    for array in arrays[:2]:
+        array[generator.random(array.shape) < 0.6] = generator.choice([-128, 127])
+    return arrays
+
+
+def printed(sample: Quantised, target: Target, name: str, arrays: list[Array]) -> tuple[KernelSource, list[Array]]:
+    """The kernel by the formula's best schedule of an algorithm, and its arguments."""
+    guess = next(guesses(algorithm_named(sample.function(), name).function, target, 1 << 16))
+    scheduled = apply_schedule(sample.function(), schedule_text(name, guess.trace))
+    source = emit_kernel(scheduled.module, target, "k")
+    constants = scheduled.constants_of(source)
+    return source, [constants[n].apply(a) if n in constants else a for n, a in enumerate(arrays)]
+
+
+@costly(25)
+@given(
+    st.integers(1, 35),
+    st.sampled_from([(1, 1), (3, 3), (1, 5), (3, 2)]),
+    st.integers(1, 2),
+    st.booleans(),
+    st.sampled_from([-128, 0, 127]),
+    st.integers(1, 10_000),
+)
+def test_steps_in_the_order_of_the_instruction_have_the_same_sums(
+    channels: int, kernel: tuple[int, int], stride: int, padded: bool, border: int, seed: int
+) -> None:
+    pad = (1, 1, 0, 1) if padded else (0, 0, 0, 0)
+    sample = replace(SHARED, shape=(5, 6, channels), out=3, kernel=kernel, stride=stride, pad=pad, border=border)
+    arrays, function = extreme(sample, seed), sample.function()
+    for algorithm in algorithms_among(function, ["dot_int16_4"]):
+        changed = [algorithm.transforms[n].apply(a) if n in algorithm.transforms else a for n, a in enumerate(arrays)]
+        np.testing.assert_array_equal(run_plain(algorithm.function, changed), run_plain(function, arrays))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kernels_are_exact_at_the_ends_of_the_range(kind: str, tmp_path: Path) -> None:
+    """By the instructions, by the plain C beside them, and by a build without optimisation."""
+    sample, name = KINDS[kind]
+    arrays = extreme(sample)
+    source, given_arrays = printed(sample, dsp_core(), name, arrays)
+    assert "@dot_" in source.definition or "@lane_products_" in source.definition
+    expected = sample.expected(*arrays[:-1])
+    plain = wide_target(256).model_copy(update={"compiler": load_target("host").compiler})
+    for number, (target, extra) in enumerate(((dsp_core(), ()), (dsp_core(), ("-O0",)), (plain, SANITIZERS))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        close(run_kernel(source, target, given_arrays, folder, extra=extra)[-1], expected)
+
+
+@pytest.mark.parametrize("level", ["-O1", "-O2", "-O3", "-Os"])
+@pytest.mark.parametrize("kind", ["1x1", "three channels", "one pixel", "depthwise"])
+def test_the_firmware_compiler_takes_every_tile(kind: str, level: str, tmp_path: Path) -> None:
+    """Registers are few: assembler that wants too many is an error of the compiler."""
+    sample, name = KINDS[kind]
+    target = load_target("mps2-an386")
+    source, _ = printed(sample, target, name, extreme(sample))
+    assembly = compile_strictly(source, target, tmp_path, target.compiler.cc, (level,))
+    assert "smla" in assembly
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_defaults_use_the_instructions(kind: str) -> None:
+    sample, name = KINDS[kind]
+    text, _ = default_schedule(sample.function(), load_target("mps2-an386"), 1 << 16, FORMS)
+    assert algorithm_of(text).partition("_")[0] == name.partition("_")[0]
+
+
+@pytest.mark.parametrize(
+    ("board", "dots", "lanes"),
+    [
+        ("mps2-an386", ["dot_int16_4"], ["lanes_4_int16", "lanes_4_int8"]),
+        ("mps2-an505", ["dot_int16_4"], ["lanes_4_int16", "lanes_4_int8"]),
+        ("mps2-an385", [], []),
+        ("rpi4", ["dot_int8_2"], []),
+    ],
+)
+def test_a_search_tries_what_the_target_has(board: str, dots: list[str], lanes: list[str]) -> None:
+    target = load_target(board)
+    assert [one.name for one in algorithms_of(SHARED.function(), FORMS, target) if one.name in DOTS] == dots
+    assert [one.name for one in algorithms_of(DEPTHWISE.function(), FORMS, target) if one.name in LANES] == lanes
+
+
+def test_rows_of_results_are_whole_steps_of_lanes() -> None:
+    odd = replace(DEPTHWISE, shape=(9, 7, 6), out=6, groups=6)
+    assert not list(algorithms_among(odd.function(), LANES))
+    assert not list(algorithms_among(SHARED.function(), LANES))
