@@ -13,13 +13,13 @@ from edgetune.codegen.operations import operations, tensor_bytes
 from edgetune.codegen.parallel_time import expected_share
 from edgetune.errors import KernelFailed
 from edgetune.events import Event
-from edgetune.graph.memory.plan import scratch_limits
 from edgetune.graph.program import Kernel, Program, byte_size
 from edgetune.graph.tvm_errors import kernel_named
 from edgetune.measure.peaks import Peaks
 from edgetune.package.emit import OnEvent
 from edgetune.package.provenance import KernelProvenance
 from edgetune.pipeline.in_model_cost import PackageContext, compared_first, expected_order, streams
+from edgetune.pipeline.kernel_scratch import kernel_scratch
 from edgetune.pipeline.link import Choice
 from edgetune.records import Record, RecordStore
 from edgetune.records.ranking import passes
@@ -59,7 +59,7 @@ def choose(
     that `streams` its weights, the expected time with weights from memory decides.
     """
     rules = _rules(program, target, min_trust, forms, threads)
-    limits = _limits(program, threads, target)
+    limits = kernel_scratch(program, target, threads)
     choices = []
     for number, kernel in enumerate(program.kernels):
         with kernel_named(program, number):
@@ -80,7 +80,7 @@ def contenders(
     Earlier comparisons in a package are ignored.
     """
     rules = _rules(program, target, min_trust, forms, threads)
-    limits = _limits(program, threads, target)
+    limits = kernel_scratch(program, target, threads)
     return {
         index: rules.expected(kernel, rules.looked_through(kernel, store, limits[index]))
         for index, kernel in enumerate(program.kernels)
@@ -90,12 +90,6 @@ def contenders(
 def _rules(program: Program, target: Target, min_trust: Grade, forms: Collection[str], threads: int) -> _Rules:
     stage = PackageContext(program.model_sha256, threads)
     return _Rules(target, min_trust, frozenset(forms), streams(program, target), stage)
-
-
-def _limits(program: Program, threads: int, target: Target) -> dict[int, int]:
-    """Bytes of scratch for each kernel (by index); each thread has its own scratch."""
-    limits = scratch_limits(program, threads, scarce=target.memory_is_scarce)
-    return {kernel: limit // threads for kernel, limit in limits.items()}
 
 
 @dataclass(frozen=True)

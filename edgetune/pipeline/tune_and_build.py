@@ -18,7 +18,7 @@ from edgetune.errors import (
     WrongResult,
 )
 from edgetune.events import Event
-from edgetune.graph.memory.plan import plan, scratch_limits
+from edgetune.graph.memory.plan import plan
 from edgetune.graph.precision import STORED
 from edgetune.graph.program import Program, StateTensor
 from edgetune.graph.states import with_states_overwritten
@@ -32,6 +32,7 @@ from edgetune.pipeline.divisions import fastest_division, search_divisions
 from edgetune.pipeline.double_precision_reference import judged_by_double, judged_by_storage
 from edgetune.pipeline.end_to_end_ranking import rank_end_to_end
 from edgetune.pipeline.in_model_cost import streams
+from edgetune.pipeline.kernel_scratch import kernel_scratch
 from edgetune.pipeline.link import Choice
 from edgetune.pipeline.select import choose, default_choice, imported_choice
 from edgetune.pipeline.self_test import PackageCheck, SelfTest, ThereOrHere, VerifiedThere
@@ -91,11 +92,10 @@ def tune_input(
     boards = measured_boards(settings)
     target = with_cpu(settings.target)
     _check_limits_early(program, settings)
-    # Kernels are timed on one thread; in the package each thread has its own scratch.
     limits = {
-        division.kernels[i].workload: limit // settings.threads
+        division.kernels[i].workload: limit
         for division in (program, *program.divisions)
-        for i, limit in scratch_limits(division, settings.threads, scarce=target.memory_is_scarce).items()
+        for i, limit in kernel_scratch(division, target, settings.threads).items()
     }
     options = TuneOptions(
         trials=settings.budget_trials,

@@ -108,18 +108,16 @@ class _Maker:
     """See `CandidateMaker`."""
 
     def __init__(self, program: Program, target: Target, rules: PackageRules) -> None:
-        from edgetune.graph.memory.plan import scratch_limits
         from edgetune.pipeline.in_model_cost import streams
+        from edgetune.pipeline.kernel_scratch import kernel_scratch
         from edgetune.schedule.algorithms.schedule_text import allowed_algorithms
 
         self._target = target
         self._builder = builder_of(target)
         plain = self._builder.toolchain(target, _TIMEOUT_S)
         self._toolchain = replace(plain, link_flags=(*plain.link_flags, *_STRIPPED))
-        # Kernels are timed on one thread; in the package each thread has its own scratch.
         self._limits = {
-            program.kernels[i].workload: limit // rules.threads
-            for i, limit in scratch_limits(program, rules.threads, scarce=target.memory_is_scarce).items()
+            program.kernels[i].workload: limit for i, limit in kernel_scratch(program, target, rules.threads).items()
         }
         self._forms = allowed_algorithms(rules.winograd)
         self._streamed = streams(program, target)

@@ -12,6 +12,7 @@ from edgetune.graph.program import Program
 
 _LOCAL_SEARCH_STEPS = 2000
 _SLACK = 1.10
+_SCARCE_SLACK = 1.125
 _OWN = 2048  # bytes
 
 
@@ -32,14 +33,16 @@ class MemoryPlan:
     in_place: Mapping[int, int] = field(default_factory=dict)
 
 
-def scratch_limits(program: Program, threads: int = 1, *, scarce: bool = False) -> dict[int, int]:
+def scratch_limits(program: Program, threads: int = 1, in_place: Mapping[int, int] | None = None) -> dict[int, int]:
     """Bytes of scratch that each kernel (by index) may use, all `threads` together.
 
     The limits keep the arena within `_SLACK` times its lower bound, except where a kernel's own `scratch` per thread is
-    more: that is always allowed, up to `_OWN` where memory is `scarce`.
+    more: that is always allowed. Where memory is scarce, the tensors are given that may be written `in_place`: then the
+    bound is that of a plan where they are, and only `_OWN` of a kernel's own scratch are always allowed.
     """
-    live = live_bytes(program)
-    allowed = int(max(live, default=0) * _SLACK)
+    scarce = in_place is not None
+    live = live_bytes(program, in_place or {})
+    allowed = int(max(live, default=0) * (_SCARCE_SLACK if scarce else _SLACK))
     limits: dict[int, int] = {}
     for call, used in zip(program.calls, live, strict=True):
         own = program.kernels[call.kernel].scratch * threads
