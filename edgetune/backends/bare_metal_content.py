@@ -15,8 +15,7 @@ class _BareMetalContent(CContent):
 
     def manifest(self, target: BoardKind, threads: int) -> dict[str, object]:
         """Return what packages in C state, and the clock, which the benchmark counts."""
-        clock = {} if target.clock_mhz is None else {"clock_mhz": target.clock_mhz}
-        return {**super().manifest(target, threads), **clock}
+        return {**super().manifest(target, threads), "clock_mhz": target.clock_mhz}
 
 
 BARE_METAL_CONTENT = _BareMetalContent()

@@ -57,11 +57,14 @@ class CBareMetal(CBackend):
         return BARE_METAL_CONTENT
 
     def target_fault(self, target: BoardKind) -> KeyFault | None:
-        """Demand a memory map."""
+        """Demand a memory map, and the clock, which the benchmark of a package counts."""
         if not isinstance(target, Target):
             return NO_CPU
         if target.memory_map is None:
             why = f"is '{target.backend}', which links programs by 'memory_map': add that, with 'flash' and 'ram'"
+            return KeyFault("backend", why)
+        if target.clock_mhz is None:
+            why = f"is '{target.backend}', whose benchmark counts the clock: add 'clock_mhz', that of the core in MHz"
             return KeyFault("backend", why)
         return None
 
@@ -78,10 +81,10 @@ class CBareMetal(CBackend):
         return build_library(toolchain, unit, shim, library, on_start)
 
     def program_image(self, prefix: str, target: BoardKind) -> ProgramImage:
-        """Return start-up code and linker script; a benchmark where the file of `target` states the clock."""
+        """Return start-up code and linker script, the same for every `target`."""
+        del target
         script = f"test/{prefix}_image.ld"
         return ProgramImage(
-            programs=("selftest", "bench") if target.clock_mhz is not None else ("selftest",),
             bench="bare_metal/bench.c.j2",
             files=(
                 PackageFile(f"test/{prefix}_startup.c", "bare_metal/startup.c.j2"),

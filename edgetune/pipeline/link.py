@@ -120,7 +120,8 @@ def check_limits(
         room = f"an arena of {needed} bytes" if threads == 1 else f"{needed} bytes for its arena and {threads} threads"
         room += f" and {states} bytes for its states" if states else ""
         raise MemoryLimitExceeded(
-            f"{program.name} needs {room}, and the limit is {device.ram} bytes; {why}: {device.remedy('ram')}"
+            f"{program.name} needs {room}, and the limit is {device.ram} bytes, "
+            f"{needed + states - device.ram} too few; {why}: {device.remedy('ram')}"
         )
     weights = {
         (c, p): program.constants[place.buffer]
@@ -136,6 +137,6 @@ def check_limits(
             f"parameter {p} of {program.calls[c].label} with {a.nbytes} bytes" for (c, p), a in largest_weights
         )
         raise MemoryLimitExceeded(
-            f"the weights of {program.name} take {total} bytes, and the limit is {device.flash} bytes; "
-            f"the largest are {shown}: {device.remedy('flash')}"
+            f"the weights of {program.name} take {total} bytes, and the limit is {device.flash} bytes, "
+            f"{total - device.flash} too few; the largest are {shown}: {device.remedy('flash')}"
         )

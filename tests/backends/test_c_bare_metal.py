@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.errors import (
     BoardUnavailable,
+    ConfigError,
     MemoryLimitExceeded,
     NothingRunsIt,
     ToolchainMissing,
@@ -30,6 +31,7 @@ from edgetune.verify.work_copy import work_copy
 from tests.distribution_sample import edgetune
 
 BOARD = "mps2-an500"
+MODEL = Path(__file__).parents[3] / "shared" / "models" / "mlperf_tiny" / "ad_int8.tflite"
 DOUBLES = re.compile(r"__aeabi_(d\w+|\w+2d|cd\w+)$|__\w*(df|d)[23]$|__(fix|float)\w*df\w*$")
 
 
@@ -111,18 +113,27 @@ def test_the_images_hold_no_double_and_no_warning(package: Path) -> None:
             assert {symbol for symbol in symbols if DOUBLES.fullmatch(symbol)} == set()
 
 
-def test_without_a_stated_clock_its_texts_speak_of_no_benchmark(folder: Path) -> None:
-    target = load_target(BOARD).model_dump(mode="json", exclude_unset=True)
-    (folder / "unclocked.yaml").write_text(
-        yaml.safe_dump({key: value for key, value in target.items() if key != "clock_mhz"} | {"name": "unclocked"})
-    )
-    done = edgetune(["build", "small.onnx", "--board", "unclocked.yaml", "-o", "unclocked"], cwd=folder)
-    assert done.returncode == 0, done.stderr
-    for name in ("README.md", "REPORT.md", "Makefile"):
-        assert "bench" not in (folder / "unclocked" / name).read_text(), name
-    done = edgetune(["bench", "unclocked"], cwd=folder)
-    assert done.returncode == BoardUnavailable.exit_code
-    assert "the package has no benchmark, because edgetune cannot time programs on board 'unclocked'" in done.stderr
+@pytest.mark.parametrize(
+    ("key", "sentence"),
+    [
+        ("memory_map", "'backend' is 'c-bare-metal', which links programs by 'memory_map': add that, with 'flash' and"),
+        ("memory_map.ram", "key 'memory_map.ram' is missing: add it"),
+        ("clock_mhz", "'backend' is 'c-bare-metal', whose benchmark counts the clock: add 'clock_mhz', that of the"),
+    ],
+)
+def test_a_target_without_regions_or_clock_is_refused(key: str, sentence: str, folder: Path, tmp_path: Path) -> None:
+    described = yaml.safe_load((targets_dir() / f"{BOARD}.yaml").read_text()) | {"name": "own"}
+    *groups, last = key.split(".")
+    group = described
+    for name in groups:
+        group = group[name]
+    del group[last]
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(described))
+    done = edgetune(["build", str(folder / "small.onnx"), "--board", "own.yaml"], cwd=tmp_path)
+    assert done.returncode == ConfigError.exit_code
+    (error,) = [line for line in done.stderr.splitlines() if "error: " in line]
+    assert re.search(r"own\.yaml(, line \d+)?: ", error)
+    assert sentence in error
 
 
 def test_the_benchmark_counts_instructions_under_the_emulator(package: Path) -> None:
@@ -145,6 +156,32 @@ def test_the_benchmark_has_a_clock_of_its_own(package: Path) -> None:
     report = json.loads(done.stdout.splitlines()[-1])
     assert (report["runs"], report["threads"]) == (10, 1)
     assert 0 < report["min_us"] <= report["median_us"]
+
+
+@pytest.mark.skipif(not MODEL.is_file(), reason=f"{MODEL} is not there")
+@pytest.mark.parametrize("part", ["stm32l4r5", "rp2040"])
+def test_packages_for_parts_compile_without_a_warning_within_their_memory(part: str, tmp_path: Path) -> None:
+    """No emulator has their memory map: the package says so, and its self-test is linked for the part."""
+    done = edgetune(["build", str(MODEL), "--board", part, "-o", "package"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"nothing on this machine runs programs of board '{part}'" in done.stderr
+    strict = "-Wall -Wextra -Wconversion -Wdouble-promotion -Wshadow -Werror"
+    command = ["make", "-s", "build/ad_int8_selftest", f"WARNINGS={strict}"]
+    made = subprocess.run(command, cwd=tmp_path / "package", capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    space = load_target(part).memory_map
+    assert space is not None
+    listed = subprocess.run(
+        ["arm-none-eabi-readelf", "-lW", "build/ad_int8_selftest"],
+        cwd=tmp_path / "package",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    code, variables = [line.split() for line in listed.stdout.splitlines() if line.split()[:1] == ["LOAD"]]
+    for (_, _, address, _, _, size, *_), region in ((code, space.flash), (variables, space.ram)):
+        assert int(address, 16) == region.origin  # the vector table, and not the headers of the file
+        assert int(size, 16) <= region.bytes
 
 
 def test_double_helpers_would_be_seen(tmp_path: Path) -> None:
@@ -258,7 +295,7 @@ def test_no_setting_makes_the_memory_of_a_board_larger(folder: Path, tmp_path: P
     (tmp_path / "edgetune.yaml").write_text(f"model: {folder / 'small.onnx'}\nmemory: {{ram: 64KiB}}\n")
     built = _built_with(256, folder, tmp_path)
     assert built.returncode == MemoryLimitExceeded.exit_code
-    assert "and the limit is 256 bytes" in built.stderr
+    assert re.search(r"and the limit is 256 bytes, \d+ too few; the largest tensors are ", built.stderr)
     assert "it is that of memory_map in target 'tight', so use a smaller model or a larger board" in built.stderr
 
 
