@@ -1,11 +1,14 @@
 """Counts what MLPerf Tiny's int8 models take on boards without operating system: instructions, RAM, flash.
 
-python -m benchmarks.firmware [--models kws_int8,...] [--boards mps2-an386,...] [--trials N] [--json] [-o FOLDER]
+python -m benchmarks.firmware [--models kws_int8,...] [--boards mps2-an386,...] [--trials N] [--cmsis-nn FOLDER]
 
 Each model gets a package with default schedules, and with `--trials` one that is tuned. Each is tested by its golden
 vectors under the emulator, which then counts the instructions of a run as `edgetune bench` does. Counts are exact and
-repeatable, and are no times. Packages and records stay in the folder of `-o`, so that the same call goes on with them.
-A row is printed once it is measured. The exit code is 1 where a package cannot be built or run; a bar that is missed
+repeatable, and are no times. Beside them are the counts of CMSIS-NN, measured earlier; `--cmsis-nn` names a checkout of
+it, whose functions for convolutions and products are counted instead (benchmarks/cmsis_nn.py).
+
+A row is printed once it is measured, with `--json` as a line of JSON. Packages and records stay in the folder of `-o`,
+so that the same call goes on with them. The exit code is 1 where a package cannot be built or run; a bar that is missed
 does not change it.
 """
 
@@ -23,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cmsis_nn import instructions
 from benchmarks.command import run_command
 from benchmarks.firmware_bars import MILLION, MODELS, bar_of, cmsis_nn_of
 from edgetune.boards.cores import CoreSplit
@@ -53,7 +57,10 @@ class Package:
 
 @dataclass(frozen=True)
 class Row:
-    """A model on a board: `default` and `tuned` are its packages (None: not asked for), or `fault` says what failed."""
+    """A model on a board: `default` and `tuned` are its packages (None: not asked for), or `fault` says what failed.
+
+    `counted_cmsis_nn` are the instructions of the convolutions and products of a checkout of CMSIS-NN, if one is named.
+    """
 
     model: str
     board: str
@@ -61,6 +68,7 @@ class Row:
     default: Package | None
     tuned: Package | None = None
     fault: str = ""
+    counted_cmsis_nn: int | None = None
 
     @property
     def best(self) -> Package | None:
@@ -75,8 +83,8 @@ class Row:
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values."""
-        bars = {"bar": bar_of(self.model, self.cpu), "met": self.met, "cmsis_nn": cmsis_nn_of(self.model, self.cpu)}
-        return {**asdict(self), **bars}
+        earlier = cmsis_nn_of(self.model, self.cpu)
+        return {**asdict(self), "bar": bar_of(self.model, self.cpu), "met": self.met, "earlier_cmsis_nn": earlier}
 
     def line(self) -> str:
         """A row of the table; bytes are those of the best package."""
@@ -86,13 +94,20 @@ class Row:
         else:
             ratio = "-" if self.default is None or self.tuned is None else _ratio(self.default, self.tuned)
             cells = [self.model, self.board, _millions(self.default), _millions(self.tuned), ratio]
-            cells += [_count(bar_of(self.model, self.cpu)), verdict, _count(cmsis_nn_of(self.model, self.cpu))]
+            cells += [_count(bar_of(self.model, self.cpu)), verdict, self._cmsis_nn()]
             cells += [f"{size:,}" for size in (best.arena, best.stack, best.weights, best.code, best.small_code)]
         return "| " + " | ".join(cells) + " |"
 
+    def _cmsis_nn(self) -> str:
+        """The count of the named checkout, else the one that was measured earlier."""
+        if self.counted_cmsis_nn is not None:
+            return f"{_count(self.counted_cmsis_nn)} (counted)"
+        earlier = cmsis_nn_of(self.model, self.cpu)
+        return "-" if earlier is None else f"{_count(earlier)} (earlier)"
+
 
 _COLUMNS = (
-    "model", "board", "default, M", "tuned, M", "default / tuned", "bar, M", "bar is", "CMSIS-NN (measured earlier), M",
+    "model", "board", "default, M", "tuned, M", "default / tuned", "bar, M", "bar is", "CMSIS-NN, M",
     "arena, bytes", "stack, bytes", "weights, bytes", "code, bytes", f"code at {_OPTIMISED_FOR_SIZE}, bytes",
 )  # fmt: skip
 HEAD = "\n".join(["| " + " | ".join(_COLUMNS) + " |", "|---|---|" + "---:|" * (len(_COLUMNS) - 2)])
@@ -111,21 +126,23 @@ def _ratio(default: Package, tuned: Package) -> str:
     return f"{default.instructions / tuned.instructions:.2f}"
 
 
-def measured(model: Path, target: Target, trials: int, out: Path) -> Row:
-    """The row of a model on a board; its packages and records lie in `out`."""
+def measured(model: Path, target: Target, trials: int, out: Path, cmsis_nn: Path | None = None) -> Row:
+    """The row of a model on a board; its packages and records lie in `out`, a checkout of CMSIS-NN in `cmsis_nn`."""
     place = out / target.name / model.stem
     place.mkdir(parents=True, exist_ok=True)
     row = partial(Row, model.stem, target.name, target.cpu)
-    default = tuned = None
+    default = tuned = peer = None
     try:
         default = package_of(["build", "--db", str(place / "none.db")], model, target, place / "default")
         if trials:
             words = ["tune", "--trials", str(trials), "--db", str(place / "records.db")]
             tuned = package_of(words, model, target, place / "tuned")
+        if cmsis_nn is not None:
+            peer = instructions(model, target, cmsis_nn)
     except EdgetuneError as error:
         print(f"firmware: {model.stem} on {target.name}: {error.message}", file=sys.stderr)
-        return row(default, tuned, error.message)
-    return row(default, tuned)
+        return row(default, tuned, error.message, peer)
+    return row(default, tuned, "", peer)
 
 
 def package_of(words: Sequence[str], model: Path, target: Target, folder: Path) -> Package:
@@ -189,7 +206,7 @@ def _run(options: argparse.Namespace, split: CoreSplit) -> int:
     sound = True
     for target in targets:
         for model in models:
-            row = measured(model, target, options.trials, options.out)
+            row = measured(model, target, options.trials, options.out, options.cmsis_nn)
             print(json.dumps(row.to_json()) if options.json else row.line(), flush=True)
             sound &= not row.fault
     return 0 if sound else 1
@@ -205,6 +222,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--folder", type=Path, default=TINY, help="where they lie (default: ../shared/models/...)")
     parser.add_argument("--boards", type=_names, default=BOARDS, help="targets whose instructions are counted")
     parser.add_argument("--trials", type=int, default=0, help="tune each model with so many candidates as well")
+    parser.add_argument("--cmsis-nn", type=Path, metavar="FOLDER", help="a checkout of CMSIS-NN to count")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each row in place of the table")
     parser.add_argument("-o", "--out", type=Path, default=Path("build/firmware"), help="folder of packages and records")
     return parser
