@@ -1,12 +1,56 @@
-"""A core with the DSP extension whose kernels run in processes of this machine, under an emulator.
+"""Kernels for the DSP extension: quantised convolutions, and a core on which they run in processes of this machine.
 
 ARMv7-A has the instructions of a Cortex-M4's DSP extension, so the same C is compiled for Linux and run there.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
+from edgetune.codegen import KernelSource, emit_kernel
+from edgetune.schedule.algorithms.apply import apply_schedule
+from edgetune.schedule.algorithms.catalogue import algorithm_named
+from edgetune.schedule.algorithms.schedule_text import schedule_text
+from edgetune.schedule.default_schedule import guesses
 from edgetune.target.isa import INSTRUCTION_SETS
 from edgetune.target.target import Target, load_target
+from tests.integer_samples import Quantised
+from tests.sketch_samples import Array
+
+SHARED = Quantised(zeros=(0, 0), border=5, shape=(6, 10, 16), out=12)
+DEPTHWISE = Quantised(zeros=(0, 0), border=5, shape=(9, 7, 8), out=8, groups=8)
+KINDS = {
+    "1x1": (replace(SHARED, kernel=(1, 1), pad=(0, 0, 0, 0)), "dot_int16_4"),
+    "3x3": (SHARED, "dot_int16_4"),
+    "stride 2": (replace(SHARED, stride=2, pad=(0, 0, 1, 1)), "dot_int16_4"),
+    "odd channels": (replace(SHARED, shape=(5, 5, 7), out=5, kernel=(1, 1), pad=(0, 0, 0, 0)), "dot_int16_4"),
+    "one channel": (replace(SHARED, shape=(9, 10, 1), kernel=(5, 4)), "dot_int16_4"),
+    "three channels": (replace(SHARED, shape=(8, 8, 3), out=8), "dot_int16_4"),
+    "one pixel": (replace(SHARED, shape=(1, 1, 24), out=22, kernel=(1, 1), pad=(0, 0, 0, 0)), "dot_int16_4"),
+    "depthwise": (DEPTHWISE, "lanes_4_int16"),
+    "depthwise, bytes": (DEPTHWISE, "lanes_4_int8"),
+    "depthwise 5x5": (replace(DEPTHWISE, kernel=(5, 5), pad=(2, 2, 2, 2)), "lanes_4_int16"),
+    "depthwise, stride 2": (replace(DEPTHWISE, stride=2, pad=(0, 0, 1, 1)), "lanes_4_int16"),
+}
+
+
+def extreme(sample: Quantised, seed: int = 0) -> list[Array]:
+    """Arguments, more than half of which are at the ends of their range."""
+    arrays, generator = sample.arrays(seed), np.random.default_rng(seed)
+    for array in arrays[:2]:
+        array[generator.random(array.shape) < 0.6] = generator.choice([-128, 127])
+    return arrays
+
+
+def printed(sample: Quantised, target: Target, name: str, arrays: list[Array]) -> tuple[KernelSource, list[Array]]:
+    """The kernel by the formula's best schedule of an algorithm, and its arguments."""
+    guess = next(guesses(algorithm_named(sample.function(), name).function, target, 1 << 16))
+    scheduled = apply_schedule(sample.function(), schedule_text(name, guess.trace))
+    source = emit_kernel(scheduled.module, target, "k")
+    constants = scheduled.constants_of(source)
+    return source, [constants[n].apply(a) if n in constants else a for n, a in enumerate(arrays)]
 
 
 def dsp_core(*cflags: str) -> Target:

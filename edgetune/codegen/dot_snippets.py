@@ -19,7 +19,7 @@ FORMS = {
     f"dot_{x}_{w}_{count}": (x, w, count)
     for x, w, count in (
         *(("i16", "i16", 2), ("i16", "i8", 2), ("i8", "i8", 2)),
-        *(("u8", "i8", 4), ("i8", "i8", 4), ("u8", "u8", 4), ("i16", "i8", 4)),
+        *(("u8", "i8", 4), ("i8", "i8", 4), ("u8", "u8", 4), ("i16", "i8", 4), ("i8", "i8", 16)),
     )
 } | {"dot_aligned_i16_i8_4": ("i16", "i8", 4)}
 """By the name of a function: the types of both factors, and how many products it adds to a lane."""

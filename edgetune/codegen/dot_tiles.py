@@ -8,37 +8,29 @@ constants, and factors in the order of their use, so that two registers have the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 
 from edgetune.codegen.lines import JoinableCall, Line, LineKind, joinable
 from edgetune.codegen.text import Code
-from edgetune.target.isa.vector_instructions import Instruction, TileSize
-
-_Sizes = Mapping[str, Mapping[TileSize, Instruction]]
-
-REACH = 1020
-"""Most bytes from the first number to the last one: the largest offset of LDRD."""
-
-_MOST_BYTES = 2  # of an element
-
+from edgetune.target.isa.vector_instructions import TileSize, VectorInstructions
 
 _ONE = TileSize(1, 1, 1)
 
 
-def in_tiles(lines: Sequence[Line], need: Callable[[str], str], sizes: _Sizes) -> list[Line]:
+def in_tiles(lines: Sequence[Line], need: Callable[[str], str], vectors: VectorInstructions) -> list[Line]:
     """Lines in which dot products that follow one another and are a tile are one call.
 
-    `sizes` has the tiles of each function, `need` requests the snippet of a call and returns its name.
+    `need` requests the snippet of a call and returns its name.
     """
-    if not sizes:
+    if not vectors.dot_tiles:
         return list(lines)
     found: list[Line] = []
     left = list(lines)
     while left:
         calls = _run(left)
-        size, apart = _largest(calls, sizes)
+        size, apart = _largest(calls, vectors)
         if size != _ONE:
             made = _joint(calls[: size.calls], size, apart)
             found.append(replace(joinable(need(made.snippet), made), depth=left[0].depth))
@@ -69,18 +61,20 @@ def _run(lines: Sequence[Line]) -> list[JoinableCall]:
     return calls
 
 
-def _largest(calls: Sequence[JoinableCall], sizes: _Sizes) -> tuple[TileSize, int]:
+def _largest(calls: Sequence[JoinableCall], vectors: VectorInstructions) -> tuple[TileSize, int]:
     """The largest tile that the first calls are, and how far its rows lie apart; one call where there is none."""
     best = _ONE, 0
-    for size in sizes.get(calls[0].function, {}) if calls else ():
-        apart = _apart(calls[: size.calls], size) if size.calls > best[0].calls else None
+    function = calls[0].function if calls else ""
+    reach = vectors.tile_reach.get(function, 0)
+    for size in vectors.dot_tiles.get(function, {}):
+        apart = _apart(calls[: size.calls], size, reach) if size.calls > best[0].calls else None
         if apart is not None:
             best = size, apart
     return best
 
 
-def _apart(calls: Sequence[JoinableCall], size: TileSize) -> int | None:
-    """How far rows of data lie apart, in elements, where calls are a tile of some size; None where they are not."""
+def _apart(calls: Sequence[JoinableCall], size: TileSize, reach: int) -> int | None:
+    """How far rows of data lie apart, in elements, where calls are a tile within `reach`; None where they are not."""
     numbers = int(calls[0].function.rpartition("_")[2])
     if len(calls) < size.calls:
         return None
@@ -93,8 +87,8 @@ def _apart(calls: Sequence[JoinableCall], size: TileSize) -> int | None:
     wanted = [(numbers * step + apart * row, numbers * (step * size.columns + column)) for step, row, column in grid]
     sums = [call.variables[0] for call in calls[: size.rows * size.columns]]
     same = [call.variables[0] for call in calls] == sums * size.steps and len(set(sums)) == len(sums)
-    reach = _MOST_BYTES * (apart * (size.rows - 1) + numbers * size.steps)
-    return apart if same and [*zip(data, factors, strict=True)] == wanted and 0 <= reach <= REACH else None
+    last = apart * (size.rows - 1) + numbers * size.steps
+    return apart if same and [*zip(data, factors, strict=True)] == wanted and 0 <= last <= reach else None
 
 
 def _joint(calls: Sequence[JoinableCall], size: TileSize, apart: int) -> JoinableCall:

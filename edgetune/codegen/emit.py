@@ -145,7 +145,7 @@ def print_function(
     printer = StatementPrinter(context, found, layout, shared)
     printer.statement(function.body)
     together = in_lockstep(drop_unused(context.lines), context.need)
-    together = in_tiles(together, context.need, context.vectors.dot_tiles)
+    together = in_tiles(together, context.need, context.vectors)
     together = in_windows(together, context.need, context.vectors.lane_products)
     if SYMMETRIC_BYTES in attributes:
         together = twice(together, context.need, context.vectors.dot_twice)

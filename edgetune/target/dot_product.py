@@ -8,10 +8,11 @@ from pydantic import ConfigDict, Field, model_validator
 
 from edgetune.yaml_reader.checked import Checked
 
-_BITS: dict[int, Literal[8, 16]] = {2: 16, 4: 8}
+_BITS: dict[int, Literal[8, 16]] = {2: 16, 4: 8, 16: 8}
 """Of a factor where none are stated, by the products of a lane."""
 
-_LANE = 32  # bits
+_OF_BYTES = frozenset(elements for elements, bits in _BITS.items() if bits == min(_BITS.values()))
+"""Products of a lane whose other factors are bytes, whatever the data are."""
 
 
 def order_of_factors(data: str, elements: int) -> tuple[int, ...]:
@@ -19,7 +20,7 @@ def order_of_factors(data: str, elements: int) -> tuple[int, ...]:
 
     SXTB16 makes 16 bits of every second of four bytes, so the first two of these meet the first and the third number.
     """
-    return (0, 2, 1, 3) if (data, elements) == ("int16", max(_BITS)) else tuple(range(elements))
+    return (0, 2, 1, 3) if (data, elements) == ("int16", 4) else tuple(range(elements))
 
 
 class DotProduct(Checked):
@@ -27,9 +28,9 @@ class DotProduct(Checked):
 
     model_config = ConfigDict(frozen=True)
 
-    elements: Literal[2, 4] = Field(
-        description="Products of a lane: 2 (PMADDWD of 16 bits, SMULL and SADALP of 8 bits), 4 of 8 bits (SDOT), or 4 "
-        "of 16 bits by 8 (two SXTB16 and two SMLAD)."
+    elements: Literal[2, 4, 16] = Field(
+        description="Products of a lane: 2 (PMADDWD of 16 bits, SMULL and SADALP of 8 bits), 4 of 8 bits (SDOT), 4 of "
+        "16 bits by 8 (two SXTB16 and two SMLAD), or 16 of 8 bits for a number (VMLADAVA)."
     )
     bits: Literal[8, 16] | None = Field(
         default=None, description="Bits of a factor. By default 16 where a lane has 2 products, 8 where it has 4."
@@ -51,7 +52,8 @@ class DotProduct(Checked):
     def function(self) -> str:
         """The function of `VectorInstructions.dot` that multiplies its data by factors with a sign."""
         bits = int(self.data.removeprefix("uint").removeprefix("int"))
-        return f"dot_{self.data[0]}{bits}_i{min(bits, _LANE // self.elements)}_{self.elements}"
+        own = min(_BITS.values()) if self.elements in _OF_BYTES else bits
+        return f"dot_{self.data[0]}{bits}_i{own}_{self.elements}"
 
     @property
     def data(self) -> str:

@@ -10,52 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.codegen import KernelSource, emit_kernel
-from edgetune.schedule.algorithms.apply import apply_schedule
-from edgetune.schedule.algorithms.catalogue import algorithm_named, algorithms_among
-from edgetune.schedule.algorithms.schedule_text import DOTS, FORMS, LANES, algorithm_of, schedule_text
+from edgetune.schedule.algorithms.catalogue import algorithms_among
+from edgetune.schedule.algorithms.schedule_text import DOTS, FORMS, LANES, algorithm_of
 from edgetune.schedule.default_algorithms import algorithms_of
-from edgetune.schedule.default_schedule import guesses
 from edgetune.schedule.guessed_schedule import default_schedule
-from edgetune.target.target import Target, load_target
+from edgetune.target.target import load_target
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
-from tests.dsp_core import dsp_core
+from tests.dsp_core import DEPTHWISE, KINDS, SHARED, dsp_core, extreme, printed
 from tests.examples import costly
-from tests.integer_samples import Quantised, close
-from tests.sketch_samples import Array, run_plain
+from tests.integer_samples import close
+from tests.sketch_samples import run_plain
 
-SHARED = Quantised(zeros=(0, 0), border=5, shape=(6, 10, 16), out=12)
-DEPTHWISE = Quantised(zeros=(0, 0), border=5, shape=(9, 7, 8), out=8, groups=8)
-KINDS = {
-    "1x1": (replace(SHARED, kernel=(1, 1), pad=(0, 0, 0, 0)), "dot_int16_4"),
-    "3x3": (SHARED, "dot_int16_4"),
-    "stride 2": (replace(SHARED, stride=2, pad=(0, 0, 1, 1)), "dot_int16_4"),
-    "odd channels": (replace(SHARED, shape=(5, 5, 7), out=5, kernel=(1, 1), pad=(0, 0, 0, 0)), "dot_int16_4"),
-    "one channel": (replace(SHARED, shape=(9, 10, 1), kernel=(5, 4)), "dot_int16_4"),
-    "three channels": (replace(SHARED, shape=(8, 8, 3), out=8), "dot_int16_4"),
-    "one pixel": (replace(SHARED, shape=(1, 1, 24), out=22, kernel=(1, 1), pad=(0, 0, 0, 0)), "dot_int16_4"),
-    "depthwise": (DEPTHWISE, "lanes_4_int16"),
-    "depthwise, bytes": (DEPTHWISE, "lanes_4_int8"),
-    "depthwise 5x5": (replace(DEPTHWISE, kernel=(5, 5), pad=(2, 2, 2, 2)), "lanes_4_int16"),
-    "depthwise, stride 2": (replace(DEPTHWISE, stride=2, pad=(0, 0, 1, 1)), "lanes_4_int16"),
-}
-
-
-def extreme(sample: Quantised, seed: int = 0) -> list[Array]:
-    """Arguments, more than half of which are at the ends of their range."""
-    arrays, generator = sample.arrays(seed), np.random.default_rng(seed)
-    for array in arrays[:2]:
-        array[generator.random(array.shape) < 0.6] = generator.choice([-128, 127])
-    return arrays
-
-
-def printed(sample: Quantised, target: Target, name: str, arrays: list[Array]) -> tuple[KernelSource, list[Array]]:
-    """The kernel by the formula's best schedule of an algorithm, and its arguments."""
-    guess = next(guesses(algorithm_named(sample.function(), name).function, target, 1 << 16))
-    scheduled = apply_schedule(sample.function(), schedule_text(name, guess.trace))
-    source = emit_kernel(scheduled.module, target, "k")
-    constants = scheduled.constants_of(source)
-    return source, [constants[n].apply(a) if n in constants else a for n, a in enumerate(arrays)]
+HELIUM = "dot_int8_16"
 
 
 @costly(25)
@@ -95,13 +61,19 @@ def test_kernels_are_exact_at_the_ends_of_the_range(kind: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("level", ["-O1", "-O2", "-O3", "-Os"])
 @pytest.mark.parametrize("kind", ["1x1", "three channels", "one pixel", "depthwise"])
-def test_the_firmware_compiler_takes_every_tile(kind: str, level: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("board", "form", "mnemonic"), [("mps2-an386", "", "smla"), ("mps3-an547", HELIUM, "vmladava")]
+)
+def test_the_firmware_compiler_takes_every_tile(
+    board: str, form: str, mnemonic: str, kind: str, level: str, tmp_path: Path
+) -> None:
     """Registers are few: assembler that wants too many is an error of the compiler."""
     sample, name = KINDS[kind]
-    target = load_target("mps2-an386")
-    source, _ = printed(sample, target, name, extreme(sample))
+    target = load_target(board)
+    shares_data = sample.groups == 1
+    source, _ = printed(sample, target, form if form and shares_data else name, extreme(sample))
     assembly = compile_strictly(source, target, tmp_path, target.compiler.cc, (level,))
-    assert "smla" in assembly
+    assert (mnemonic if shares_data else "smla") in assembly
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -116,6 +88,7 @@ def test_defaults_use_the_instructions(kind: str) -> None:
     [
         ("mps2-an386", ["dot_int16_4"], ["lanes_4_int16", "lanes_4_int8"]),
         ("mps2-an505", ["dot_int16_4"], ["lanes_4_int16", "lanes_4_int8"]),
+        ("mps3-an547", [HELIUM, "dot_int16_4"], ["lanes_4_int16", "lanes_4_int8"]),
         ("mps2-an385", [], []),
         ("rpi4", ["dot_int8_2"], []),
     ],

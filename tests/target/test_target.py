@@ -305,7 +305,7 @@ def test_a_target_states_its_dot_product(tmp_path: Path) -> None:
     assert target_fingerprint(stated) == target_fingerprint(generic), "records are lost"
     assert not stated.model_copy(update={"vector_bits": 0}).dot_products
     for line, sentence in {
-        "{elements: 3}": r"line \d+: 'dot\.elements' must be 2 or 4",
+        "{elements: 3}": r"line \d+: 'dot\.elements' must be 2, 4 or 16",
         "{elements: 2, signs: us}": r"products of two elements have signs",
         "{elements: 2, bits: 8}": "x86_64 has no instruction for 2 products of int8 in a lane",
         "{elements: 4, bits: 16}": "x86_64 has no instruction for 4 products of int16 in a lane",

@@ -27,7 +27,7 @@ BOTH = tuple(f"{vectors}+{tiles}" for vectors in VECTORS for tiles in TILES)
 PEELED = ("peeled_512", "peeled_256", "peeled_128")
 """Reductions in whole vectors of this many bits and a rest."""
 
-DOTS = ("dot_uint8_4", "dot_int8_4", "dot_int16_4", "dot_int16_2", "dot_int8_2")
+DOTS = ("dot_int8_16", "dot_uint8_4", "dot_int8_4", "dot_int16_4", "dot_int16_2", "dot_int8_2")
 """Products of 8-bit integers that one instruction adds to a lane: the type of the data, and how many."""
 
 PAIRS = ("pairs_16", "pairs_8")

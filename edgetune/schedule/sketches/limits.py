@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from math import prod
 
 import tvm
+import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir.utils import derived_object
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 
+from edgetune.codegen.dot_products import products_of
 from edgetune.codegen.lower import to_compact
-from edgetune.tvm_types import IRModule, Stmt, TvmBuffer
+from edgetune.tvm_types import For, IRModule, Stmt, TvmBuffer
 
 MAX_UNROLLED = 320  # most stores in all unrolled bodies; compile time and code size grow with them
 FREE_SCRATCH = 1024  # bytes that a kernel may keep on its stack
@@ -50,13 +52,17 @@ class Footprint:
 
 def footprint(mod: IRModule) -> Footprint:
     """Footprint of a module of one scheduled function, before weights are packed."""
-    return _visit(to_compact()(mod)["main"].body, 1)
+    function = to_compact()(mod)["main"]
+    return _visit(function.body, 1, products_of(function))
 
 
-def _visit(node: Stmt, times: int, *, in_lanes: bool = False) -> Footprint:
-    """`in_lanes`: inside of a vector, an unrolled loop has the products of one instruction."""
+def _visit(node: Stmt, times: int, products: int, *, in_lanes: bool = False) -> Footprint:
+    """`in_lanes`: inside of a vector, an unrolled loop has the products of one instruction.
+
+    Without vectors it is the innermost loop over so many `products` that has them.
+    """
     if isinstance(node, s_tir.SBlockRealize):
-        below = _visit(node.block.body, times, in_lanes=in_lanes)
+        below = _visit(node.block.body, times, products, in_lanes=in_lanes)
         sizes = {"local": 0, "global": 0}
         for buffer in node.block.alloc_buffers:
             scope = "local" if buffer.scope() == "local" else "global"
@@ -68,17 +74,28 @@ def _visit(node: Stmt, times: int, *, in_lanes: bool = False) -> Footprint:
         extent = node.extent
         copied = int(node.kind) == int(tirx.ForKind.UNROLLED) and isinstance(extent, tirx.IntImm) and not in_lanes
         lanes = in_lanes or int(node.kind) == int(tirx.ForKind.VECTORIZED)
-        return _visit(node.body, times * int(extent.value) if copied else times, in_lanes=lanes)
+        copied = copied and not _has_products(node, products)
+        return _visit(node.body, times * int(extent.value) if copied else times, products, in_lanes=lanes)
     if isinstance(node, tirx.BufferStore):
         return Footprint(0, 0, times if times > 1 else 0)
     fields = [getattr(node, field, None) for field in ("body", "then_case", "else_case")]
     children = list(node.seq) if isinstance(node, tirx.SeqStmt) else [child for child in fields if child is not None]
-    parts = [_visit(child, times, in_lanes=in_lanes) for child in children]
+    parts = [_visit(child, times, products, in_lanes=in_lanes) for child in children]
     return Footprint(
         max((part.tile_bytes for part in parts), default=0),  # they run one after another, so registers are free again
         sum(part.scratch_bytes for part in parts),
         sum(part.unrolled for part in parts),
     )
+
+
+def _has_products(loop: For, products: int) -> bool:
+    """Whether a loop is the one over the products of an instruction."""
+    extent = loop.extent
+    if products == 1 or not isinstance(extent, tirx.IntImm) or int(extent.value) != products:
+        return False
+    inner: list[For] = []
+    tvm_ffi.structural_walk(loop.body, (tirx.For, inner.append))
+    return not inner
 
 
 def _bytes(buffer: TvmBuffer) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from edgetune.target.dot_product import DotProduct
-from edgetune.target.isa.dsp_extension import COSTS, DSP
+from edgetune.target.isa.dsp_extension import COSTS
+from edgetune.target.isa.helium import HELIUM
 from edgetune.target.isa.instruction_set import InstructionSet
 
 ARMV8_1M = InstructionSet(
@@ -13,5 +14,5 @@ ARMV8_1M = InstructionSet(
     machine_flags_are_abi=True,
     dot=DotProduct(elements=4, bits=16),
     costs=COSTS,
-    vectors=DSP,
+    vectors=HELIUM,
 )

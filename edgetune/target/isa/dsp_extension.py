@@ -104,7 +104,7 @@ def _at(place: str, offset: int, row: int = 0) -> str:
     return f"[%[{place}], #{offset}]" if offset else f"[%[{place}]]"
 
 
-def _lines(operands: Sequence[str]) -> list[str]:
+def lines_of(operands: Sequence[str]) -> list[str]:
     """Operands in lines of readable length."""
     unbroken = [one.replace(" ", "\0") for one in operands]
     return [line.replace("\0", " ") for line in textwrap.wrap(", ".join(unbroken), _COLUMNS, break_long_words=False)]
@@ -144,7 +144,7 @@ def _block(words: Sequence[str], steps: Sequence[str], sums: Sequence[str], give
     """Steps of assembler on `words`, which add to sums and read from x and w."""
     body = '\\n\\t"\n        "'.join(steps)
     operands = ([*sums, *(f'[{one}] "=&r"({one})' for one in words)], ['[x] "r"(x)', '[w] "r"(w)', *given])
-    lists = "\n        : ".join("\n          ".join(_lines(one)) for one in operands)
+    lists = "\n        : ".join("\n          ".join(lines_of(one)) for one in operands)
     text = f'int32_t {", ".join(words)};\n    __asm__("{body}"\n        : {lists}\n        : "memory");'
     return Instruction(_MACRO, text, count=float(len(steps) - _READ))
 
@@ -196,6 +196,7 @@ COSTS = Costs(
 """One instruction begins at a time; an operation is the two SMLAD of four products."""
 
 DSP = VectorInstructions(
+    tile_reach={"dot_aligned_i16_i8_4": 508, "dot_i16_i8_4": 2040},
     dot_tiles={name: {size: _tile(size, aligned=aligned) for size in _TILES} for name, aligned in _FORMS},
     dot={name: {1: (_tile(TileSize(1, 1, 1), aligned=aligned),)} for name, aligned in _FORMS},
     widen_word={1: (Instruction(_MACRO, "\n    ".join(_WIDEN_WORD), count=7.0),)},

@@ -118,6 +118,9 @@ class VectorInstructions:
     from x on, by several rows of factors from w on, added to the numbers at s00, s01, .., s10 and so on. Rows of data
     lie `x_apart` elements from each other, a constant after inlining; the factors of all rows in a step lie in turn."""
 
+    tile_reach: Mapping[str, int] = field(default_factory=dict)
+    """By the name of such a function: most elements from the first one of its data to the last one."""
+
     lane_pairs: Rows = field(default_factory=dict)
     """32-bit integers at `sums` plus products of bytes of each lane, of `x` by the first bytes at w and of `y` by the
     second ones; those of a lane lie side by side. The two products of a lane fit 16 bits together. Four lanes are the

@@ -59,24 +59,28 @@ class ImageBench:
 
     def request(self, body: str) -> RunRequest:
         """Build a candidate whose kernel has `body`, and return the request for it."""
-        units = len(list(self.folder.glob("candidate-*")))
-        place = self.folder / f"candidate-{units}"
-        place.mkdir()
-        unit, shim, library = place / "unit.c", place / "shim.c", place / "candidate.so"
-        unit.write_text(_UNIT.format(parameters=_PARAMETERS, body=body))
-        shim.write_text(_SHIM.format(parameters=_PARAMETERS))
-        built = BACKEND.build_candidate(BACKEND.toolchain(self.target, 30.0), unit, shim, library)
-        assert built.reason == ""
-        assert built.code_bytes > 0
+        unit, shim = _UNIT.format(parameters=_PARAMETERS, body=body), _SHIM.format(parameters=_PARAMETERS)
         return RunRequest(
             candidate_id="candidate",
-            library=self.board.put(library),
+            library=self.library(unit, shim),
             arrays=tuple(self.board.put(self.folder / f"{name}.npy") for name in "awy"),
             roles=("input", "constant", "output"),
             tolerances=(None, None, None),
             scratch_bytes=SCRATCH_BYTES,
             timing=TimingPolicy(),
         )
+
+    def library(self, unit_text: str, shim_text: str) -> str:
+        """Build a candidate of two C files, and put it on the board."""
+        place = self.folder / f"candidate-{len(list(self.folder.glob('candidate-*')))}"
+        place.mkdir()
+        unit, shim, library = place / "unit.c", place / "shim.c", place / "candidate.so"
+        unit.write_text(unit_text)
+        shim.write_text(shim_text)
+        built = BACKEND.build_candidate(BACKEND.toolchain(self.target, 30.0), unit, shim, library)
+        assert built.reason == ""
+        assert built.code_bytes > 0
+        return self.board.put(library)
 
     def run(self, body: str, deadline_s: float = 10.0) -> RunResult:
         """Try a candidate whose kernel has `body`."""
