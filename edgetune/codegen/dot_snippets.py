@@ -14,6 +14,8 @@ from edgetune.target.isa import INSTRUCTION_SETS
 from edgetune.target.isa.vector_instructions import LEAST_PAIRS, RESULTS_OF_LANES, TileSize, WindowSize
 
 _HEAD = "static inline __attribute__((always_inline)) void "
+_HEAD_OF_FALLBACK = "static inline __attribute__((always_inline, unused)) void "
+"""Of a function that is perhaps only called where another one's instructions are not there: clang warns of those."""
 
 FORMS = {
     f"dot_{x}_{w}_{count}": (x, w, count)
@@ -75,7 +77,7 @@ def _of_one(name: str) -> str:
     lines = [" + ".join(wrapped[at : at + 2]) for at in range(0, count, 2)]
     plain = f"    *s00 = (int32_t)((uint32_t)*s00 + {f'{chr(10)}        + '.join(lines)});\n"
     choices = [(one.condition(), one.code()) for one in instructions(lambda isa: isa.dot.get(name, {}), 1)]
-    head = f"{_HEAD}@{name}_i32(int32_t *s00, const {by_short(x).value} *x, const {by_short(w).value} *w)\n"
+    head = f"{_HEAD_OF_FALLBACK}@{name}_i32(int32_t *s00, const {by_short(x).value} *x, const {by_short(w).value} *w)\n"
     aligned = "; x lies at a multiple of 4 bytes" if "aligned" in name else ""
     return f"/* *s00 += {' + '.join(products)}; it wraps{aligned}. */\n{head}{{\n{either(choices, plain)}}}\n"
 

@@ -13,6 +13,7 @@ from itertools import groupby
 
 from edgetune.codegen.dot_products import PAIR
 from edgetune.codegen.intrinsics import POLYNOMIALS
+from edgetune.codegen.lane_products import STEM
 from edgetune.codegen.lines import JoinableCall, Line, LineKind, call
 from edgetune.codegen.text import Lvalue
 
@@ -54,12 +55,14 @@ def in_lockstep(lines: Sequence[Line], need: Callable[[str], str]) -> list[Line]
 
 
 def unused_functions(lines: Sequence[Line], snippets: Collection[str]) -> set[str]:
-    """The snippets of functions of one vector that no line calls any more."""
+    """The snippets of functions of one vector, or of one product, that no line calls any more."""
     called = {line.call.snippet for line in lines if line.call is not None}
     of_vectors = (one for one in snippets if one.partition(":")[0] in _JOINED and "x" in one.partition(":")[2])
-    return {one for one in of_vectors if one not in called}
+    of_products = (one for one in snippets if one.startswith(_OF_PRODUCTS) and one.endswith(":i32"))
+    return {one for one in (*of_vectors, *of_products) if one not in called}
 
 
+_OF_PRODUCTS = ("dot_", STEM)
 _JOINED = {*POLYNOMIALS, "narrowed", PAIR}
 
 

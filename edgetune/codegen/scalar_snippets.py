@@ -184,11 +184,15 @@ static inline int32_t @fixed_point_scale_i32(int32_t x, uint32_t scale)
 """
 
 
+_FALLBACK = "static inline __attribute__((unused))"
+"""The head of a function that is perhaps only called where another one's instructions are not there."""
+
+
 def _scale_down(_: str) -> str:
     """`int32_t @fixed_point_scale_down_i32(int32_t x, uint32_t scale)`: the same, where right is 2 or more."""
     head, _, rest = _FIXED_POINT_SCALE.replace("fixed_point_scale", "fixed_point_scale_down").partition("{\n")
     plain = rest.rpartition("}")[0]
-    head = head.replace("away from 0.", "away from 0; right is 2 or more.")
+    head = head.replace("away from 0.", "away from 0; right is 2 or more.").replace("static inline", _FALLBACK)
     choices = [(one.condition(), one.code()) for one in instructions(lambda isa: isa.scale_down, 1)]
     return f"{head}{{\n{either(choices, plain)}}}\n"
 
@@ -211,9 +215,7 @@ def _scale_by(little: bool, _: str) -> str:
         "/* x * m / 2^31 rounded, half upwards; that / 2^right rounded, half away from 0. scale[0] is 2 m - 2^32,\n"
         f"   scale[1] is {second}. */"
     )
-    head = (
-        f"static inline int32_t @fixed_point_scale_{'little' if little else 'by'}_i32(int32_t x, const int32_t *scale)"
-    )
+    head = f"{_FALLBACK} int32_t @fixed_point_scale_{'little' if little else 'by'}_i32(int32_t x, const int32_t *scale)"
     return f"{comment}\n{head}\n{{\n{either(choices, plain)}}}\n"
 
 

@@ -86,6 +86,7 @@ def test_firmware_is_written_as_the_golden_files_say(
     golden(f"codegen/{kernel}_cortex_m4.c", kernel_unit(source, board, "sample"))
     for level in ("-O3", "-Os", "-O0"):
         compile_strictly(source, board, tmp_path, board.compiler.cc, (level,))
+        compile_strictly(source, board, tmp_path, "clang-19", (f"--target={board.triple}", "-ffreestanding", level))
 
 
 @pytest.mark.parametrize("target", sorted(TARGETS))
