@@ -60,6 +60,7 @@ class Context:
     names: Names
     vector_bits: int = 0  # of one native vector; 0 without vectors
     places: dict[TvmBuffer, BufferStorage] = field(default_factory=dict)
+    packed: set[TvmBuffer] = field(default_factory=set)  # constants whose layout the schedule chose: aligned
     symmetric: set[TvmBuffer] = field(default_factory=set)  # constants of bytes without -128 (see `SYMMETRIC_BYTES`)
     counters: set[TvmBuffer] = field(default_factory=set)  # in registers, that hold indices (see `Survey.counters`)
     numbers: set[TvmBuffer] = field(default_factory=set)  # that never hold NaN (see `Survey.numbers`)

@@ -254,9 +254,15 @@ _WORD = 4  # bytes
 
 
 def _at_words(printer: StatementPrinter, buffers: Sequence[TvmBuffer], indices: Sequence[Expr]) -> bool:
-    """Whether elements lie at multiples of 4 bytes: buffers themselves do."""
+    """Whether elements lie at multiples of 4 bytes, as buffers of the kernel and packed weights themselves do.
+
+    A parameter need not: it may be a part of a tensor, or a caller's.
+    """
     for buffer, index in zip(buffers, indices, strict=True):
         place, size = printer.context.analyzer.modular_set(index), element_and_lanes(buffer.ty.dtype)[0].bytes
+        base = printer.survey.base(buffer)
+        if size < _WORD and base not in printer.context.packed and base not in printer.survey.allocated:
+            return False
         if any(int(part) * size % _WORD for part in (place.coeff, place.base)):
             return False
     return True

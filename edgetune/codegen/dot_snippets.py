@@ -169,8 +169,10 @@ def lane_products(size: WindowSize, rest: str) -> str:
     lanes, taps = range(RESULTS_OF_LANES), size.taps
     own = by_short(size.function.rpartition("_")[2]).value
     more = ["", ""] if taps == 1 else [" + t * x_apart", f" + {RESULTS_OF_LANES} * t"]
+    indent = "    " if taps == 1 else "        "
     inner = "".join(
-        f"    {'' if taps == 1 else '    '}*s{n} += x[{_sum(n, more[0])}] * w[{_sum(n, more[1])}];\n" for n in lanes
+        f"{indent}*s{n} = (int32_t)((uint32_t)*s{n} + (uint32_t)(x[{_sum(n, more[0])}] * w[{_sum(n, more[1])}]));\n"
+        for n in lanes
     )
     plain = inner if taps == 1 else f"    for (int32_t t = 0; t < {taps}; t++) {{\n{inner}    }}\n"
     found = (isa.vectors.lane_products.get(size) for isa in INSTRUCTION_SETS.values())
@@ -179,7 +181,7 @@ def lane_products(size: WindowSize, rest: str) -> str:
     head = _declared(f"{_HEAD}@{window_name(size)}_{rest}", [*operands, f"const {own} *w"])
     comment = "*s0 += x[0] * w[0], and the same of s1, s2 and s3"
     comment += f", for {taps} taps: x_apart is a constant" if taps > 1 else ""
-    return f"/* {comment}. */\n{head}\n{{\n{either(choices, plain)}}}\n"
+    return f"/* {comment}. Sums wrap. */\n{head}\n{{\n{either(choices, plain)}}}\n"
 
 
 def _sum(number: int, more: str) -> str:

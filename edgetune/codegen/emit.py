@@ -137,8 +137,8 @@ def print_function(
     context.vectors = target.instruction_set.vectors
     attributes = function.attrs or {}
     scales = scales_of(function, context.vectors, found.base)
-    if SYMMETRIC_BYTES in attributes:
-        context.symmetric = {function.params[int(number)] for number in attributes.get(FREE_LAYOUTS, [])}
+    context.packed = {function.params[int(number)] for number in attributes.get(FREE_LAYOUTS, [])}
+    context.symmetric = context.packed if SYMMETRIC_BYTES in attributes else set()
     params = tuple(_parameter(context, found, buffer, scales.get(buffer, "")) for buffer in function.params)
     in_memory = shared_operands(function.body, several=reads_several(function))
     layout, scratch_bytes, local_bytes = _lay_out(found, max(limit, 1), shapes_in(function), in_memory)

@@ -76,6 +76,8 @@ def scalar_call(printer: ScalarPrinter, e: Expr) -> Text:
     of = element_and_lanes(args[0].ty)[0]
     values = [printer.scalar(arg) for arg in args[:1]]
     if name == _SCALE_DOWN and (table := scale_address(printer, e)) is not None:
+        load = table_load(e)
+        assert load is None or printer.place(load.source).scales == "table", "others are limited"  # noqa: S101
         return called(printer.context.need("fixed_point_scale_by:i32"), *values, table)
     values += [printer.scalar(arg) for arg in args[1:]]
     return _operation(printer, name, of, to, values)

@@ -16,6 +16,7 @@ from tvm import ir, tirx
 
 from edgetune.affine.expressions import is_among
 from edgetune.codegen.context import Scales
+from edgetune.codegen.dtypes import Element, element_and_lanes
 from edgetune.codegen.intrinsics import table_load
 from edgetune.codegen.narrowing import narrowing
 from edgetune.graph.kernels import SCALES_SHIFT, SCALES_SHIFT_LITTLE
@@ -31,7 +32,8 @@ class ScaleTable:
     """Scales (uint32) as factors (int32): 2 m - 2^32, and 2^(32 - right), in a last axis of their own.
 
     They shift by 2 bits or more, so that both are numbers of 32 bits. Where all results become bytes, the second one is
-    one more: then a product rounds ties away from 0 by itself, as long as they shift by 12 bits or less.
+    one more: then a product rounds ties away from 0 by itself, as long as they shift by 12 bits or less, and the zero
+    point is a byte of that type, so that what is scaled is less than 256 from 0 where the limits do not hide it.
     """
 
     of_bytes: bool = False
@@ -43,6 +45,11 @@ class ScaleTable:
         places = np.uint64(1 << 32) >> (scales & np.uint64(_SHIFT))
         places += np.uint64(self.of_bytes)
         return np.stack([digits, places], axis=-1).astype(np.uint32).view(np.int32)
+
+
+def _is_byte(zero: int, of: Element) -> bool:
+    least, most = (0, 255) if of.kind == "uint" else (-128, 127)
+    return least <= zero <= most
 
 
 def scales_of(
@@ -68,7 +75,7 @@ def scales_of(
     def narrowed(one: Expr) -> None:
         found = narrowing(one)
         scale = None if found is None else table_load(found.value)
-        if scale is not None:
+        if found is not None and scale is not None and _is_byte(found.zero, element_and_lanes(one.ty)[0]):
             bytes_of[base(scale.source)] += 1
 
     tvm_ffi.structural_walk(function.body, (ir.TensorLoad, load))

@@ -200,7 +200,8 @@ class StatementPrinter(VectorPrinter):
         count = lanes
         for extent in buffer.ty.shape:
             count *= int(extent.value)
-        aligned = " __attribute__((aligned(64)))" if count * of.bytes >= 64 else ""
+        bytes_of = 64 if count * of.bytes >= 64 else 4 if of.bytes < 4 <= count * of.bytes else 0  # words are loaded
+        aligned = f" __attribute__((aligned({bytes_of})))" if bytes_of else ""
         self.context.emit(array(c_type, name, count, aligned))
 
     def _sums_alone(self, buffer: TvmBuffer) -> bool:

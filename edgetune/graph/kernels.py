@@ -13,6 +13,7 @@ import tvm
 import tvm_ffi
 from tvm import ir, s_tir, te, tirx, topi
 
+from edgetune.affine.expressions import is_among
 from edgetune.graph.attention import least_scratch
 from edgetune.graph.collapsed_axes import collapse_axes
 from edgetune.graph.fixed_point_calls import SCALING
@@ -106,6 +107,21 @@ def plain_function(function: PrimFunc, mask: Sequence[bool]) -> PrimFunc:
 def _parts(function: PrimFunc) -> list[str]:
     """Which part of stored integers each parameter of a function is."""
     return [str(part) for part in (function.attrs or {}).get(STORED_PARTS, [""] * len(function.params))]
+
+
+def with_scales_of(function: PrimFunc, part: PrimFunc) -> PrimFunc:
+    """`part`, whose attributes are those of `function`, with its own numbers of the scales that they name.
+
+    Its parameters are buffers of `function`, some of which are parameters of that.
+    """
+    for attribute in (SCALES_SHIFT, SCALES_SHIFT_LITTLE):
+        scales = [function.params[int(number)] for number in (function.attrs or {}).get(attribute, [])]
+        own = [number for number, one in enumerate(part.params) if is_among(one, scales)]
+        if own:
+            part = part.with_attr(attribute, own)
+        elif scales:
+            part = part.without_attr(attribute)
+    return part
 
 
 def with_free_layouts(function: PrimFunc, numbers: Sequence[int]) -> PrimFunc:

@@ -139,6 +139,20 @@ class _Work:
     operators: tuple[str, ...]
     mask: tuple[bool, ...]
     calls: int = 0
+    scales: dict[str, set[int]] = field(default_factory=dict)
+    """By attribute: the constant scales that shift as it says in all calls. It makes no other workload."""
+
+    def called(self, scales: Mapping[str, set[int]]) -> None:
+        """Note a call whose constant scales shift so."""
+        self.calls += 1
+        self.scales = {one: found & self.scales.get(one, found) for one, found in scales.items()}
+
+    def with_scales(self) -> PrimFunc:
+        """The function, which says of its scales how they shift."""
+        function = self.function
+        for attribute, numbers in self.scales.items():
+            function = function.with_attr(attribute, sorted(numbers)) if numbers else function
+        return function
 
 
 @dataclass
@@ -336,11 +350,13 @@ class _Cutter:
         if _are_symmetric([self.constants[a] for a in arguments if a in self.constants]):
             function = function.with_attr(SYMMETRIC_BYTES, 1)
         known = {n: self.constants[a] for n, a in enumerate(arguments) if a in self.constants}
-        for attribute, most in ((SCALES_SHIFT, _MOST_SHIFT), (SCALES_SHIFT_LITTLE, MOST_LITTLE_SHIFT)):
-            if scales := [n for n, one in known.items() if _all_shift(one, most)]:
-                function = function.with_attr(attribute, scales)
         key = self._workload(function, sources, mask)
-        self.work[key].calls += 1
+        self.work[key].called(
+            {
+                attribute: {n for n, one in known.items() if _all_shift(one, most)}
+                for attribute, most in ((SCALES_SHIFT, _MOST_SHIFT), (SCALES_SHIFT_LITTLE, MOST_LITTLE_SHIFT))
+            }
+        )
         written = [self._buffer(summary(sources), shape, dtype, "intermediate") for shape, dtype in outputs]
         self.calls.append((key, (*arguments, *written), label))
         return written
@@ -453,7 +469,7 @@ class _Cutter:
     def _kernels(self) -> tuple[tuple[Kernel, ...], dict[str, int]]:
         called = {key: work for key, work in self.work.items() if work.calls}
         kernels = [
-            replace(kernel_of(w.operators, key, w.function, w.mask, w.calls), slices=self._slices(key))
+            replace(kernel_of(w.operators, key, w.with_scales(), w.mask, w.calls), slices=self._slices(key))
             for key, w in called.items()
         ]
         return named(kernels), {key: number for number, key in enumerate(called)}

@@ -21,6 +21,7 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from edgetune.affine.expressions import expressions, is_among, is_branch, mentions
+from edgetune.graph.kernels import with_scales_of
 from edgetune.graph.written_loops import WRITTEN
 from edgetune.rewrites.channels_last import with_channels_last
 from edgetune.rewrites.copies_for_lanes import with_copies_for_lanes
@@ -447,7 +448,8 @@ def _part(
     reads = [*(one for one in read if not is_among(one, constants)), *(one for one in read if is_among(one, constants))]
     body = tirx.SeqStmt(list(groups[number])) if len(groups[number]) > 1 else groups[number][0]
     root = s_tir.SBlockRealize([], True, s_tir.SBlock([], [], [], "root", body, None, local))
-    made = s_tir.renew_defs(tirx.PrimFunc([*reads, *writes], root, function.ret_type, function.attrs))
+    whole = tirx.PrimFunc([*reads, *writes], root, function.ret_type, function.attrs)
+    made = s_tir.renew_defs(with_scales_of(function, whole))
     if any(WRITTEN in block.annotations for block in blocks):
         made = made.with_attr(WRITTEN, 1)
     main = next((block for block in blocks if block.init is not None), blocks[-1])

@@ -57,10 +57,12 @@ def near_ties(scale: Array, seed: int = 0) -> Array:
     return np.where(far | (abs(x) >= 1 << 31), wide, x).astype(np.int32)
 
 
-def kernel(channels: int, target: Target, *, to_bytes: bool, little: bool, shifting: bool = True) -> KernelSource:
+def kernel(
+    channels: int, target: Target, *, to_bytes: bool, little: bool, shifting: bool = True, zero: int = ZERO
+) -> KernelSource:
     """A kernel that scales rows by a constant scale for each column, to bytes or to 32 bits."""
     x, scale = te.placeholder((ROWS, channels), "int32", name="x"), te.placeholder((channels,), "uint32", name="scale")
-    y = te.compute(x.shape, lambda i, j: fixed_point_scale(x[i, j], scale[j]) + tirx.const(ZERO, "int32"), name="y")
+    y = te.compute(x.shape, lambda i, j: fixed_point_scale(x[i, j], scale[j]) + tirx.const(zero, "int32"), name="y")
     if to_bytes:
         limited = te.compute(y.shape, lambda i, j: tirx.max(tirx.min(y[i, j], 127), -128), name="limited")
         y = te.compute(y.shape, lambda i, j: limited[i, j].astype("int8"), name="bytes")
@@ -110,6 +112,19 @@ def test_scales_that_hardly_shift_stay_one_number(tmp_path: Path) -> None:
 def test_cores_without_the_instructions_have_no_tables() -> None:
     for board in ("mps2-an385", "rpi4", "generic-riscv64"):
         assert not kernel(8, load_target(board), to_bytes=True, little=True).params[1].table
+
+
+@pytest.mark.parametrize("zero", [-128, 127, -129, 200])
+def test_ties_need_a_zero_point_that_is_a_byte(zero: int, tmp_path: Path) -> None:
+    """Beyond, what is scaled may be so far from 0 that the last rounding is off."""
+    table = "byte table" if -128 <= zero <= 127 else "table"
+    scale = scales([2, 5, 9, 12])
+    x = near_ties(scale)
+    source = kernel(len(scale), dsp_core(), to_bytes=True, little=True, zero=zero)
+    assert source.params[1].table == table
+    factors = ScaleTable(of_bytes=table == "byte table").apply(scale)
+    found = run_kernel(source, dsp_core(), [x, factors, np.zeros(x.shape, "int8")], tmp_path)[-1]
+    np.testing.assert_array_equal(found, np.clip(scaled(x, scale) + zero, -128, 127))
 
 
 @costly(50)

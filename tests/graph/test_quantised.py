@@ -8,13 +8,17 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tvm import te, tirx
 
 from edgetune.frontend.onnx.importer import import_onnx
 from edgetune.frontend.onnx.reader import model_from_proto, read_onnx
 from edgetune.frontend.onnx.reference import evaluate_model
 from edgetune.graph.evaluate import evaluate_program
-from edgetune.graph.kernels import SYMMETRIC_BYTES
+from edgetune.graph.fixed_point import fixed_point_scale
+from edgetune.graph.kernels import SCALES_SHIFT, SCALES_SHIFT_LITTLE, SYMMETRIC_BYTES, with_scales_of
 from edgetune.graph.partition import to_program
+from edgetune.pipeline.model_formats import read_model
+from tests.frontend.tflite.writer import Quantised, Writer
 
 
 def trained_with_quantisation(path: Path) -> Path:
@@ -180,3 +184,37 @@ def test_constants_along_different_axes_stay_apart() -> None:
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     program = to_program(import_onnx(model_from_proto(proto, "0" * 64, "model", None, "model.onnx")))
     assert program.constant_bytes < 4 * 6 * 81  # of a bias for each channel of each pixel
+
+
+def test_equal_layers_are_one_kernel_whatever_their_scales(tmp_path: Path) -> None:
+    """What a core may know of constant scales is what holds for all layers, and splits no workload."""
+    writer = Writer()
+    options = {"Padding": 1, "StrideW": 1, "StrideH": 1, "DilationWFactor": 1, "DilationHFactor": 1}
+    x = writer.input((1, 4, 4, 8), "INT8", Quantised([0.1], [-3]))
+    draw = np.random.default_rng(0)
+    for scale in (0.01, 0.00001):
+        given = writer.tensors[x].quantised
+        scales, integers = [scale * (1 + n / 16) for n in range(8)], draw.integers(-127, 128, (8, 1, 1, 8), "int8")
+        steps = Quantised([0.1 * one for one in scales], [0] * 8)
+        weights = writer.constant(integers, "INT8", Quantised(scales, [0] * 8))
+        bias = writer.constant(draw.integers(-99, 99, 8, "int32"), "INT32", steps)
+        y = writer.tensor((1, 4, 4, 8), "INT8", given)
+        writer.operator("CONV_2D", [x, weights, bias], [y], kind="Conv2DOptions", **options)
+        x = y
+    writer.outputs.append(x)
+    (tmp_path / "two.tflite").write_bytes(writer.content())
+    (kernel,) = read_model(tmp_path / "two.tflite").program().kernels
+    numbers = [number for number, param in enumerate(kernel.params) if param.dtype == "uint32"]
+    assert kernel.weight == 2
+    assert list(kernel.function.attrs[SCALES_SHIFT]) == numbers
+    assert SCALES_SHIFT_LITTLE not in kernel.function.attrs
+
+
+def test_a_part_of_a_function_names_its_own_scales() -> None:
+    x, rough, fine = (te.placeholder((4,), kind, name=kind) for kind in ("int32", "uint32", "uint32"))
+    y = te.compute((4,), lambda i: fixed_point_scale(fixed_point_scale(x[i], rough[i]), fine[i]), name="y")
+    function = te.create_prim_func([x, rough, fine, y]).with_attr(SCALES_SHIFT, [2]).with_attr(SCALES_SHIFT_LITTLE, [1])
+    part = tirx.PrimFunc([function.params[2], function.params[3]], function.body, function.ret_type, function.attrs)
+    found = with_scales_of(function, part)
+    assert list(found.attrs[SCALES_SHIFT]) == [0]
+    assert SCALES_SHIFT_LITTLE not in found.attrs

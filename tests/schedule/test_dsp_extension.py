@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from edgetune.schedule.algorithms.catalogue import algorithms_among
 from edgetune.schedule.algorithms.schedule_text import DOTS, FORMS, LANES, algorithm_of
 from edgetune.schedule.default_algorithms import algorithms_of
 from edgetune.schedule.guessed_schedule import default_schedule
+from edgetune.target.isa import INSTRUCTION_SETS
+from edgetune.target.isa.vector_instructions import Instruction
 from edgetune.target.target import load_target
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.dsp_core import DEPTHWISE, KINDS, SHARED, dsp_core, extreme, printed
@@ -103,3 +106,21 @@ def test_rows_of_results_are_whole_steps_of_lanes() -> None:
     odd = replace(DEPTHWISE, shape=(9, 7, 6), out=6, groups=6)
     assert not list(algorithms_among(odd.function(), LANES))
     assert not list(algorithms_among(SHARED.function(), LANES))
+
+
+def _instructions(found: object) -> Iterator[Instruction]:
+    """All rows of the tables of an instruction set."""
+    if isinstance(found, Instruction):
+        yield found
+    elif isinstance(found, Mapping | tuple):
+        for one in found.values() if isinstance(found, Mapping) else found:
+            yield from _instructions(one)
+
+
+def test_no_compiler_moves_assembler_that_reads_memory() -> None:
+    """Without volatile, GCC moves it out of a loop whose stores it reads, though it clobbers memory."""
+    tables = [table for isa in INSTRUCTION_SETS.values() for table in vars(isa.vectors).values()]
+    rows = [row for table in tables for row in _instructions(table)]
+    reading = [row.text for row in rows if '"memory"' in row.text]
+    assert len(reading) > len(KINDS)
+    assert all("__asm__ volatile(" in text for text in reading)

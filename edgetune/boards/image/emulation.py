@@ -77,12 +77,21 @@ def emulate(
             bufsize=0,
         ) as process:
             on_start(process.pid)
-            output, late = _output(process, time.monotonic() + timeout_s)
-            flooded = len(output) > MOST_OUTPUT_BYTES
-            status = process.wait() if not late and not flooded else 0
+            output, late = _output(process, deadline := time.monotonic() + timeout_s)
+            flooded, status = len(output) > MOST_OUTPUT_BYTES, 0
+            if not late and not flooded:
+                status, late = _status(process, deadline)
     except OSError as error:
         raise BoardLost(f"board '{board}': {emulator[0]} cannot be started: {error.strerror}") from error
     return Emulation(output[:MOST_OUTPUT_BYTES], _read_records(records), status, late, flooded)
+
+
+def _status(process: subprocess.Popen[bytes], deadline: float) -> tuple[int, bool]:
+    """The exit status of what has closed its output, and whether it goes on after the deadline; then 0."""
+    try:
+        return process.wait(max(deadline - time.monotonic(), 0)), False
+    except subprocess.TimeoutExpired:
+        return 0, True
 
 
 def _output(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bool]:

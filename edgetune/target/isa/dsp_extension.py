@@ -18,6 +18,8 @@ from edgetune.target.isa.vector_instructions import (
 )
 
 _MACRO = "__ARM_FEATURE_DSP"
+_REGISTERS = "!defined(__ARM_RWPI)"  # r9 is not the base of data
+_UNALIGNED = f"defined(__ARM_FEATURE_UNALIGNED) && {_REGISTERS}"
 _COLUMNS = 100
 _WORD = 4  # bytes
 _MOST_STEPS = 4  # of a tile
@@ -92,9 +94,9 @@ def _tile(size: TileSize, *, aligned: bool) -> Instruction:
             for other in range(fewer):
                 halves = [(mine, f"{own}{other}") for mine, own in zip(passing, kept, strict=True)]
                 products(*((number, other) if by_rows else (other, number)), halves)
-    sums = [f'[s{row}{column}] "+r"(*s{row}{column})' for row in range(size.rows) for column in range(size.columns)]
+    sums = [f'[s{row}{column}] "+&r"(*s{row}{column})' for row in range(size.rows) for column in range(size.columns)]
     apart = [f'[x{row}] "i"({2 * row} * x_apart)' for row in range(1, size.rows)]
-    return _block(words, steps, sums, apart)
+    return _block(words, steps, sums, apart, _REGISTERS if aligned else _UNALIGNED)
 
 
 def _at(place: str, offset: int, row: int = 0) -> str:
@@ -135,18 +137,23 @@ def _window(taps: int, *, widened: bool) -> Instruction:
             steps += ["sxtb16 %[w02], %[w13]", "sxtb16 %[w13], %[w13], ror #8"]
             products = (("bb", "x02", "w02"), ("bb", "x13", "w13"), ("tt", "x02", "w02"), ("tt", "x13", "w13"))
         steps += [f"smla{n} %[s{lane}], %[{x}], %[{w}], %[s{lane}]" for lane, (n, x, w) in enumerate(products)]
-    sums = [f'[s{lane}] "+r"(*s{lane})' for lane in range(RESULTS_OF_LANES)]
+    sums = [f'[s{lane}] "+&r"(*s{lane})' for lane in range(RESULTS_OF_LANES)]
     apart = [f'[x{tap}] "i"({f"{tap} * " if tap > 1 else ""}x_apart)' for tap in range(1, taps)]
-    return _block(words, steps, sums, apart)
+    return _block(words, steps, sums, apart, _UNALIGNED)
 
 
-def _block(words: Sequence[str], steps: Sequence[str], sums: Sequence[str], given: Sequence[str]) -> Instruction:
-    """Steps of assembler on `words`, which add to sums and read from x and w."""
+def _block(
+    words: Sequence[str], steps: Sequence[str], sums: Sequence[str], given: Sequence[str], also: str
+) -> Instruction:
+    """Steps of assembler on `words`, which add to sums and read from x and w.
+
+    It is volatile: without that, GCC moves it out of a loop whose stores it reads, though it clobbers memory.
+    """
     body = '\\n\\t"\n        "'.join(steps)
     operands = ([*sums, *(f'[{one}] "=&r"({one})' for one in words)], ['[x] "r"(x)', '[w] "r"(w)', *given])
     lists = "\n        : ".join("\n          ".join(lines_of(one)) for one in operands)
-    text = f'int32_t {", ".join(words)};\n    __asm__("{body}"\n        : {lists}\n        : "memory");'
-    return Instruction(_MACRO, text, count=float(len(steps) - _READ))
+    text = f'int32_t {", ".join(words)};\n    __asm__ volatile("{body}"\n        : {lists}\n        : "memory");'
+    return Instruction(_MACRO, text, count=float(len(steps) - _READ), also=also)
 
 
 _LANES = {

@@ -37,7 +37,7 @@ def _tile(size: TileSize) -> Instruction:
             steps.append(f"vldrb.u8 %q[data], {_at('row' if row else 'x', _BYTES * step)}")
             for column in range(size.columns):
                 steps.append(f"vmladava.s8 %[s{row}{column}], %q[data], %q[{kept[step * size.columns + column]}]")
-    sums = [f'[s{row}{column}] "+Te"(*s{row}{column})' for row in range(size.rows) for column in range(size.columns)]
+    sums = [f'[s{row}{column}] "+&Te"(*s{row}{column})' for row in range(size.rows) for column in range(size.columns)]
     written = [f'[{one}] "=&w"({one})' for one in (*kept, "data")]
     written += ['[row] "=&r"(row)'] if size.rows > 1 else []
     apart = [f'[x{row}] "i"({"" if row == 1 else f"{row} * "}x_apart)' for row in range(1, size.rows)]
@@ -46,7 +46,7 @@ def _tile(size: TileSize) -> Instruction:
     body = '\\n\\t"\n        "'.join(steps)
     address = "const int8_t *row;\n    " if size.rows > 1 else ""
     words = ", ".join((*kept, "data"))
-    text = f'i8x16 {words};\n    {address}__asm__("{body}"\n        : {lists}\n        : "memory");'
+    text = f'i8x16 {words};\n    {address}__asm__ volatile("{body}"\n        : {lists}\n        : "memory");'
     return Instruction(_MACRO, text, count=float(len(steps) - _READ))
 
 

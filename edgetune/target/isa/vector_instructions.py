@@ -17,6 +17,8 @@ _COMPILERS = {"any": "", "gcc": " && !defined(__clang__)", "clang": " && defined
 class Instruction:
     """One instruction in C: the macro `feature` must be defined, and the builtin `name` must exist if there is one.
 
+    `also` is a further condition of the preprocessor.
+
     The text may take several instructions, whose `count` estimates know.
     """
 
@@ -25,11 +27,13 @@ class Instruction:
     name: str = ""
     compiler: Literal["any", "gcc", "clang"] = "any"
     count: float = 1.0
+    also: str = ""
 
     def condition(self, **words: str) -> str:
         """Return the condition of the preprocessor under which the instruction is there."""
         has = f" && __has_builtin({self.name.format(**words)})" if self.name else ""
-        return f"defined({self.feature}){_COMPILERS[self.compiler]}{has}"
+        also = f" && {self.also}" if self.also else ""
+        return f"defined({self.feature}){_COMPILERS[self.compiler]}{has}{also}"
 
     def code(self, **words: str) -> str:
         """Return the C text; "{name}" in it stands for the builtin."""

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* QEMU plugin: counts what a core executes between two marks in the program of an emulated machine. A mark is an
    instruction of 16 bits without effect, which compilers never write: `mov r9, r9` begins a region, `mov r10, r10` ends
-   it. Each end adds one record to the file named by the argument "records": only the plugin writes it, so what the
-   program prints has no influence. Neither mark is in its count. The counters are a table: a class of instructions is
+   it. Each end adds one record to the file named by the argument "records", so what the program prints has no
+   influence; one that opens this file itself by semihosting is not stopped. Neither mark is in its count. The counters are a table: a class of instructions is
    one more row in `counter`, and one more line in `note`.
 
    Debian has no header of this interface, so the few prototypes are here; QEMU 7 to 9 have versions 1 to 3 of it. */

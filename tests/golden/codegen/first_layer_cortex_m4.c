@@ -11,16 +11,16 @@ typedef int8_t sample__i8x4u __attribute__((vector_size(4), aligned(1), may_alia
 /* *s00 += x[0] * w[0] + x[2] * w[1] + x[1] * w[2] + x[3] * w[3]; it wraps. */
 static inline __attribute__((always_inline, unused)) void sample__dot_i16_i8_4_i32(int32_t *s00, const int16_t *x, const int8_t *w)
 {
-#if defined(__ARM_FEATURE_DSP)
+#if defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_RWPI)
     int32_t even0, odd0, first, second;
-    __asm__("ldr %[odd0], [%[w]]\n\t"
+    __asm__ volatile("ldr %[odd0], [%[w]]\n\t"
         "sxtb16 %[even0], %[odd0]\n\t"
         "sxtb16 %[odd0], %[odd0], ror #8\n\t"
         "ldr %[first], [%[x]]\n\t"
         "ldr %[second], [%[x], #4]\n\t"
         "smlad %[s00], %[first], %[even0], %[s00]\n\t"
         "smlad %[s00], %[second], %[odd0], %[s00]"
-        : [s00] "+r"(*s00), [even0] "=&r"(even0), [odd0] "=&r"(odd0), [first] "=&r"(first),
+        : [s00] "+&r"(*s00), [even0] "=&r"(even0), [odd0] "=&r"(odd0), [first] "=&r"(first),
           [second] "=&r"(second)
         : [x] "r"(x), [w] "r"(w)
         : "memory");
@@ -33,9 +33,9 @@ static inline __attribute__((always_inline, unused)) void sample__dot_i16_i8_4_i
 static inline __attribute__((always_inline)) void sample__dot_i16_i8_12_4x1_i32(
         int32_t *s00, int32_t *s10, int32_t *s20, int32_t *s30, const int16_t *x, int32_t x_apart, const int8_t *w)
 {
-#if defined(__ARM_FEATURE_DSP) && defined(__OPTIMIZE__)
+#if defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_RWPI) && defined(__OPTIMIZE__)
     int32_t even0, odd0, first, second;
-    __asm__("ldr %[odd0], [%[w]]\n\t"
+    __asm__ volatile("ldr %[odd0], [%[w]]\n\t"
         "sxtb16 %[even0], %[odd0]\n\t"
         "sxtb16 %[odd0], %[odd0], ror #8\n\t"
         "ldr %[first], [%[x]]\n\t"
@@ -92,7 +92,7 @@ static inline __attribute__((always_inline)) void sample__dot_i16_i8_12_4x1_i32(
         "ldr %[second], [%[x], #%c[x3] + 20]\n\t"
         "smlad %[s30], %[first], %[even0], %[s30]\n\t"
         "smlad %[s30], %[second], %[odd0], %[s30]"
-        : [s00] "+r"(*s00), [s10] "+r"(*s10), [s20] "+r"(*s20), [s30] "+r"(*s30), [even0] "=&r"(even0),
+        : [s00] "+&r"(*s00), [s10] "+&r"(*s10), [s20] "+&r"(*s20), [s30] "+&r"(*s30), [even0] "=&r"(even0),
           [odd0] "=&r"(odd0), [first] "=&r"(first), [second] "=&r"(second)
         : [x] "r"(x), [w] "r"(w), [x1] "i"(2 * x_apart), [x2] "i"(4 * x_apart), [x3] "i"(6 * x_apart)
         : "memory");

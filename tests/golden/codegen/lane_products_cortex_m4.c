@@ -11,13 +11,13 @@ static inline int8_t sample__f32_to_i8(float x)
 {
     return x >= 0x1p+7f ? INT8_MAX : x >= -0x1p+7f ? (int8_t)x : x < -0x1p+7f ? INT8_MIN : 0;
 }
-/* *s0 += x[0] * w[0], and the same of s1, s2 and s3, for 3 taps: x_apart is a constant. */
+/* *s0 += x[0] * w[0], and the same of s1, s2 and s3, for 3 taps: x_apart is a constant. Sums wrap. */
 static inline __attribute__((always_inline)) void sample__lane_products_i16_3_i32(
         int32_t *s0, int32_t *s1, int32_t *s2, int32_t *s3, const int8_t *x, int32_t x_apart, const int16_t *w)
 {
-#if defined(__ARM_FEATURE_DSP) && defined(__OPTIMIZE__)
+#if defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_RWPI) && defined(__OPTIMIZE__)
     int32_t x02, x13, w01, w23;
-    __asm__("ldr %[x13], [%[x]]\n\t"
+    __asm__ volatile("ldr %[x13], [%[x]]\n\t"
         "sxtb16 %[x02], %[x13]\n\t"
         "sxtb16 %[x13], %[x13], ror #8\n\t"
         "ldrd %[w01], %[w23], [%[w]]\n\t"
@@ -41,16 +41,16 @@ static inline __attribute__((always_inline)) void sample__lane_products_i16_3_i3
         "smlabt %[s1], %[x13], %[w01], %[s1]\n\t"
         "smlatb %[s2], %[x02], %[w23], %[s2]\n\t"
         "smlatt %[s3], %[x13], %[w23], %[s3]"
-        : [s0] "+r"(*s0), [s1] "+r"(*s1), [s2] "+r"(*s2), [s3] "+r"(*s3), [x02] "=&r"(x02), [x13] "=&r"(x13),
-          [w01] "=&r"(w01), [w23] "=&r"(w23)
+        : [s0] "+&r"(*s0), [s1] "+&r"(*s1), [s2] "+&r"(*s2), [s3] "+&r"(*s3), [x02] "=&r"(x02),
+          [x13] "=&r"(x13), [w01] "=&r"(w01), [w23] "=&r"(w23)
         : [x] "r"(x), [w] "r"(w), [x1] "i"(x_apart), [x2] "i"(2 * x_apart)
         : "memory");
 #else
     for (int32_t t = 0; t < 3; t++) {
-        *s0 += x[t * x_apart] * w[4 * t];
-        *s1 += x[1 + t * x_apart] * w[1 + 4 * t];
-        *s2 += x[2 + t * x_apart] * w[2 + 4 * t];
-        *s3 += x[3 + t * x_apart] * w[3 + 4 * t];
+        *s0 = (int32_t)((uint32_t)*s0 + (uint32_t)(x[t * x_apart] * w[4 * t]));
+        *s1 = (int32_t)((uint32_t)*s1 + (uint32_t)(x[1 + t * x_apart] * w[1 + 4 * t]));
+        *s2 = (int32_t)((uint32_t)*s2 + (uint32_t)(x[2 + t * x_apart] * w[2 + 4 * t]));
+        *s3 = (int32_t)((uint32_t)*s3 + (uint32_t)(x[3 + t * x_apart] * w[3 + 4 * t]));
     }
 #endif
 }
