@@ -101,12 +101,12 @@ def test_all_shipped_targets_load() -> None:
 def test_what_is_recorded_of_a_shipped_target_is_found_again() -> None:
     fingerprints = {target.name: target_fingerprint(target) for target in _with_cpus() if target.name != "host"}
     assert fingerprints == {
-        "cortex-m0plus": "b59ba8dbed14f2ea",
+        "cortex-m0plus": "9d83bd754ff75fd4",
         "generic-aarch64": "b127514e77765dc6",
         "generic-armv7": "248185f0fceb6e1a",
         "generic-riscv64": "b3e3e6d921e47d9f",
         "generic-x86_64": "b899a3a66927c53b",
-        "mps2-an385": "2abae534caaec911",
+        "mps2-an385": "8f5c0ef0f26a6686",
         "mps2-an386": "6d17d8a471e953b4",
         "mps2-an500": "23ba208697408e81",
         "mps2-an505": "844015c9cd36da73",
@@ -115,7 +115,7 @@ def test_what_is_recorded_of_a_shipped_target_is_found_again() -> None:
         "qemu-aarch64": "87bb58d3584d7cef",
         "qemu-armv7": "5be998b22a2a131f",
         "qemu-rpi4": "c0c110f884322d92",
-        "rp2040": "7c11b43064982623",
+        "rp2040": "2e8ec3b61c44f56c",
         "rp2350": "24ebc5e3aeffeb3e",
         "rpi3": "2dcb829520f9c5f5",
         "rpi4": "aa97de7dc15455cf",
