@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.boards.image.emulation import emulate
-from edgetune.boards.image.parts import build_regions_plugin, image_folder
+from edgetune.boards.image.parts import build_regions_plugin, image_folder, layout_words
 from edgetune.errors import CompileFailed, SelfTestFailed, UsageError
 from edgetune.frontend.tflite.content import Operator, Tensor, TfliteContent
 from edgetune.frontend.tflite.reader import read_content
@@ -196,13 +196,6 @@ def _linked(folder: Path, target: Target, checkout: Path) -> Path:
     space = target.memory_map
     if space is None:
         raise UsageError(f"board '{target.name}' has an operating system: name boards with 'reach: image'")
-    places = {
-        "FLASH_ORIGIN": space.flash.origin,
-        "FLASH_BYTES": space.flash.bytes,
-        "RAM_ORIGIN": space.ram.origin,
-        "RAM_BYTES": space.ram.bytes,
-        "STACK_BYTES": _STACK_BYTES,
-    }
     image = folder / "image.elf"
     command = [
         target.compiler.cc,
@@ -212,8 +205,7 @@ def _linked(folder: Path, target: Target, checkout: Path) -> Path:
         *(f"-I{path}" for path in sorted(checkout.rglob("Include")) if path.is_dir()),
         *NEWLIB,
         "-Wl,--gc-sections,--no-warn-rwx-segments,--build-id=none",
-        *(f"-Wl,--defsym={name}={value:#x}" for name, value in places.items()),
-        f"-Wl,-T,{image_folder() / 'image.ld'}",
+        *layout_words(space, _STACK_BYTES),
         str(image_folder() / "start.c"),
         str(folder / "layers.c"),
         *map(str, sources),

@@ -48,8 +48,8 @@ from edgetune.tvm_types import PrimFunc
 _STRUCTURES = 2
 """Schedules of an algorithm that are printed, the formula's best ones."""
 
-_STRUCTURES_IN_ORDER = 3
-"""The same where a core begins one instruction at a time."""
+_STRUCTURES_ONE_AT_A_TIME = 3
+"""The same where a core begins one instruction at a time: the printed instructions are then nearly its cycles."""
 
 _SYMBOL = "kernel"
 _OF_MULTIPLY_ADD = 2  # operations
@@ -123,9 +123,9 @@ def _formula(function: PrimFunc, target: Target, scratch_limit: int, allowed: fr
     for algorithm in dot_algorithms(function, allowed, target):
         guess = guess_within(algorithm.function, target, scratch_limit, streamed=streamed)
         known = [] if guess is None else [guess]
-        if target.costs.instruction >= 1:  # a core that begins one instruction at a time takes as many cycles
+        if target.costs.one_at_a_time:
             more = guesses(algorithm.function, target, scratch_limit, streamed=streamed)
-            known += [one for one in islice(more, _STRUCTURES_IN_ORDER) if one not in known]
+            known += [one for one in islice(more, _STRUCTURES_ONE_AT_A_TIME) if one not in known]
         found += [replace(one, trace=schedule_text(algorithm.name, one.trace)) for one in known]
     if len(found) == 1:
         return found[0]

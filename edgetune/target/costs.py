@@ -176,6 +176,11 @@ class Costs(Checked):
         "tile of as many operations; a factor.",
     )
 
+    @property
+    def one_at_a_time(self) -> bool:
+        """Whether at most one instruction begins in a cycle."""
+        return self.instruction >= 1
+
     def move(self, order: Order, element_bytes: int = _ELEMENT_BYTES, lanes: int = _LANES) -> float:
         """Cycles of one element of `element_bytes` that a copy moves in this order, with vectors of `lanes`.
 

@@ -117,7 +117,7 @@ class Target(BoardKind):
     cpu: StrictStr = Field(description="LLVM name of the CPU (mcpu).")
     llvm_features: Words = Field(default=(), description="LLVM features beyond those of the CPU, such as +dotprod.")
     vector_bits: Literal[0, 32, 64, 128, 256, 512] = Field(
-        description="Native vector width; 0 means no vectors, 32 integers of 8 and 16 bits in the core's own registers."
+        description="Native vector width; 0 means no vectors, 32 numbers in the core's own registers."
     )
     vector_registers: Annotated[StrictInt, Field(ge=0)] = Field(description="Vector registers at that width.")
     cores: Count = Field(description="Cores of the board.")

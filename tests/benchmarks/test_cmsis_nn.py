@@ -1,4 +1,4 @@
-"""How layers of a model are told CMSIS-NN; its sources are no part of this repository, so nothing is counted here."""
+"""The program that calls CMSIS-NN for the layers of a model: its text alone, for CMSIS-NN is not in this repository."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from edgetune.boards.image.parameters import ImageParameter, write_assembly
-from edgetune.boards.image.parts import image_folder
+from edgetune.boards.image.parts import layout_words
 from edgetune.errors import BoardLost, DiskFull
 from edgetune.target.newlib import NEWLIB
 from edgetune.target.target import STACK_LIMIT_BYTES, MemoryMap, Target
@@ -50,21 +50,13 @@ def link_image(
     ):
         if size > room:
             raise DoesNotFitError(_too_large(target, region, size - room, room))
-    places = {
-        "FLASH_ORIGIN": space.flash.origin,
-        "FLASH_BYTES": space.flash.bytes,
-        "RAM_ORIGIN": space.ram.origin,
-        "RAM_BYTES": space.ram.bytes,
-        "STACK_BYTES": STACK_BYTES,
-    }
     image = folder / "image.elf"
     command = [
         target.compiler.cc,
         *target.compiler.cflags,
         *NEWLIB,
         "-Wl,--no-warn-rwx-segments,--build-id=none",
-        *(f"-Wl,--defsym={name}={value:#x}" for name, value in places.items()),
-        f"-Wl,-T,{image_folder() / 'image.ld'}",
+        *layout_words(space, STACK_BYTES),
         str(harness),
         str(candidate),
         write_assembly(parameters, folder).name,

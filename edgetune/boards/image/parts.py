@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edgetune.boards.compiled_once import PLUGIN, WARNINGS, CompiledProgram, compiled_once
 from edgetune.resources import templates_dir
-from edgetune.target.target import Target
+from edgetune.target.target import MemoryMap, Target
 
 _FOLDER = "image"
 _HARNESS = ("-O2", "-ffreestanding", "-fno-lto", "-r", "-nostdlib")
@@ -16,6 +16,19 @@ _HARNESS = ("-O2", "-ffreestanding", "-fno-lto", "-r", "-nostdlib")
 def image_folder() -> Path:
     """Return the folder of the C text and the linker script of images."""
     return templates_dir() / "image"
+
+
+def layout_words(space: MemoryMap, stack_bytes: int) -> tuple[str, ...]:
+    """Return the linker's words for an image in the memory of a board, with a stack of so many bytes."""
+    places = {
+        "FLASH_ORIGIN": space.flash.origin,
+        "FLASH_BYTES": space.flash.bytes,
+        "RAM_ORIGIN": space.ram.origin,
+        "RAM_BYTES": space.ram.bytes,
+        "STACK_BYTES": stack_bytes,
+    }
+    symbols = (f"-Wl,--defsym={name}={value:#x}" for name, value in places.items())
+    return (*symbols, f"-Wl,-T,{image_folder() / 'image.ld'}")
 
 
 def build_harness(target: Target, cache: Path | None = None) -> Path:

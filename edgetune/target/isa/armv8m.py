@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from edgetune.target.dot_product import DotProduct
-from edgetune.target.isa.dsp_extension import COSTS, DSP
-from edgetune.target.isa.instruction_set import InstructionSet
+from dataclasses import replace
 
-ARMV8M = InstructionSet(
-    name="armv8m",
-    machines=(),
-    bits=32,
-    machine_flags_are_abi=True,
-    dot=DotProduct(elements=4, bits=16),
-    costs=COSTS,
-    vectors=DSP,
-)
+from edgetune.target.isa.armv7em import ARMV7EM
+
+ARMV8M = replace(ARMV7EM, name="armv8m")

@@ -5,10 +5,10 @@ Armv7-M Architecture Reference Manual, A7.7: SMLAD, SXTB16. GCC 12 has no builti
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 from edgetune.target.costs import Costs
+from edgetune.target.isa.assembler_statement import address, reading_statement
 from edgetune.target.isa.vector_instructions import (
     RESULTS_OF_LANES,
     Instruction,
@@ -20,7 +20,6 @@ from edgetune.target.isa.vector_instructions import (
 _MACRO = "__ARM_FEATURE_DSP"
 _REGISTERS = "!defined(__ARM_RWPI)"  # r9 is not the base of data
 _UNALIGNED = f"defined(__ARM_FEATURE_UNALIGNED) && {_REGISTERS}"
-_COLUMNS = 100
 _WORD = 4  # bytes
 _MOST_STEPS = 4  # of a tile
 _MOST_TAPS = 5  # of a row of a window
@@ -59,7 +58,8 @@ def _tile(size: TileSize, *, aligned: bool) -> Instruction:
     steps: list[str] = []
 
     def data(step: int, row: int, first: str, second: str) -> None:
-        low, high = (_at("x", 2 * _WORD * step + offset, row) for offset in (0, _WORD))
+        apart = f"x{row}" if row else ""
+        low, high = (address("x", 2 * _WORD * step + offset, apart) for offset in (0, _WORD))
         steps.extend(
             [f"ldrd %[{first}], %[{second}], {low}"]
             if aligned
@@ -68,7 +68,7 @@ def _tile(size: TileSize, *, aligned: bool) -> Instruction:
 
     def factors(step: int, column: int, words: tuple[str, str, str], following: str) -> None:
         word, even, odd = words
-        at = _at("w", _WORD * (step * size.columns + column))
+        at = address("w", _WORD * (step * size.columns + column))
         pair = aligned and column % 2 == 0 and column + 1 < size.columns
         if not (aligned and column % 2):
             steps.append(f"ldrd %[{word}], %[{following}], {at}" if pair else f"ldr %[{word}], {at}")
@@ -99,19 +99,6 @@ def _tile(size: TileSize, *, aligned: bool) -> Instruction:
     return _block(words, steps, sums, apart, _REGISTERS if aligned else _UNALIGNED)
 
 
-def _at(place: str, offset: int, row: int = 0) -> str:
-    """The address so many bytes from the beginning of a row."""
-    if row:
-        return f"[%[{place}], #%c[{place}{row}]{f' + {offset}' if offset else ''}]"
-    return f"[%[{place}], #{offset}]" if offset else f"[%[{place}]]"
-
-
-def lines_of(operands: Sequence[str]) -> list[str]:
-    """Operands in lines of readable length."""
-    unbroken = [one.replace(" ", "\0") for one in operands]
-    return [line.replace("\0", " ") for line in textwrap.wrap(", ".join(unbroken), _COLUMNS, break_long_words=False)]
-
-
 _FORMS = (("dot_i16_i8_4", False), ("dot_aligned_i16_i8_4", True))
 _TILES = [
     TileSize(steps, rows, columns)
@@ -127,13 +114,13 @@ def _window(taps: int, *, widened: bool) -> Instruction:
     words = ["x02", "x13", *(("w01", "w23") if widened else ("w02", "w13"))]
     steps: list[str] = []
     for tap in range(taps):
-        steps.append(f"ldr %[x13], [%[x]{f', #%c[x{tap}]' if tap else ''}]")
+        steps.append(f"ldr %[x13], {address('x', 0, f'x{tap}' if tap else '')}")
         steps += ["sxtb16 %[x02], %[x13]", "sxtb16 %[x13], %[x13], ror #8"]
         if widened:
-            steps.append(f"ldrd %[w01], %[w23], {_at('w', 2 * _WORD * tap)}")
+            steps.append(f"ldrd %[w01], %[w23], {address('w', 2 * _WORD * tap)}")
             products = (("bb", "x02", "w01"), ("bt", "x13", "w01"), ("tb", "x02", "w23"), ("tt", "x13", "w23"))
         else:
-            steps.append(f"ldr %[w13], {_at('w', _WORD * tap)}")
+            steps.append(f"ldr %[w13], {address('w', _WORD * tap)}")
             steps += ["sxtb16 %[w02], %[w13]", "sxtb16 %[w13], %[w13], ror #8"]
             products = (("bb", "x02", "w02"), ("bb", "x13", "w13"), ("tt", "x02", "w02"), ("tt", "x13", "w13"))
         steps += [f"smla{n} %[s{lane}], %[{x}], %[{w}], %[s{lane}]" for lane, (n, x, w) in enumerate(products)]
@@ -145,14 +132,10 @@ def _window(taps: int, *, widened: bool) -> Instruction:
 def _block(
     words: Sequence[str], steps: Sequence[str], sums: Sequence[str], given: Sequence[str], also: str
 ) -> Instruction:
-    """Steps of assembler on `words`, which add to sums and read from x and w.
-
-    It is volatile: without that, GCC moves it out of a loop whose stores it reads, though it clobbers memory.
-    """
-    body = '\\n\\t"\n        "'.join(steps)
-    operands = ([*sums, *(f'[{one}] "=&r"({one})' for one in words)], ['[x] "r"(x)', '[w] "r"(w)', *given])
-    lists = "\n        : ".join("\n          ".join(lines_of(one)) for one in operands)
-    text = f'int32_t {", ".join(words)};\n    __asm__ volatile("{body}"\n        : {lists}\n        : "memory");'
+    """Steps of assembler on `words`, which add to sums and read from x and w."""
+    written = [*sums, *(f'[{one}] "=&r"({one})' for one in words)]
+    statement = reading_statement(steps, written, ['[x] "r"(x)', '[w] "r"(w)', *given])
+    text = f"int32_t {', '.join(words)};\n    {statement}"
     return Instruction(_MACRO, text, count=float(len(steps) - _READ), also=also)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from edgetune.target.isa.dsp_extension import DSP, lines_of
+from edgetune.target.isa.assembler_statement import address, reading_statement
+from edgetune.target.isa.dsp_extension import DSP
 from edgetune.target.isa.vector_instructions import Instruction, TileSize
 
 _MACRO = "__ARM_FEATURE_MVE"
@@ -30,28 +31,21 @@ def _tile(size: TileSize) -> Instruction:
     The factors are kept, and rows of data pass by: a register has the address of one at a time.
     """
     kept = [f"w{number}" for number in range(size.steps * size.columns)]
-    steps = [f"vldrb.u8 %q[{one}], {_at('w', _BYTES * number)}" for number, one in enumerate(kept)]
+    steps = [f"vldrb.u8 %q[{one}], {address('w', _BYTES * number)}" for number, one in enumerate(kept)]
     for row in range(size.rows):
         steps += [f"add %[row], %[x], %[x{row}]"] if row else []
         for step in range(size.steps):
-            steps.append(f"vldrb.u8 %q[data], {_at('row' if row else 'x', _BYTES * step)}")
+            steps.append(f"vldrb.u8 %q[data], {address('row' if row else 'x', _BYTES * step)}")
             for column in range(size.columns):
                 steps.append(f"vmladava.s8 %[s{row}{column}], %q[data], %q[{kept[step * size.columns + column]}]")
     sums = [f'[s{row}{column}] "+&Te"(*s{row}{column})' for row in range(size.rows) for column in range(size.columns)]
     written = [f'[{one}] "=&w"({one})' for one in (*kept, "data")]
     written += ['[row] "=&r"(row)'] if size.rows > 1 else []
     apart = [f'[x{row}] "i"({"" if row == 1 else f"{row} * "}x_apart)' for row in range(1, size.rows)]
-    operands = ([*sums, *written], ['[x] "r"(x)', '[w] "r"(w)', *apart])
-    lists = "\n        : ".join("\n          ".join(lines_of(one)) for one in operands)
-    body = '\\n\\t"\n        "'.join(steps)
-    address = "const int8_t *row;\n    " if size.rows > 1 else ""
-    words = ", ".join((*kept, "data"))
-    text = f'i8x16 {words};\n    {address}__asm__ volatile("{body}"\n        : {lists}\n        : "memory");'
+    statement = reading_statement(steps, [*sums, *written], ['[x] "r"(x)', '[w] "r"(w)', *apart])
+    pointer = "const int8_t *row;\n    " if size.rows > 1 else ""
+    text = f"i8x16 {', '.join((*kept, 'data'))};\n    {pointer}{statement}"
     return Instruction(_MACRO, text, count=float(len(steps) - _READ))
-
-
-def _at(place: str, offset: int) -> str:
-    return f"[%[{place}], #{offset}]" if offset else f"[%[{place}]]"
 
 
 def _fits(size: TileSize) -> bool:

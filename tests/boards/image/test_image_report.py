@@ -1,4 +1,4 @@
-"""What an image prints is read strictly; faults are told in words."""
+"""The report that an image prints: one in another form is refused, and a fault is named with its cause."""
 
 from __future__ import annotations
 
