@@ -200,8 +200,9 @@ class StatementPrinter(VectorPrinter):
         count = lanes
         for extent in buffer.ty.shape:
             count *= int(extent.value)
-        bytes_of = 64 if count * of.bytes >= 64 else 4 if of.bytes < 4 <= count * of.bytes else 0  # words are loaded
-        aligned = f" __attribute__((aligned({bytes_of})))" if bytes_of else ""
+        size = count * of.bytes
+        alignment = 64 if size >= 64 else 4 if of.bytes < 4 <= size else 0  # instructions load words of bytes
+        aligned = f" __attribute__((aligned({alignment})))" if alignment else ""
         self.context.emit(array(c_type, name, count, aligned))
 
     def _sums_alone(self, buffer: TvmBuffer) -> bool:
