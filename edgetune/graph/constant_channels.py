@@ -300,9 +300,9 @@ class _Without(PyExprMutator):
 
     def _operand(self, argument: relax.Expr, kept: np.ndarray) -> relax.Expr:
         array = known_value(argument, self.chains, self.known)
-        if array is None:
+        if array is None or not array.ndim or array.shape[-1] == 1:
             return self.visit_expr(argument)
-        return constant_of(np.ascontiguousarray(array[..., kept] if array.ndim and array.shape[-1] > 1 else array))
+        return constant_of(np.ascontiguousarray(array[..., kept]))
 
     def _product(self, call: relax.Call, made: np.ndarray | None) -> relax.Expr | None:
         """A product without the channels that are left out of what it reads, and of what it makes."""

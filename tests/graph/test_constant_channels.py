@@ -112,6 +112,16 @@ def test_channels_that_no_input_changes_are_not_computed() -> None:
     assert _macs(without) < 0.9 * _macs(whole)
 
 
+def test_numbers_of_a_layer_stay_in_its_code() -> None:
+    """A zero point, or a limit, that is a tensor of one element takes a load for each result."""
+    g, y = _network(4, 64, padded=False, zero=-128)
+    without, whole = g.program(y, keeps=False), g.program(y, keeps=True)
+    assert without.constant_channels
+    most = max(len(kernel.function.params) for kernel in whole.kernels)
+    assert all(len(kernel.function.params) <= most for kernel in without.kernels)
+    assert not any(list(one.shape) == [1] for kernel in without.kernels for one in kernel.function.params)
+
+
 def test_channels_that_the_model_returns_are_computed() -> None:
     g = _Network(4)
     x = g.op("DequantizeLinear", "x", g.constant(np.float32(0.1)), g.constant(np.int8(3)))
