@@ -5,13 +5,21 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+from edgetune.codegen import lane_windows
 from edgetune.codegen.dot_tiles import tile_name
 from edgetune.codegen.dtypes import by_short
 from edgetune.codegen.line_breaks import COLUMNS
 from edgetune.codegen.vector_snippets import either, instructions, lanes_of
 from edgetune.target.dot_product import order_of_factors
 from edgetune.target.isa import INSTRUCTION_SETS
-from edgetune.target.isa.vector_instructions import LEAST_PAIRS, RESULTS_OF_LANES, TileSize, WindowSize
+from edgetune.target.isa.vector_instructions import (
+    LEAST_PAIRS,
+    RESULTS_OF_LANES,
+    RESULTS_OF_WINDOW,
+    TileSize,
+    Window,
+    WindowSize,
+)
 
 _HEAD = "static inline __attribute__((always_inline)) void "
 _HEAD_OF_FALLBACK = "static inline __attribute__((always_inline, unused)) void "
@@ -83,7 +91,7 @@ def _of_one(name: str) -> str:
 
 
 def tile(name: str, size: TileSize, rest: str) -> str:
-    """`void @dot_i16_i8_8_2x1_i32(int32_t *s00, int32_t *s10, const int16_t *x, int32_t x_apart, const int8_t *w)`.
+    """`void @dot_i16_i8_4_2x2x1_i32(int32_t *s00, int32_t *s10, const int16_t *x, int32_t x_apart, const int8_t *w)`.
 
     The dot products of all rows of data, so many elements apart, by all rows of factors.
     """
@@ -198,6 +206,48 @@ def windows() -> dict[str, WindowSize]:
     """By the name of a function for products of lanes: the taps and the function of one."""
     known = {size for isa in INSTRUCTION_SETS.values() for size in isa.vectors.lane_products}
     return {window_name(size): size for size in sorted(known)}
+
+
+def lane_window(size: Window, rest: str) -> str:
+    """`void @lane_window_3x3_i8(const int32_t *bias, const int8_t *x, int32_t apart, int32_t rows_apart, ..)`.
+
+    The bytes of eight results at y.
+    """
+    taps = size.rows * size.columns
+    scaled = f"@scaled_little_{rest}_i32"
+    inner = f"            sum += (uint32_t)(x[{_place(size)} + o] * w[{RESULTS_OF_WINDOW} * t + o]);\n"
+    plain = (
+        f"    for (int32_t o = 0; o < {RESULTS_OF_WINDOW}; o++) {{\n"
+        "        uint32_t sum = (uint32_t)bias[o];\n"
+        f"        for (int32_t t = 0; t < {taps}; t++)\n{inner}"
+        f"        y[o] = {scaled}((int32_t)sum, &scales[2 * o], zero);\n    }}\n"
+    )
+    found = (isa.vectors.lane_windows.get(size) for isa in INSTRUCTION_SETS.values())
+    choices = [(f"{one.condition()} && defined(__OPTIMIZE__)", one.code()) for one in dict.fromkeys(found) if one]
+    operands = ["const int32_t *bias", "const int8_t *x"]
+    operands += ["int32_t apart"] if size.columns > 1 else []
+    operands += ["int32_t rows_apart"] if size.rows > 1 else []
+    operands += ["const int8_t *w", "const int32_t *scales", "int32_t zero", "int8_t *y"]
+    head = _declared(f"{_HEAD}@{lane_windows.window_name(size)}_{rest}", operands)
+    comment = (
+        f"/* y[0] = bias[0] + x[0] * w[0] + .. for a window of {size.rows} x {size.columns} taps, scaled to a byte,\n"
+        "   and so on to y[7]. Distances of taps are constants; w is not -128. Sums wrap. */\n"
+    )
+    return f"{comment}{head}\n{{\n{either(choices, plain)}}}\n"
+
+
+def _place(size: Window) -> str:
+    """Where the data of tap t lies."""
+    column = "t" if size.rows == 1 else f"t % {size.columns}"
+    parts = [f"t / {size.columns} * rows_apart"] if size.rows > 1 else []
+    parts += [f"{column} * apart"] if size.columns > 1 else []
+    return " + ".join(parts) or "0"
+
+
+def lane_window_sizes() -> dict[str, Window]:
+    """By the name of a function for a window: its size."""
+    known = {size for isa in INSTRUCTION_SETS.values() for size in isa.vectors.lane_windows}
+    return {lane_windows.window_name(size): size for size in sorted(known)}
 
 
 def twice(rest: str) -> str:

@@ -41,9 +41,8 @@ def in_tiles(lines: Sequence[Line], need: Callable[[str], str], vectors: VectorI
 
 
 def tile_name(function: str, size: TileSize) -> str:
-    """The function of a tile of dot products that `function` computes one of: so many numbers, rows and columns."""
-    stem, _, numbers = function.rpartition("_")
-    return f"{stem}_{int(numbers) * size.steps}_{size.rows}x{size.columns}"
+    """The function of a tile of dot products that `function` computes one of: steps, rows and columns."""
+    return f"{function}_{size.steps}x{size.rows}x{size.columns}"
 
 
 def _run(lines: Sequence[Line]) -> list[JoinableCall]:

@@ -23,6 +23,7 @@ from edgetune.codegen.instruction_estimate import estimated_instructions
 from edgetune.codegen.intrinsics import FACTORS
 from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.codegen.lane_products import in_windows
+from edgetune.codegen.lane_windows import sums_in_place
 from edgetune.codegen.line_breaks import COLUMNS, break_line, prototype
 from edgetune.codegen.lines import Line
 from edgetune.codegen.lockstep import in_lockstep, unused_functions
@@ -128,10 +129,11 @@ def print_function(
     function: tirx.PrimFunc, target: Target, taken: Sequence[str], shared: Shared | None = None
 ) -> PrintedFunction:
     """The body of a lowered function; its names avoid those in `taken`. For `shared` see `StatementPrinter`."""
-    found = survey(function.body)
+    body = sums_in_place(function) if target.instruction_set.vectors.lane_windows else function.body
+    found = survey(body)
     limit = target.vector_bits // (found.widest or 32) if target.vector_bits else 1
     context = Context(
-        target.has_float16, max(limit, 1), Names(taken), vector_bits=target.vector_bits, stems=stems(function.body)
+        target.has_float16, max(limit, 1), Names(taken), vector_bits=target.vector_bits, stems=stems(body)
     )
     context.counters, context.numbers = found.counters(), found.numbers()
     context.vectors = target.instruction_set.vectors
@@ -140,10 +142,10 @@ def print_function(
     context.packed = {function.params[int(number)] for number in attributes.get(FREE_LAYOUTS, [])}
     context.symmetric = context.packed if SYMMETRIC_BYTES in attributes else set()
     params = tuple(_parameter(context, found, buffer, scales.get(buffer, "")) for buffer in function.params)
-    in_memory = shared_operands(function.body, several=reads_several(function))
+    in_memory = shared_operands(body, several=reads_several(function))
     layout, scratch_bytes, local_bytes = _lay_out(found, max(limit, 1), shapes_in(function), in_memory)
     printer = StatementPrinter(context, found, layout, shared)
-    printer.statement(function.body)
+    printer.statement(body)
     together = in_lockstep(drop_unused(context.lines), context.need)
     together = in_tiles(together, context.need, context.vectors)
     together = in_windows(together, context.need, context.vectors.lane_products)

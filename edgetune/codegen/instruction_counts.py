@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import log2
 from typing import TypeAlias
 
+from edgetune.codegen import lane_windows
 from edgetune.codegen.dot_snippets import window_name
 from edgetune.codegen.dot_tiles import tile_name
 from edgetune.codegen.lane_products import STEM
@@ -70,6 +71,9 @@ def _of_snippet(name: str, lanes: list[int], elements: int, target: Target) -> f
     if name.startswith(STEM):
         windows = target.instruction_set.vectors.lane_products.items()
         return next((one.count for size, one in windows if window_name(size) == name), _OTHER_CALL)
+    if name.startswith(lane_windows.STEM):
+        known = target.instruction_set.vectors.lane_windows.items()
+        return next((one.count for size, one in known if lane_windows.window_name(size) == name), _OTHER_CALL)
     if name.startswith("dot_"):
         tiles = target.instruction_set.vectors.dot_tiles.items()
         return next(
@@ -105,7 +109,14 @@ _BY_ROWS: Mapping[str, _Steps] = {
     "fixed_point_scale_down": ((lambda isa: isa.scale_down, 8.0),),
     "fixed_point_scale_by": ((lambda isa: isa.scale_by, 6.0),),
     **dict.fromkeys(("scaled_little_i8", "scaled_little_u8"), ((lambda isa: isa.scaled_byte_little, 9.0),)),
+    "joined": ((lambda isa: isa.joined, 4.0),),
+    "limited_i8": ((lambda isa: isa.limited, 4.0),),
+    "low_bytes": ((lambda isa: isa.low_bytes, 4.0),),
+    "vscale_down": ((lambda isa: isa.scale_down, 20.0),),
+    "vscale_by": ((lambda isa: isa.scale_by, 20.0),),
+    "vscale_little": ((lambda isa: isa.scale_little, 20.0),),
     **dict.fromkeys(("scaled_by_i8", "scaled_by_u8"), ((lambda isa: isa.scaled_byte_by, 10.0),)),
+    **dict.fromkeys(("scaled_once_i8", "scaled_once_u8"), ((lambda isa: isa.scaled_byte_once, 14.0),)),
     **dict.fromkeys(("scaled_i8", "scaled_u8"), ((lambda isa: isa.scaled_byte, 12.0),)),
     "widen_word": ((lambda isa: isa.widen_word, 12.0),),
     "dot_twice_i8_i8_2": ((lambda isa: isa.dot_twice, 8.0),),

@@ -39,7 +39,11 @@ FACTORS = 2
 """Numbers of a scale in a table (see `scale_tables.py`)."""
 
 _SHIFT = 31  # the bits of a scale that shift
-FIXED_POINT = frozenset((_SCALE, "fixed_point_scale_once"))
+_ONCE = "fixed_point_scale_once"
+_MOST_SHIFT_ONCE = 16
+"""A zero point of 8 bits, 31 + 16 bits to the left, plus a product of two integers of 32 bits is one of 64 bits."""
+
+FIXED_POINT = frozenset((_SCALE, _ONCE))
 """Scaling of integers, see `edgetune.graph.fixed_point`."""
 _IGNORED = frozenset(("likely", "assume", "ignore_loop_partition", "filter"))
 
@@ -137,6 +141,14 @@ def scales_down(printer: ScalarPrinter, call: Expr) -> bool:
     if isinstance(scale, tirx.IntImm):
         return int(scale.value) & _SHIFT >= LEAST_SHIFT
     return isinstance(scale, ir.TensorLoad) and bool(printer.place(scale.source).scales)
+
+
+def scales_once(printer: ScalarPrinter, call: Expr) -> bool:
+    """Whether a call scales by a constant, rounded once, by so many bits that a zero point adds to the product."""
+    if operator(call) != _ONCE or not printer.context.vectors.scaled_byte_once:
+        return False
+    scale = call.args[1].value if isinstance(call.args[1], tirx.Broadcast) else call.args[1]
+    return isinstance(scale, tirx.IntImm) and 1 <= int(scale.value) & _SHIFT <= _MOST_SHIFT_ONCE
 
 
 def _integer_operation(printer: ScalarPrinter, name: str, of: Element, values: list[Text]) -> Text | None:

@@ -36,7 +36,7 @@ def added_lane_products(
         return False
     place = printer.place(s.buffer)
     registers = [name for first, _ in parts if (name := printer.register(place, start, first, 1)) is not None]
-    factors = [_factors(printer, term) for term in joined_by(tirx.Add, s.value) if not is_own(term, s)]
+    factors = [factors_of_lanes(printer, term) for term in joined_by(tirx.Add, s.value) if not is_own(term, s)]
     own = [term for term in joined_by(tirx.Add, s.value) if is_own(term, s)]
     found = factors[0] if len(factors) == 1 and len(own) == 1 else None
     if len(registers) != len(parts) or element_and_lanes(s.value.ty)[0].short != "i32" or found is None:
@@ -51,13 +51,13 @@ def added_lane_products(
     return True
 
 
-def _factors(printer: StatementPrinter, term: Expr) -> tuple[_Factor, _Factor] | None:
+def factors_of_lanes(printer: StatementPrinter, term: Expr) -> tuple[Factor, Factor] | None:
     """The loads of the integers of neighbouring lanes that a term multiplies, the data first, with their places.
 
     The data are bytes. None for other terms.
     """
     loads = [widened_load(one) for one in (term.a, term.b)] if isinstance(term, tirx.Mul) else []
-    found: list[_Factor] = []
+    found: list[Factor] = []
     for load in loads:
         start = None if load is None else printer.contiguous(load.source, load.indices)
         if load is None or start is None or element_and_lanes(load.ty)[1] == 1:
@@ -129,4 +129,4 @@ STEM = "lane_products"
 _REACH = 4000
 """Most bytes from the first tap to the last one, within the offsets of LDR."""
 
-_Factor = tuple[BufferLoad, tuple[Expr, int]]
+Factor = tuple[BufferLoad, tuple[Expr, int]]

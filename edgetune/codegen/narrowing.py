@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tvm import ir, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
-from edgetune.codegen.intrinsics import FIXED_POINT, operator, scale_address, scales_down, table_load
+from edgetune.codegen.intrinsics import FIXED_POINT, operator, scale_address, scales_down, scales_once, table_load
 from edgetune.codegen.lines import call, declaration
 from edgetune.codegen.literals import digits
 from edgetune.codegen.text import Lvalue, Text, called
@@ -88,6 +88,9 @@ def printed_scaled_byte(printer: ScalarPrinter, e: Expr) -> Text | None:
     """A cast of a number of 32 bits to a byte that scales it down before, where the core limits numbers to bytes."""
     found = narrowing(e) if printer.context.vectors.scaled_byte else None
     scaled = None if found is None else found.value
+    if found is not None and isinstance(scaled, ir.Call) and scales_once(printer, scaled):
+        function = printer.context.need(f"scaled_once_{element_and_lanes(e.ty)[0].short}:i32")
+        return called(function, *(printer.scalar(one) for one in scaled.args), digits(found.zero))
     if found is None or not isinstance(scaled, ir.Call) or not scales_down(printer, scaled):
         return None
     value, table = printer.scalar(scaled.args[0]), scale_address(printer, scaled)

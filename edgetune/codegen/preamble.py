@@ -12,6 +12,7 @@ from edgetune.codegen import (
     far_lanes,
     horizontal_snippets,
     narrowing_snippets,
+    neighbour_snippets,
     polynomial_functions,
     polynomials,
     transposition_snippets,
@@ -28,6 +29,7 @@ _CONVERTERS = ("whole", "saturated_i8", "saturated_u8", "saturated_i16", "satura
 
 _SCALED = {
     **dict.fromkeys(("scaled_i8", "scaled_u8"), "fixed_point_scale_down"),
+    **dict.fromkeys(("scaled_once_i8", "scaled_once_u8"), "fixed_point_scale_once"),
     **dict.fromkeys(("scaled_by_i8", "scaled_by_u8"), "fixed_point_scale_by"),
     **dict.fromkeys(("scaled_little_i8", "scaled_little_u8"), "fixed_point_scale_little"),
 }
@@ -98,6 +100,9 @@ _BY_TEXT: dict[str, Callable[[str], str]] = {
     "dot_twice_i8_i8_2": dot_snippets.twice,
     "lane_pairs": dot_snippets.lane_pairs,
     "widen_word": vector_snippets.widen_word,
+    "joined": neighbour_snippets.joined,
+    "limited_i8": neighbour_snippets.limited,
+    "low_bytes": neighbour_snippets.low_bytes,
     **{name: partial(dot_snippets.lane_products, size) for name, size in dot_snippets.windows().items()},
     **{name: partial(dot_snippets.function, name) for name in dot_snippets.FORMS},
 }
@@ -113,6 +118,18 @@ def _tile(name: str, rest: str) -> str:
 
 def _tile_needs(name: str, rest: str) -> list[str]:
     return [*vector_snippets.types_in(_tile(name, rest)), f"{_TILES[name][0]}:{rest}"]
+
+
+_LANE_WINDOWS = dot_snippets.lane_window_sizes()
+"""Functions for windows, which require the one that scales a sum."""
+
+
+def _lane_window(name: str, rest: str) -> str:
+    return dot_snippets.lane_window(_LANE_WINDOWS[name], rest)
+
+
+def _lanes_scaled(kind: str, rest: str) -> list[str]:
+    return [f"type:{rest}", f"fixed_point_scale_{kind}:i32"]
 
 
 # By kind of snippet: the snippets it requires, and its text; both depend on what follows the colon in its name.
@@ -134,6 +151,11 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     "mac": (_mac_types, multiply_add),
     **{name: (partial(_named, function), function) for name, function in _BY_TEXT.items()},
     **{name: (partial(_tile_needs, name), partial(_tile, name)) for name in _TILES},
+    **{
+        f"vscale_{kind}": (partial(_lanes_scaled, kind), partial(neighbour_snippets.scaled, kind))
+        for kind in ("down", "by", "little")
+    },
+    **{name: (lambda rest: [f"scaled_little_{rest}:i32"], partial(_lane_window, name)) for name in _LANE_WINDOWS},
     **{word: (_macro_types, partial(vector_snippets.rounding, word)) for word in sorted(vector_snippets.ROUNDINGS)},
     "sqrt": (lambda rest: [f"type:{rest}"], vector_snippets.square_root),
     "every_second": (lambda rest: [*_macro_types(rest), f"type:{rest}u"], vector_snippets.every_second),

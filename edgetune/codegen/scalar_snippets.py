@@ -323,6 +323,12 @@ SCALAR: dict[str, Callable[[str], str]] = {
         for value in ("i8", "u8")
     },
     **{
+        f"scaled_once_{value}": partial(
+            _scaled_byte, value, "fixed_point_scale_once", "uint32_t scale", lambda isa: isa.scaled_byte_once
+        )
+        for value in ("i8", "u8")
+    },
+    **{
         f"scaled_{kind}_{value}": partial(
             _scaled_byte, value, f"fixed_point_scale_{kind}", "const int32_t *scale", rows
         )

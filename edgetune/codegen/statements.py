@@ -22,6 +22,7 @@ from edgetune.codegen.interleaved_rows import printed_turns
 from edgetune.codegen.intrinsics import operator
 from edgetune.codegen.lane_pairs import added_lane_pairs
 from edgetune.codegen.lane_products import added_lane_products
+from edgetune.codegen.lane_windows import printed_window
 from edgetune.codegen.lines import (
     CLOSING,
     ELSE,
@@ -39,6 +40,7 @@ from edgetune.codegen.lines import (
 from edgetune.codegen.literals import digits
 from edgetune.codegen.memory import Survey, pieces
 from edgetune.codegen.names import plain_name
+from edgetune.codegen.neighbours import printed_neighbours
 from edgetune.codegen.register_tiles import tile_places
 from edgetune.codegen.strided_loads import loads_together
 from edgetune.codegen.text import ATOM, Code, Lvalue, Text, code, listed
@@ -111,7 +113,7 @@ class StatementPrinter(VectorPrinter):
     def _sequence(self, s: Stmt) -> None:
         left = list(s.seq)
         while left:
-            joined = printed_joins(self, left) or printed_turns(self, left)
+            joined = printed_joins(self, left) or printed_turns(self, left) or printed_neighbours(self, left)
             if not joined:
                 self.statement(left[0])
             left = left[max(1, joined) :]
@@ -266,6 +268,8 @@ class StatementPrinter(VectorPrinter):
                 self.context.emit(assignment(target, self.stored(self.scalar(s.value), place)))
             return
         start = self.contiguous(s.buffer, s.indices)
+        if start is not None and printed_window(self, s, start):
+            return
         self.column_groups = groups_in(self, s.value)
         touches = self._touches_registers(s) or self._takes_vector_variable(s)
         scattered = start is None and calls_functions(s.value)  # computed as a vector, stored lane by lane

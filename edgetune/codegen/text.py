@@ -114,7 +114,7 @@ class Address(Code):
     def first(cls, variable: Code) -> Address:
         """An array, or a pointer, as the address of its first element."""
         made = cls(variable, variable.variables, variable.operations)
-        made.place = Lvalue.element(variable, "0")
+        made.place = Lvalue.element(variable, Text(Code("0"), constant=0))
         return made
 
 

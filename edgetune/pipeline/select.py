@@ -25,7 +25,7 @@ from edgetune.records import Record, RecordStore
 from edgetune.records.ranking import passes
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.catalogue import algorithm_named, rounding_of
-from edgetune.schedule.algorithms.schedule_text import BOTH, DIRECT, FORMS, TILES, WINOGRAD, algorithm_of
+from edgetune.schedule.algorithms.schedule_text import BOTH, DIRECT, DOTS_IN_TILES, FORMS, TILES, WINOGRAD, algorithm_of
 from edgetune.schedule.default_algorithms import times_faster
 from edgetune.schedule.default_schedule import Guess
 from edgetune.schedule.guessed_schedule import guessed_schedule
@@ -184,7 +184,7 @@ def _fixed(kernel: Kernel, scratch_limit: int, rules: _Rules) -> Guess:
     form = algorithm_of(best.trace)
     if rules.threads == 1 or form == DIRECT:
         return best
-    tiles = frozenset({*TILES, *BOTH})
+    tiles = frozenset({*TILES, *BOTH, *DOTS_IN_TILES})
     others = [*([rules.forms - tiles] if form in tiles else []), frozenset[str]()]
     guesses = [best, *(guessed_schedule(function, target, scratch_limit, o, streamed=rules.streamed) for o in others)]
 

@@ -48,12 +48,17 @@ def algorithms_of(function: PrimFunc, allowed: Collection[str], target: Target) 
 
 def dot_algorithms(function: PrimFunc, allowed: Collection[str], target: Target) -> list[Algorithm]:
     """The products of 8-bit integers by an instruction of the target, the best one first."""
-    names = [f"dot_{one.data}_{one.elements}" for one in target.dot_products]
-    results = target.instruction_set.vectors.results_of_pairs(target.vector_bits)
-    names += [f"pairs_{results}"] if results else []
-    results = target.instruction_set.vectors.results_of_lanes(target.vector_bits)
-    names += [name for name in LANES if results and name.startswith(f"lanes_{results}_")]
-    return list(algorithms_among(function, [name for name in names if name in allowed]))
+    # Copies and tiles that overlap need fewer instructions: on cores that begin several at a time, they hide the same.
+    counted = target.costs.one_at_a_time
+    kinds = ("dot", "im2col") if counted else ("dot",)
+    names = [f"{kind}_{one.data}_{one.elements}" for kind in kinds for one in target.dot_products]
+    vectors = target.instruction_set.vectors
+    pairs, lanes = vectors.results_of_pairs(target.vector_bits), vectors.results_of_lanes(target.vector_bits)
+    names += [f"pairs_{pairs}"] if pairs else []
+    names += [name for name in LANES if name.startswith(tuple(f"lanes_{one}_" for one in lanes))]
+    found = list(algorithms_among(function, [name for name in names if name in allowed]))
+    tiles = [f"{one.name}+{name}" for one in found if counted for name in _tiles(one.function, TILES, target)]
+    return found + list(algorithms_among(function, [name for name in tiles if name in allowed]))
 
 
 def wide_algorithms(function: PrimFunc, allowed: Collection[str], target: Target) -> list[Algorithm]:

@@ -18,6 +18,7 @@ from edgetune.schedule.sketches.register_tile import MAX_UNROLLED_WINDOW
 from edgetune.schedule.sketches.tile import Tile
 from edgetune.schedule.sketches.variants import Variant
 from edgetune.target.costs import Costs
+from edgetune.target.isa.vector_instructions import NEIGHBOURS
 from edgetune.target.target import Target
 
 _DEPTH, _MOST_DEPTH = 4, 8  # steps of a long reduction that are unrolled, and of neighbours in memory
@@ -142,7 +143,9 @@ def _cost_of_dots(body: Body, reads: Reads, epilogue: int, tile: Tile, target: T
     of_vector = max(1, 8 * tile.lanes * tile.sum_element // max(1, target.vector_bits))
     operands = min(of_vector, _MOST_OF_OPERAND) * (reads.registers(step) - size)
     taken, registers = of_vector * size + operands + ahead, max(2, target.vector_registers)
-    if taken > registers:
+    joint = (body.row * body.pixel, body.vectors) in target.tiles_of_dots(tile.products)
+    whole = size == 1 and target.has_windows_of(tile.lanes)
+    if taken > registers and not (joint or whole):  # such functions say in which order registers are loaded
         return _too_large(taken, size)
     far = body.vectors if tile.weight_bytes > target.l1_bytes // 2 else 0
     chained = not target.adds_apart(tile.products, tile.lanes)
@@ -150,7 +153,9 @@ def _cost_of_dots(body: Body, reads: Reads, epilogue: int, tile: Tile, target: T
     loads = reads.loads(step) + (costs.widened_factors - 1) * own
     *groups, last = body.reduction[:-1] if tile.products > 1 else body.reduction
     around = (costs.iteration + costs.addresses * prod(groups)) / (prod(groups) * last)
-    return ((step_cycles(costs, size, loads, far, chained=chained) + around) / size, size)
+    apart = tile.lanes > 1 or body.vectors % NEIGHBOURS
+    of_results = costs.joint_results * tile.operations_after * size / prod(tile.steps) if apart else 0.0
+    return ((step_cycles(costs, size, loads, far, chained=chained) + around + of_results) / size, size)
 
 
 _MOST_OF_OPERAND = 2  # registers of an operand of several lanes, which are bytes

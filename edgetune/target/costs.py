@@ -70,6 +70,11 @@ class Costs(Checked):
         description="Cycles of the addresses of both operands of a product, where nothing hides them: neighbours in "
         "memory share them.",
     )
+    joint_results: NoCycles = Field(
+        default=0,
+        description="Cycles saved of each operation on a result of dot products where four neighbours become bytes "
+        "together.",
+    )
     far_load: Cycles = Field(
         default=0.5, description="Cycles that a vector adds to such a step beyond `load` where it comes from L2."
     )

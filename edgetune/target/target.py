@@ -21,6 +21,7 @@ from edgetune.target.costs import Costs
 from edgetune.target.dot_product import DotProduct
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.isa import INSTRUCTION_SETS, InstructionSet, Isa
+from edgetune.target.isa.vector_instructions import RESULTS_OF_WINDOW
 from edgetune.target.preferences import Preferences
 from edgetune.yaml_reader.checked import Checked, check_document
 from edgetune.yaml_reader.nearest import nearest
@@ -198,6 +199,10 @@ class Target(BoardKind):
         tiles = self.instruction_set.vectors.dot_tiles
         names = [one.function for one in self.dot_products if one.elements == products]
         return frozenset((size.rows, size.columns) for name in names for size in tiles.get(name, {}))
+
+    def has_windows_of(self, lanes: int) -> bool:
+        """Whether one function computes so many results of a window from their bias to their bytes."""
+        return lanes == RESULTS_OF_WINDOW and bool(self.instruction_set.vectors.lane_windows)
 
     @property
     def memory_sizes(self) -> dict[str, int]:

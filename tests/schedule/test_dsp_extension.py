@@ -91,7 +91,8 @@ def test_defaults_use_the_instructions(kind: str) -> None:
     [
         ("mps2-an386", ["dot_int16_4"], ["lanes_4_int16", "lanes_4_int8"]),
         ("mps2-an505", ["dot_int16_4"], ["lanes_4_int16", "lanes_4_int8"]),
-        ("mps3-an547", [HELIUM, "dot_int16_4"], ["lanes_4_int16", "lanes_4_int8"]),
+        ("mps3-an547", [HELIUM, "dot_int16_4"], ["lanes_8_int8", "lanes_4_int16", "lanes_4_int8"]),
+        ("cortex-m0plus", ["dot_int8_4"], []),
         ("mps2-an385", [], []),
         ("rpi4", ["dot_int8_2"], []),
     ],

@@ -14,6 +14,7 @@ from edgetune.schedule.algorithms.integer_products.pairs import pairs_algorithm
 from edgetune.schedule.algorithms.integer_products.wide import wide_algorithm
 from edgetune.schedule.algorithms.overlapped_tail.tiles import (
     whole_tiles_algorithm,
+    whole_tiles_of,
     whole_tiles_of_vectors_algorithm,
     whole_vectors_algorithm,
 )
@@ -22,6 +23,8 @@ from edgetune.schedule.algorithms.schedule_text import (
     BOTH,
     DIRECT,
     DOTS,
+    DOTS_IN_TILES,
+    IM2COL,
     LANES,
     PAIRS,
     PEELED,
@@ -34,13 +37,19 @@ from edgetune.schedule.algorithms.winograd.function import winograd_algorithm
 from edgetune.schedule.algorithms.winograd.minimal_filtering import rounding_note
 from edgetune.tvm_types import PrimFunc
 
+
+def _dots_in_tiles(function: PrimFunc, name: str) -> Algorithm | None:
+    return whole_tiles_of(dot_product_algorithm(function, name.partition("+")[0]), name)
+
+
 _DERIVATIONS: dict[str, Callable[[PrimFunc, str], Algorithm | None]] = {
     **dict.fromkeys(WINOGRAD, winograd_algorithm),
     **dict.fromkeys(VECTORS, whole_vectors_algorithm),
     **dict.fromkeys(TILES, whole_tiles_algorithm),
     **dict.fromkeys(BOTH, whole_tiles_of_vectors_algorithm),
     **dict.fromkeys(PEELED, peeled_algorithm),
-    **dict.fromkeys(DOTS, dot_product_algorithm),
+    **dict.fromkeys((*DOTS, *IM2COL), dot_product_algorithm),
+    **dict.fromkeys(DOTS_IN_TILES, _dots_in_tiles),
     **dict.fromkeys(PAIRS, pairs_algorithm),
     **dict.fromkeys(LANES, lanes_algorithm),
     **dict.fromkeys(WIDE, wide_algorithm),

@@ -30,17 +30,23 @@ PEELED = ("peeled_512", "peeled_256", "peeled_128")
 DOTS = ("dot_int8_16", "dot_uint8_4", "dot_int8_4", "dot_int16_4", "dot_int16_2", "dot_int8_2")
 """Products of 8-bit integers that one instruction adds to a lane: the type of the data, and how many."""
 
+IM2COL = tuple(name.replace("dot", "im2col") for name in DOTS)
+"""The same with all terms of each result side by side in a copy."""
+
+DOTS_IN_TILES = tuple(f"{dots}+{tiles}" for dots in DOTS for tiles in TILES)
+"""Such products of pixels in whole tiles, which overlap."""
+
 PAIRS = ("pairs_16", "pairs_8")
 """Products of 8-bit integers of which each lane has its own data, two taps at a time: the results of a step."""
 
-LANES = ("lanes_4_int16", "lanes_4_int8")
+LANES = ("lanes_8_int8", "lanes_4_int16", "lanes_4_int8")
 """Products of 8-bit integers of which each lane has its own data, one tap at a time: the results of a step, and the
 type of the weights in memory."""
 
 WIDE = ("wide_float32",)
 """Products of 8-bit integers as floats, with the same results."""
 
-FORMS = (DIRECT, *WINOGRAD, *VECTORS, *TILES, *BOTH, *PEELED, *DOTS, *PAIRS, *LANES, *WIDE)
+FORMS = (DIRECT, *WINOGRAD, *VECTORS, *TILES, *BOTH, *PEELED, *DOTS, *IM2COL, *DOTS_IN_TILES, *PAIRS, *LANES, *WIDE)
 """The names of all algorithms."""
 
 
@@ -52,7 +58,7 @@ def sets_of_algorithms() -> tuple[frozenset[str], ...]:
 def allowed_algorithms(winograd: str) -> frozenset[str]:
     """The algorithms that are allowed if `winograd` ("off", "f2" or "f4") is the largest allowed tile."""
     largest = {"off": 0, "f2": 1, "f4": 2}[winograd]
-    return frozenset((DIRECT, *WINOGRAD[:largest], *VECTORS, *TILES, *BOTH, *PEELED, *DOTS, *PAIRS, *LANES, *WIDE))
+    return frozenset(FORMS).difference(WINOGRAD[largest:])
 
 
 def size_of(name: str) -> int:

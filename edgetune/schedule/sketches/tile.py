@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from tvm import tirx
+from tvm import ir, tirx
 
 from edgetune.affine.domain import Domain
-from edgetune.affine.expressions import is_among, is_moved, loads_in, mentions
+from edgetune.affine.expressions import expressions, is_among, is_moved, loads_in, mentions
 from edgetune.codegen.dot_products import DOT_PRODUCTS, RESULTS_AT_A_TIME
 from edgetune.graph.element_type import element_bytes
 from edgetune.schedule.sketches.block_analysis import (
@@ -62,6 +62,7 @@ class Tile:
     from_memory: bool = False  # an instruction, or a few, read the operands of a step from memory
     copies: bool = False  # `pad` is no choice: it stays a tensor
     uneven: bool = False  # `pad` chooses between neighbours along its last axis
+    operations_after: int = 0  # on an element, in stages after the anchor
     tests_again: bool = False  # inlined padding is tested for each of several terms, of which it does not depend
 
     @property
@@ -157,8 +158,20 @@ def find_tile(analysis: BlockAnalysis, native_lanes: int) -> Tile | None:
         uneven=any(
             stage.spatial and stage.branches_along(stage.spatial[-1]) and _only_moves(stage, before) for stage in pads
         ),
+        operations_after=sum(map(_operations, after)),
         tests_again=len(pads) == 1 and not copied and _tests_again(anchor, pads[0]),
     )
+
+
+def _operations(stage: BlockStage) -> int:
+    """Operations on an element of a stage."""
+    store = stage.block.body
+    if not isinstance(store, tirx.BufferStore):
+        return 0
+    return sum(isinstance(one, _OPERATIONS) for one in expressions(store.value))
+
+
+_OPERATIONS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max, tirx.Cast, ir.Call)
 
 
 def _tests_again(anchor: BlockStage, pad: BlockStage) -> bool:

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from edgetune.target.dot_product import DotProduct
 from edgetune.target.isa.instruction_set import InstructionSet
+from edgetune.target.isa.thumb_products import COSTS, THUMB
 
-ARMV6M = InstructionSet(name="armv6m", machines=(), bits=32, machine_flags_are_abi=True)
+ARMV6M = InstructionSet(
+    name="armv6m",
+    machines=(),
+    bits=32,
+    machine_flags_are_abi=True,
+    dot=DotProduct(elements=4),
+    costs=COSTS,
+    vectors=THUMB,
+)

@@ -8,14 +8,18 @@ from collections.abc import Sequence
 _COLUMNS = 100
 
 
-def reading_statement(steps: Sequence[str], written: Sequence[str], read: Sequence[str]) -> str:
+def reading_statement(
+    steps: Sequence[str], written: Sequence[str], read: Sequence[str], clobbered: Sequence[str] = ()
+) -> str:
     """Return the statement of instructions that write the operands `written`, and read from memory at those of `read`.
 
-    It is volatile: without that, GCC moves it out of a loop whose stores it reads, though it clobbers memory.
+    They may write registers that are `clobbered`, and to memory. The text is a template of `Instruction`. It is
+    volatile: without that, GCC moves it out of a loop whose stores it reads, though it clobbers memory.
     """
-    body = '\\n\\t"\n        "'.join(steps)
+    body = '\\n\\t"\n        "'.join(step.replace("{", "{{").replace("}", "}}") for step in steps)
     lists = "\n        : ".join("\n          ".join(_lines(operands)) for operands in (written, read))
-    return f'__asm__ volatile("{body}"\n        : {lists}\n        : "memory");'
+    ended = ", ".join(f'"{one}"' for one in (*clobbered, "memory"))
+    return f'__asm__ volatile("{body}"\n        : {lists}\n        : {ended});'
 
 
 def _lines(operands: Sequence[str]) -> list[str]:

@@ -165,6 +165,15 @@ _SCALED_BYTE = (
 )
 
 
+_ONCE = (
+    "const int32_t m = (int32_t)((scale >> 5 | 1u << 27) << 3), right = (int32_t)(scale & 31u);",
+    "const int64_t sum = (2 * zero + 1) * (INT64_C(1) << (30 + right)) + (int64_t)x * m;",
+    "int32_t y = (int32_t)(sum >> 32) >> (right - 1);",
+    '__asm__("{sign}sat %0, #8, %0" : "+r"(y));',
+    "return ({value})y;",
+)
+"""SMLAL adds the product to the zero point and a half, as far to the left as the product is."""
+
 _LITTLE = tuple(line.replace(_ROUNDED, _ROUNDED_LITTLE) for line in _SCALE)
 _BYTE_LITTLE = tuple(line.replace(_ROUNDED, _ROUNDED_LITTLE) for line in _SCALED_BYTE)
 
@@ -192,6 +201,7 @@ DSP = VectorInstructions(
     widen_word={1: (Instruction(_MACRO, "\n    ".join(_WIDEN_WORD), count=7.0),)},
     scale_down=_scaling((*_FACTORS, *_SCALE), 7.0),
     scaled_byte=_scaling((*_FACTORS, *_SCALED_BYTE), 8.0),
+    scaled_byte_once=_scaling(_ONCE, 5.0),
     scale_by=_scaling((*_FACTORS_OF_TABLE, *_SCALE), 4.0),
     scaled_byte_by=_scaling((*_FACTORS_OF_TABLE, *_SCALED_BYTE), 5.0),
     scale_little=_scaling((*_FACTORS_OF_TABLE, *_LITTLE), 3.0),

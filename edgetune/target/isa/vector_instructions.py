@@ -66,6 +66,14 @@ class WindowSize(NamedTuple):
     function: str
 
 
+class Window(NamedTuple):
+    """Rows and columns of a window; `near`: taps of a row lie within reach of the address of the one in its middle."""
+
+    rows: int
+    columns: int
+    near: bool
+
+
 Rows = Mapping[int, tuple[Instruction, ...]]
 """By the lanes of a vector of 32-bit numbers: the instructions to try, best first."""
 
@@ -134,6 +142,11 @@ class VectorInstructions:
     """32-bit integers at `s0` to `s3` plus the products of four bytes at x by four numbers at w, for several taps.
     Their bytes lie `x_apart` from each other, a constant after inlining, and their factors in turn."""
 
+    lane_windows: Mapping[Window, Instruction] = field(default_factory=dict)
+    """Eight bytes at `y`: the sums of `bias` and the products of bytes of all taps of a window at x by those at w, by
+    the factors of `scales` for bytes (see `edgetune.codegen.scale_tables`), plus `zero`, within the limits of a byte.
+    Taps lie `apart` from each other in a row, and rows `rows_apart`, constants after inlining; w is not -128."""
+
     dot_twice: Rows = field(default_factory=dict)
     """32-bit integers at `sums` plus two dot products of pairs of bytes, of `all` by `own` and of `all2` by `own2`, the
     sum of which fits 16 bits: vectors of type `halves`."""
@@ -175,14 +188,19 @@ class VectorInstructions:
     """32-bit integers `high` by 2 to the power of `right` (0 to 31), rounded with ties away from 0, at `x`."""
 
     scale_down: Rows = field(default_factory=dict)
-    """A 32-bit integer `x` by `scale` (see `edgetune.graph.fixed_point`), which shifts by 2 bits or more."""
+    """A 32-bit integer `x`, or a vector of such at `x` in place, by `scale` (see `edgetune.graph.fixed_point`), which
+    shifts by 2 bits or more."""
 
     scaled_byte: Rows = field(default_factory=dict)
     """The same plus `zero` (at most 255 in size), within the limits of bytes of type `value`, which is returned. Names
     of instructions have the letter `sign` (s or u)."""
 
+    scaled_byte_once: Rows = field(default_factory=dict)
+    """As `scaled_byte`, where x by `scale` is rounded once, and shifted by 1 to 16 bits beside the 31 of a product."""
+
     scale_by: Rows = field(default_factory=dict)
-    """As `scale_down`, where `scale` is the address of both factors (see `edgetune.codegen.scale_tables`)."""
+    """As `scale_down`, where `scale` is the address of both factors (see `edgetune.codegen.scale_tables`), of each lane
+    in turn."""
 
     scaled_byte_by: Rows = field(default_factory=dict)
     """As `scaled_byte`, with such an address."""
@@ -193,6 +211,16 @@ class VectorInstructions:
     scaled_byte_little: Rows = field(default_factory=dict)
     """As `scaled_byte_by`, with such factors."""
 
+    joined: Rows = field(default_factory=dict)
+    """Integers `x0`, `x1` and so on of 32 bits in the core's own registers as vector *r: this core has vectors beside
+    those, and the rows from here on, which are of four lanes, too."""
+
+    limited: Rows = field(default_factory=dict)
+    """32-bit integers at `x` plus `zero` (at most 255 in size), within the limits of int8, in place."""
+
+    low_bytes: Rows = field(default_factory=dict)
+    """The low bytes of 32-bit integers at `x` as those at `y`."""
+
     float_registers: Mapping[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """By bytes (4: a float, more: a vector of floats): conditions of the preprocessor, best first, each with GCC's
     constraint letter of the registers that then hold such a value."""
@@ -202,15 +230,22 @@ class VectorInstructions:
         lanes = vector_bits // 32
         return max(lanes, LEAST_PAIRS) if lanes in self.lane_pairs else 0
 
-    def results_of_lanes(self, vector_bits: int) -> int:
-        """The results of `lane_products` with vectors of so many bits; 0 where there are none."""
-        return RESULTS_OF_LANES if vector_bits == _WORD and self.lane_products else 0
+    def results_of_lanes(self, vector_bits: int) -> tuple[int, ...]:
+        """The results of `lane_windows` and of `lane_products`, where there are such."""
+        windows = (RESULTS_OF_WINDOW,) if self.lane_windows else ()
+        return (*windows, *((RESULTS_OF_LANES,) if vector_bits == _WORD and self.lane_products else ()))
 
 
 _WORD = 32  # bits
 
 RESULTS_OF_LANES = 4
 """The results of `lane_products`: their data is the bytes of one register."""
+
+NEIGHBOURS = 4
+"""The results that `joined` makes a vector of."""
+
+RESULTS_OF_WINDOW = 8
+"""The results of `lane_windows`."""
 
 LEAST_PAIRS = 8
 """The fewest results of `lane_pairs`: their products are vectors of 16 bits first, of eight lanes at least."""

@@ -28,8 +28,8 @@ static inline __attribute__((always_inline, unused)) void sample__dot_aligned_i1
         + (uint32_t)(x[1] * w[2]) + (uint32_t)(x[3] * w[3]));
 #endif
 }
-/* sample__dot_aligned_i16_i8_4_i32 of 12 numbers, of 4 rows of x and 1 of w. x_apart is a constant. */
-static inline __attribute__((always_inline)) void sample__dot_aligned_i16_i8_12_4x1_i32(
+/* sample__dot_aligned_i16_i8_4_i32 of 16 numbers, of 4 rows of x and 1 of w. x_apart is a constant. */
+static inline __attribute__((always_inline)) void sample__dot_aligned_i16_i8_4_4x4x1_i32(
         int32_t *s00, int32_t *s10, int32_t *s20, int32_t *s30, const int16_t *x, int32_t x_apart, const int8_t *w)
 {
 #if defined(__ARM_FEATURE_DSP) && !defined(__ARM_RWPI) && defined(__OPTIMIZE__)
@@ -78,46 +78,33 @@ static inline __attribute__((always_inline)) void sample__dot_aligned_i16_i8_12_
         "smlad %[s20], %[second], %[odd0], %[s20]\n\t"
         "ldrd %[first], %[second], [%[x], #%c[x3] + 16]\n\t"
         "smlad %[s30], %[first], %[even0], %[s30]\n\t"
+        "smlad %[s30], %[second], %[odd0], %[s30]\n\t"
+        "ldr %[odd0], [%[w], #12]\n\t"
+        "sxtb16 %[even0], %[odd0]\n\t"
+        "sxtb16 %[odd0], %[odd0], ror #8\n\t"
+        "ldrd %[first], %[second], [%[x], #24]\n\t"
+        "smlad %[s00], %[first], %[even0], %[s00]\n\t"
+        "smlad %[s00], %[second], %[odd0], %[s00]\n\t"
+        "ldrd %[first], %[second], [%[x], #%c[x1] + 24]\n\t"
+        "smlad %[s10], %[first], %[even0], %[s10]\n\t"
+        "smlad %[s10], %[second], %[odd0], %[s10]\n\t"
+        "ldrd %[first], %[second], [%[x], #%c[x2] + 24]\n\t"
+        "smlad %[s20], %[first], %[even0], %[s20]\n\t"
+        "smlad %[s20], %[second], %[odd0], %[s20]\n\t"
+        "ldrd %[first], %[second], [%[x], #%c[x3] + 24]\n\t"
+        "smlad %[s30], %[first], %[even0], %[s30]\n\t"
         "smlad %[s30], %[second], %[odd0], %[s30]"
         : [s00] "+&r"(*s00), [s10] "+&r"(*s10), [s20] "+&r"(*s20), [s30] "+&r"(*s30), [even0] "=&r"(even0),
           [odd0] "=&r"(odd0), [first] "=&r"(first), [second] "=&r"(second)
         : [x] "r"(x), [w] "r"(w), [x1] "i"(2 * x_apart), [x2] "i"(4 * x_apart), [x3] "i"(6 * x_apart)
         : "memory");
 #else
-    for (int32_t k = 0; k < 12; k += 4) {
+    for (int32_t k = 0; k < 16; k += 4) {
         sample__dot_aligned_i16_i8_4_i32(s00, x + k, w + k);
         sample__dot_aligned_i16_i8_4_i32(s10, x + x_apart + k, w + k);
         sample__dot_aligned_i16_i8_4_i32(s20, x + 2 * x_apart + k, w + k);
         sample__dot_aligned_i16_i8_4_i32(s30, x + 3 * x_apart + k, w + k);
     }
-#endif
-}
-/* sample__dot_aligned_i16_i8_4_i32 of 4 numbers, of 3 rows of x and 1 of w. x_apart is a constant. */
-static inline __attribute__((always_inline)) void sample__dot_aligned_i16_i8_4_3x1_i32(
-        int32_t *s00, int32_t *s10, int32_t *s20, const int16_t *x, int32_t x_apart, const int8_t *w)
-{
-#if defined(__ARM_FEATURE_DSP) && !defined(__ARM_RWPI) && defined(__OPTIMIZE__)
-    int32_t even0, odd0, first, second;
-    __asm__ volatile("ldr %[odd0], [%[w]]\n\t"
-        "sxtb16 %[even0], %[odd0]\n\t"
-        "sxtb16 %[odd0], %[odd0], ror #8\n\t"
-        "ldrd %[first], %[second], [%[x]]\n\t"
-        "smlad %[s00], %[first], %[even0], %[s00]\n\t"
-        "smlad %[s00], %[second], %[odd0], %[s00]\n\t"
-        "ldrd %[first], %[second], [%[x], #%c[x1]]\n\t"
-        "smlad %[s10], %[first], %[even0], %[s10]\n\t"
-        "smlad %[s10], %[second], %[odd0], %[s10]\n\t"
-        "ldrd %[first], %[second], [%[x], #%c[x2]]\n\t"
-        "smlad %[s20], %[first], %[even0], %[s20]\n\t"
-        "smlad %[s20], %[second], %[odd0], %[s20]"
-        : [s00] "+&r"(*s00), [s10] "+&r"(*s10), [s20] "+&r"(*s20), [even0] "=&r"(even0), [odd0] "=&r"(odd0),
-          [first] "=&r"(first), [second] "=&r"(second)
-        : [x] "r"(x), [w] "r"(w), [x1] "i"(2 * x_apart), [x2] "i"(4 * x_apart)
-        : "memory");
-#else
-    sample__dot_aligned_i16_i8_4_i32(s00, x, w);
-    sample__dot_aligned_i16_i8_4_i32(s10, x + x_apart, w);
-    sample__dot_aligned_i16_i8_4_i32(s20, x + 2 * x_apart, w);
 #endif
 }
 /* x rounded to 0, limited to the integers of the result; 0 for NaN. */
@@ -170,9 +157,7 @@ void sample_dot_tiles(const int8_t *restrict x, const int8_t *restrict w, const 
             acc_2 = 0;
             acc_3 = 0;
             const int32_t w_at = kh * 16;
-            sample__dot_aligned_i16_i8_4_i32(&acc_0, operand, &w[w_at]);
-            sample__dot_aligned_i16_i8_4_3x1_i32(&acc_1, &acc_2, &acc_3, &operand[16], 16, &w[w_at]);
-            sample__dot_aligned_i16_i8_12_4x1_i32(&acc_0, &acc_1, &acc_2, &acc_3, &operand[4], 16, &w[w_at + 4]);
+            sample__dot_aligned_i16_i8_4_4x4x1_i32(&acc_0, &acc_1, &acc_2, &acc_3, operand, 16, &w[w_at]);
             const int32_t compute_at = pixel * 32 + kh;
             compute[compute_at] =
                 sample__f32_to_i8(sample__max_f32(sample__min_f32(__builtin_nearbyintf((float)acc_0 * scale[kh] + bias[kh]) + -3.0f,

@@ -30,7 +30,7 @@ static inline __attribute__((always_inline, unused)) void sample__dot_i16_i8_4_i
 #endif
 }
 /* sample__dot_i16_i8_4_i32 of 12 numbers, of 4 rows of x and 1 of w. x_apart is a constant. */
-static inline __attribute__((always_inline)) void sample__dot_i16_i8_12_4x1_i32(
+static inline __attribute__((always_inline)) void sample__dot_i16_i8_4_3x4x1_i32(
         int32_t *s00, int32_t *s10, int32_t *s20, int32_t *s30, const int16_t *x, int32_t x_apart, const int8_t *w)
 {
 #if defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_UNALIGNED) && !defined(__ARM_RWPI) && defined(__OPTIMIZE__)
@@ -184,7 +184,7 @@ void sample_first_layer(const int8_t *restrict x, const int8_t *restrict w, cons
                 for (int32_t kh = 0; kh < 3; kh++) {
                     const int32_t operand_at_1 = kh * 33 + ow_o * 12;
                     const int32_t w_at = oc * 36 + kh * 12;
-                    sample__dot_i16_i8_12_4x1_i32(&acc_0, &acc_1, &acc_2, &acc_3, &operand[operand_at_1], 3, &w[w_at]);
+                    sample__dot_i16_i8_4_3x4x1_i32(&acc_0, &acc_1, &acc_2, &acc_3, &operand[operand_at_1], 3, &w[w_at]);
                 }
                 const int32_t compute_at = oh * 64 + ow_o * 32 + oc;
                 compute[compute_at] =

@@ -126,6 +126,8 @@ static inline __attribute__((always_inline)) void sample__widen_i8x4(const void 
     __asm__("ldr %s0, [%1]\n\tsxtl %0.8h, %0.8b\n\tsxtl %0.4s, %0.4h" : "=w"(*r) : "r"(p), "m"(*(const i8x4u *)p));
 #elif defined(__ARM_NEON)
     __asm__("vld1.32 {%e0[0]}, [%1]\n\tvmovl.s8 %q0, %e0\n\tvmovl.s16 %q0, %e0" : "=w"(*r) : "r"(p), "m"(*(const i8x4u *)p));
+#elif defined(__ARM_FEATURE_MVE)
+    __asm__("vldrb.s32 %q0, [%1]" : "=w"(*r) : "l"(p), "m"(*(const i8x4u *)p));
 #else
     *r = (i32x4)__builtin_convertvector(*(const i8x4u *)p, i32x4);
 #endif

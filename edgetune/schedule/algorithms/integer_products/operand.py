@@ -83,6 +83,42 @@ def _rows_of_pixels(found: Product, taps: Axis, dtype: str, order: tuple[int, ..
     return Steps(axes, step, term, missing, copy, tirx.BufferLoad(copy.out, at))
 
 
+def windows_of(found: Product, dtype: str, order: tuple[int, ...]) -> Steps | None:
+    """All terms of each result side by side in a copy (im2col), in steps; None where there are no windows of them.
+
+    Copies of neighbouring windows share elements. Zeros fill the last step as terms of the first axis.
+    """
+    axes = tuple(axis for axis in found.whole.summed if axis[1] > 1)
+    own = [axis for axis in found.whole.spatial if any(mentions(one, axis[0]) for one in found.data.indices)]
+    steps = (step_along(one, axis[0]) for one in found.data.indices for axis in axes)
+    if len(axes) < _OF_WINDOW or any(step is None for step in steps):
+        return None
+    count, index = len(order), found.whole.index_type
+    (first, extent), rest = axes[0], axes[1:]
+    inner = prod(extent for _, extent in rest)
+    missing = -extent * inner % count
+    if missing % inner:
+        return None
+    longer = ((first, extent + missing // inner), *rest)
+    renamed = {axis: variable(f"i{place}", index) for place, (axis, _) in enumerate((*own, *longer))}
+    value = _as(dtype, found.data.source, [with_places(one, renamed) for one in found.data.indices])
+    if missing:
+        value = tirx.if_then_else(renamed[first] < extent, value, tirx.const(0, dtype))
+    places = tuple((renamed[axis], length) for axis, length in (*own, *longer))
+    at = tuple(one for one, _ in places)
+    copy = ReductionStage("operand", buffer_of("operand", places, dtype), at, places, (), value)
+    step, term = variable("window_step", index), variable("window_dot", index)
+    left, terms = step * count + _in_order(term, order), []
+    for _, length in reversed(rest):
+        terms.append(tirx.floormod(left, length))
+        left = tirx.floordiv(left, length)
+    indices = [*(axis for axis, _ in own), left, *reversed(terms)]
+    return Steps(axes, step, term, missing, copy, tirx.BufferLoad(copy.out, indices))
+
+
+_OF_WINDOW = 2  # axes
+
+
 def _copied_rows(found: Product, dtype: str, missing: int) -> ReductionStage:
     """The copy of the data as `dtype`, in which pixels of a row and their channels are one axis, with zeros behind."""
     source = found.data.source

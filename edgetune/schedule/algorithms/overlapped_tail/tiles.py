@@ -61,13 +61,19 @@ def whole_tiles_of_vectors_algorithm(function: PrimFunc, name: str) -> Algorithm
     """
     if attention_rows(function) is not None:
         return whole_attention_algorithm(function, name)
-    vectors, _, tiles = name.partition("+")
-    first = whole_vectors_algorithm(function, vectors)
+    return whole_tiles_of(whole_vectors_algorithm(function, name.partition("+")[0]), name)
+
+
+def whole_tiles_of(first: Algorithm | None, name: str) -> Algorithm | None:
+    """The algorithm called `name` of pixels in whole tiles, with the function of the algorithm `first`.
+
+    `name` ends in that of the tiles, such as "+tiles_6". None if `first` is None or has no such tiles.
+    """
     analysis = analyse_blocks(first.function) if first is not None else None
     tile = find_tile(analysis, _ANY_LANES) if analysis is not None else None
     if first is None or analysis is None or tile is None or not (axes := pixel_axes(tile)):
         return None
-    found = _tiles_of(analysis, tile, axes, tiles)
+    found = _tiles_of(analysis, tile, axes, name.rpartition("+")[2])
     return None if found is None else Algorithm(name, found.function, first.transforms)
 
 
