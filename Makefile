@@ -29,6 +29,7 @@
 # make nightly-page  size and time of the page of 20 models on 10 boards after a year (NIGHTLY_PAGE=--help)
 # make scaling       candidates a second on 1 to 16 boards; fails where 16 are not worth 90 % of that (SCALING=--help)
 # make benchmark     packages beside ONNX Runtime, OpenVINO, ncnn, MNN and LiteRT (BENCHMARK_ARGS=--help)
+# make firmware      MLPerf Tiny on emulated Cortex-M: outputs equal LiteRT's to the last bit (FIRMWARE_MODELS=--help)
 # make firmware-benchmark  MLPerf Tiny on emulated Cortex-M: instructions, RAM, flash, bars (FIRMWARE=--help)
 # make cuda-measure  packages on a GPU beside PyTorch and TensorRT, in steps of 8 minutes (CUDA_MODELS=paths of models)
 # make cuda-torch    PyTorch's side of cuda-measure on the CPU, against ONNX Runtime (CUDA_TORCH=paths of models)
@@ -64,7 +65,7 @@ RUN_TESTS = env --unset=MAKEFLAGS --unset=MFLAGS --unset=MAKELEVEL $(ONE_THREAD)
 .DELETE_ON_ERROR:
 # Tests and nights start hundreds of processes. Each would compile edgetune again where the environment forbids bytecode.
 export PYTHONDONTWRITEBYTECODE =
-.PHONY: all demo test test-all try-system durations durations-table lint types pytest format schemas system conformance real-models reports axis-fuzz cuda-conformance cuda-check cuda-packages cuda-proposals bundle-kills cuda-measure cuda-torch acceptance soak kills hostile benchmark firmware-benchmark oracle search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-copies nightly-slice nightly-page store-benchmark clean
+.PHONY: all demo test test-all try-system durations durations-table lint types pytest format schemas system conformance real-models reports axis-fuzz cuda-conformance cuda-check cuda-packages cuda-proposals bundle-kills cuda-measure cuda-torch acceptance soak kills hostile benchmark firmware firmware-benchmark oracle search-benchmark scaling nightly-gate nightly-farm nightly-faults nightly-causes nightly-copies nightly-slice nightly-page store-benchmark clean
 
 all: test
 
@@ -226,6 +227,9 @@ hostile: $(VENV)/.stamp-test
 
 benchmark: $(VENV)/.stamp-bench
 	$(BIN)/python benchmarks/run.py $(BENCHMARK_ARGS)
+
+firmware: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.firmware_models $(FIRMWARE_MODELS)
 
 # FIRMWARE="--trials 300" tunes as well.
 firmware-benchmark: $(VENV)/.stamp-run

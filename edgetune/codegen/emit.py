@@ -28,7 +28,15 @@ from edgetune.codegen.line_breaks import COLUMNS, break_line, prototype
 from edgetune.codegen.lines import Line
 from edgetune.codegen.lockstep import in_lockstep, unused_functions
 from edgetune.codegen.lower import lower
-from edgetune.codegen.memory import Survey, register_pieces, size_of, stack_or_scratch, survey
+from edgetune.codegen.memory import (
+    SCARCE_STACK_BYTES,
+    STACK_BYTES,
+    Survey,
+    register_pieces,
+    size_of,
+    stack_or_scratch,
+    survey,
+)
 from edgetune.codegen.names import Names
 from edgetune.codegen.register_tiles import shapes_in
 from edgetune.codegen.scale_tables import scales_of
@@ -143,7 +151,8 @@ def print_function(
     context.symmetric = context.packed if SYMMETRIC_BYTES in attributes else set()
     params = tuple(_parameter(context, found, buffer, scales.get(buffer, "")) for buffer in function.params)
     in_memory = shared_operands(body, several=reads_several(function))
-    layout, scratch_bytes, local_bytes = _lay_out(found, max(limit, 1), shapes_in(function), in_memory)
+    stack_bytes = SCARCE_STACK_BYTES if target.memory_is_scarce else STACK_BYTES
+    layout, scratch_bytes, local_bytes = _lay_out(found, max(limit, 1), shapes_in(function), in_memory, stack_bytes)
     printer = StatementPrinter(context, found, layout, shared)
     printer.statement(body)
     together = in_lockstep(drop_unused(context.lines), context.need)
@@ -187,7 +196,7 @@ def _parameter(context: Context, found: Survey, buffer: TvmBuffer, scales: Scale
 
 
 def _lay_out(
-    found: Survey, limit: int, shapes: dict[str, list[int]], in_memory: Collection[TvmBuffer]
+    found: Survey, limit: int, shapes: dict[str, list[int]], in_memory: Collection[TvmBuffer], stack_bytes: int
 ) -> tuple[Layout, int, int]:
     layout = Layout(shapes=shapes)
     sizes: dict[TvmBuffer, int] = {}
@@ -199,7 +208,7 @@ def _lay_out(
             sizes[buffer] = size_of(buffer)
         else:
             layout.registers[buffer] = wanted
-    stack, layout.scratch, scratch_bytes = stack_or_scratch(sizes)
+    stack, layout.scratch, scratch_bytes = stack_or_scratch(sizes, stack_bytes)
     return layout, scratch_bytes, sum(sizes[buffer] for buffer in stack)
 
 

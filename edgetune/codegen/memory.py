@@ -23,6 +23,11 @@ _OF_PLACES = (tirx.IntImm, tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)
 MAX_REGISTER_BYTES = 2048
 MAX_VARIABLES = 64
 STACK_BYTES = 1024
+"""Bytes of arrays that a kernel may have on its stack."""
+
+SCARCE_STACK_BYTES = 256
+"""The same where memory is scarce: the stack is there beside the arena, and scratch mostly has room in that."""
+
 SCRATCH_ALIGNMENT = 64
 
 
@@ -245,13 +250,15 @@ def register_pieces(of: Element, accesses: set[tuple[int | None, int]], limit: i
     return dict(sorted(found.items()))
 
 
-def stack_or_scratch(sizes: dict[TvmBuffer, int]) -> tuple[set[TvmBuffer], dict[TvmBuffer, int], int]:
-    """(buffers on the stack, {buffer: scratch offset}, scratch bytes): the smallest buffers get the stack."""
+def stack_or_scratch(
+    sizes: dict[TvmBuffer, int], stack_bytes: int = STACK_BYTES
+) -> tuple[set[TvmBuffer], dict[TvmBuffer, int], int]:
+    """(buffers on the stack, {buffer: scratch offset}, scratch bytes): the smallest get the `stack_bytes` of stack."""
     stack: set[TvmBuffer] = set()
     offsets: dict[TvmBuffer, int] = {}
     used = total = 0
     for buffer, size in sorted(sizes.items(), key=lambda item: item[1]):
-        if used + size <= STACK_BYTES:
+        if used + size <= stack_bytes:
             stack.add(buffer)
             used += size
     for buffer, size in sizes.items():
