@@ -71,7 +71,8 @@ def main() -> int:
         for board, model in cells(tuple(options.boards.split(",")), tuple(options.models.split(","))):
             found = fault(board, model, Path(folder))
             wrong += bool(found)
-            print(f"{board:14} {model:18} {found or 'right'}", flush=True)
+            sys.stdout.write(f"{board:14} {model:18} {found or 'right'}\n")
+            sys.stdout.flush()
     return 1 if wrong else 0
 
 

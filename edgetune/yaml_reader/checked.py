@@ -89,6 +89,8 @@ def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | N
 def _model_in(annotation: object) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
+    if typing.get_origin(annotation) is typing.Annotated:
+        return _model_in(typing.get_args(annotation)[0])
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
         for part in typing.get_args(annotation):
             found = _model_in(part)

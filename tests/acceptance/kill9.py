@@ -1,6 +1,6 @@
 """Kills a search at random moments, then lets the same command end: what was measured must all have counted.
 
-Usage: python tests/acceptance/kill9.py [--model FILE] [--trials 200] [--kills 10] [--seed 1] [--db FILE]
+Usage: python tests/acceptance/kill9.py [--model FILE] [--board host] [--trials 200] [--kills 10] [--seed 1] [--db FILE]
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def look(db: Path) -> State:
     return State({row[0]: row[1:] for row in records}, counted, flying)
 
 
-def kill_and_resume(model: Path, trials: int, kills: int, seed: int, db: Path, out: Path) -> str:
+def kill_and_resume(model: Path, trials: int, kills: int, seed: int, db: Path, out: Path, board: str = "host") -> str:
     """Runs `edgetune tune` to its end with `kills` kills on the way; says what came of it, raises AssertionError."""
     generator = random.Random(seed)  # noqa: S311 - repeatable moments are the point
     command = [sys.executable, "-m", "edgetune", "tune", str(model), "--trials", str(trials), "--seed", str(seed)]
-    command += ["--board", "host", "--db", str(db), "-o", str(out), "--json"]
+    command += ["--board", board, "--db", str(db), "-o", str(out), "--json"]
     before = look(db)
     for number in range(kills):
         # One kill for each part of the budget, so that they fall all over the search; none waits for the last record.
@@ -186,6 +186,7 @@ def main() -> int:
     """Runs the whole trial; 0 when nothing was lost."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", type=Path, default=EXAMPLES / "ds_cnn.onnx")
+    parser.add_argument("--board", default="host")
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
@@ -194,7 +195,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kill9-") as folder:
         db = options.db.resolve() if options.db else Path(folder) / "records.db"
         model, out = options.model.resolve(), Path(folder) / "out" / "package"
-        sys.stdout.write(kill_and_resume(model, options.trials, options.kills, options.seed, db, out) + "\n")
+        told = kill_and_resume(model, options.trials, options.kills, options.seed, db, out, options.board)
+        sys.stdout.write(told + "\n")
     return 0
 
 

@@ -62,6 +62,7 @@ def test_a_fault_names_its_line(tmp_path: Path, line: str, said: str) -> None:
         ([*LINES[:2], "boards: [host, host]", LINES[3]], 3, "each board once"),
         (["models: {}", *LINES[2:]], 1, "at least 1 entry"),
         ([*LINES[:2], "  a: {file: a.onnx, threads: 2}", *LINES[2:]], 3, "key 'a' was given before, on line 2"),
+        (["models: {a: {file: a.onnx, thread: 2}}", *LINES[2:]], 1, "did you mean 'threads'"),
     ],
 )
 def test_a_cell_that_cannot_be_is_refused_with_its_line(tmp_path: Path, lines: list[str], line: int, said: str) -> None:
