@@ -7,7 +7,7 @@ sentence: what is wrong, where, and what to do about it. Code 2 is click's own, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 TVM_REFUSALS: Final = (RuntimeError, ValueError, TypeError, IndexError)
 """Exceptions of TVM when a pass rejects a program: InternalError, a RuntimeError, and others directly from C++."""
@@ -171,9 +171,16 @@ class DatabaseError(EdgetuneError):
 
 
 class MemoryLimitExceeded(EdgetuneError):
-    """The package would need more RAM or flash than the limit allows: names the largest tensors."""
+    """The package would need more RAM or flash than the limit allows: names the largest tensors.
+
+    `excess` is by how many bytes of which memory, where that is known.
+    """
 
     exit_code = 14
+
+    def __init__(self, message: str, excess: tuple[Literal["ram", "flash"], int] | None = None) -> None:
+        super().__init__(message)
+        self.excess = excess
 
 
 class DiskFull(EdgetuneError):

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from edgetune.errors import MemoryLimitExceeded
 from edgetune.target.target import load_target
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,6 +24,7 @@ TINY = ROOT.parent / "shared" / "models" / "mlperf_tiny"
 BOARDS = ("cortex-m0plus", "mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547")
 INTEGERS = ("kws_int8", "ad_int8", "sww_int8", "vww_int8", "resnet8_int8", "resnet_large_int8")
 FLOATS = ("kws_fp32", "ad_fp32", "vww_fp32", "resnet8_fp32")
+TOO_LARGE = "too large for the board"
 _MOST_S = 900  # of one command
 
 
@@ -35,6 +37,8 @@ def fault(board: str, model: str, folder: Path) -> str:
     """What is wrong with the package of a model on a board, or ""; `folder` holds the package."""
     package = folder / f"{model}-{board}"
     found = _edgetune("build", str(TINY / f"{model}.tflite"), "--board", board, "-o", str(package), folder=folder)
+    if found.returncode == MemoryLimitExceeded.exit_code:
+        return TOO_LARGE
     if found.returncode:
         return found.stderr.strip().splitlines()[-1]
     found = _edgetune("verify", str(package), "--json", folder=folder)
@@ -70,7 +74,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for board, model in cells(tuple(options.boards.split(",")), tuple(options.models.split(","))):
             found = fault(board, model, Path(folder))
-            wrong += bool(found)
+            wrong += bool(found) and found != TOO_LARGE
             sys.stdout.write(f"{board:14} {model:18} {found or 'right'}\n")
             sys.stdout.flush()
     return 1 if wrong else 0

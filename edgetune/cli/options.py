@@ -14,7 +14,7 @@ from edgetune.cli.stream_options import STREAMS, streams_by_name
 from edgetune.config.database_location import DatabaseLocation, DatabaseUrl, checked_location
 from edgetune.config.naming import checked_package_name, package_version
 from edgetune.resources import targets_dir, user_dir
-from edgetune.yaml_reader.quantities import MOST_THREADS, parse_seconds
+from edgetune.yaml_reader.quantities import MOST_THREADS, parse_bytes, parse_seconds
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -45,6 +45,19 @@ class Duration(click.ParamType[float]):
         """Parse ``value``; a number without a unit is in seconds."""
         try:
             return parse_seconds(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Size(click.ParamType[int]):
+    """A size such as ``64KiB``; the value is in bytes."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse ``value``; a number without a unit is in bytes."""
+        try:
+            return parse_bytes(int(value) if str(value).isascii() and str(value).isdigit() else value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
@@ -311,6 +324,17 @@ def model_and_board(function: F) -> F:
                 is_flag=True,
                 default=None,
                 help="Compute channels of integers that are one number for every input; by default they are left out.",
+            ),
+            click.option(
+                "--ram",
+                type=Size(),
+                help="Most bytes of the workspace, as 64KiB: of all kernels that fit, the fastest ones are chosen.",
+            ),
+            click.option(
+                "--flash",
+                type=Size(),
+                help="Most bytes of weights and code: forms of kernels with smaller weights are chosen where they do "
+                "not fit.",
             ),
             NAME,
             click.option("--package-version", type=PackageVersion(), help="Version of the package (default: 1.0.0)."),

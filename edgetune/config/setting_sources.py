@@ -48,6 +48,8 @@ FLAG_NAMES = {
     "name": "--name",
     "precision": "--precision",
     "keep_constant_channels": "--keep-constant-channels",
+    "ram": "--ram",
+    "flash": "--flash",
 }
 
 
@@ -82,6 +84,8 @@ def of_flags(flags: CommandLineFlags) -> dict[str, object]:
         "name": flags.name,
         "precision": flags.precision,
         "keep_constant_channels": flags.keep_constant_channels,
+        "ram": flags.ram,
+        "flash": flags.flash,
     }
     return _stated(values)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -65,6 +65,8 @@ class CommandLineFlags:
     flavours: tuple[str, ...] = ()
     package_version: str | None = None
     name: str | None = None
+    ram: int | None = None
+    flash: int | None = None
 
     def __post_init__(self) -> None:
         _convert_paths(self)
@@ -87,7 +89,8 @@ class Settings:
     gets files for; make is added where it is not named. ``package_version`` is major, minor and patch.
     ``precision`` is that of weights and of tensors between layers. ``keep_constant_channels``: also channels that are
     one number for every input are computed. ``branch`` is that of the records to read, None
-    for all of them: a night states it, no source of settings does.
+    for all of them: a night states it, no source of settings does. ``ram_is_stated``: the limit is not that of the
+    board alone, so kernels are chosen for it.
     """
 
     model: Path
@@ -118,9 +121,15 @@ class Settings:
     precision: Precision = "fp32"
     keep_constant_channels: bool = False
     branch: Branch | None = None
+    ram_is_stated: bool = False
 
     def __post_init__(self) -> None:
         _convert_paths(self)
+
+    @property
+    def arena_bytes(self) -> int | None:
+        """Bytes that tensors and scratch may take, where a person states RAM; that of a board is a limit alone."""
+        return self.ram_limit if self.ram_is_stated else None
 
     @property
     def board(self) -> str:
@@ -191,12 +200,13 @@ def resolve_settings(
     if board is None:
         raise UsageError(_no_board(project))
     resolved = load_board(board, rules)
+    stated = any("ram" in layer.values for layer in layers)
     layers.append(Layer(of_preferences(resolved.target.defaults), lambda _: f"board {resolved.target.name}"))
     layers.append(Layer(resolved.target.memory_sizes, lambda _: f"memory_map of board {resolved.target.name}"))
     layers.append(Layer(_DEFAULTS, lambda _: "default"))
     for layer in layers:
         _check_rpc(layer, rules)
-    return _settle(layers, resolved, folder)
+    return replace(_settle(layers, resolved, folder), ram_is_stated=stated)
 
 
 def _check_rpc(layer: Layer, rules: TransportRules) -> None:

@@ -183,7 +183,8 @@ def _check_flash(facts: PackageFacts, code: CodeSize | None, device: Device) -> 
     total = facts.weights.nbytes + code.code_bytes
     raise MemoryLimitExceeded(
         f"{facts.model_name} needs {total} bytes of flash ({facts.weights.nbytes} of weights, {code.code_bytes} of "
-        f"code by {code.compiler}), and the limit is {limit} bytes, {total - limit} too few: {device.remedy('flash')}"
+        f"code by {code.compiler}), and the limit is {limit} bytes, {total - limit} too few: {device.remedy('flash')}",
+        ("flash", total - limit),
     )
 
 

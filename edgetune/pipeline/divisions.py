@@ -119,7 +119,8 @@ def _time(program: Program, settings: Settings, store: RecordStore) -> float | N
     Times are those of one thread.
     """
     forms = allowed_algorithms(settings.winograd)
-    choices = choose(program, with_cpu(settings.target), store, lambda _: None, settings.min_trust, forms)
+    rules = (settings.min_trust, forms, 1, settings.arena_bytes)
+    choices = choose(program, with_cpu(settings.target), store, lambda _: None, *rules)
     costs = [choice.provenance.median_us or choice.provenance.instructions for choice in choices]
     known = [
         cost * times_called(program, number)

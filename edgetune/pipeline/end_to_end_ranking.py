@@ -93,7 +93,7 @@ def rank_end_to_end(subject: CompileInput, settings: Settings, store: RecordStor
     A warning reports when no package can be made or run. Ctrl-C ends the comparison; the result is then False.
     """
     program, target = subject.program, with_cpu(settings.target)
-    common = (settings.min_trust, allowed_algorithms(settings.winograd), settings.threads)
+    common = (settings.min_trust, allowed_algorithms(settings.winograd), settings.threads, settings.arena_bytes)
 
     def make(choices: Sequence[Choice], folder: Path) -> None:
         assembled(subject, settings, choices, folder, lambda _: None)

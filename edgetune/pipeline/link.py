@@ -121,7 +121,8 @@ def check_limits(
         room += f" and {states} bytes for its states" if states else ""
         raise MemoryLimitExceeded(
             f"{program.name} needs {room}, and the limit is {device.ram} bytes, "
-            f"{needed + states - device.ram} too few; {why}: {device.remedy('ram')}"
+            f"{needed + states - device.ram} too few; {why}: {device.remedy('ram')}",
+            ("ram", needed + states - device.ram),
         )
     weights = {
         (c, p): program.constants[place.buffer]
@@ -138,5 +139,6 @@ def check_limits(
         )
         raise MemoryLimitExceeded(
             f"the weights of {program.name} take {total} bytes, and the limit is {device.flash} bytes, "
-            f"{total - device.flash} too few; the largest are {shown}: {device.remedy('flash')}"
+            f"{total - device.flash} too few; the largest are {shown}: {device.remedy('flash')}",
+            ("flash", total - device.flash),
         )

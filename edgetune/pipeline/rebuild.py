@@ -32,7 +32,16 @@ def rebuild(settings: Settings, schedules: Mapping[str, Choice | None], out: Pat
         subject = _divided(subject, schedules) or fastest_division(subject, settings, store)
 
         def chosen(records: RecordStore | None) -> Sequence[Choice]:
-            return choose(subject.program, target, records, events, settings.min_trust, forms, settings.threads)
+            return choose(
+                subject.program,
+                target,
+                records,
+                events,
+                settings.min_trust,
+                forms,
+                settings.threads,
+                settings.arena_bytes,
+            )
 
         best = chosen(store)
     default = chosen(None) if None in schedules.values() else best

@@ -49,8 +49,11 @@ def choose(
     min_trust: Grade = GRADES[-1],
     forms: Collection[str] = FORMS,
     threads: int = 1,
+    arena: int | None = None,
 ) -> list[Choice]:
     """One choice per kernel of `program`, in order; none needs more scratch than this program's memory plan allows.
+
+    With `arena`, all tensors and scratch may take so many bytes.
 
     A record counts only if its trace still gives the very C text that was timed; a warning names the others, and those
     graded below `min_trust`. A record without a grade counts as D. Only `forms` (names of algorithms) may win. Without
@@ -59,7 +62,7 @@ def choose(
     that `streams` its weights, the expected time with weights from memory decides.
     """
     rules = _rules(program, target, min_trust, forms, threads)
-    limits = kernel_scratch(program, target, threads)
+    limits = kernel_scratch(program, target, threads, arena)
     choices = []
     for number, kernel in enumerate(program.kernels):
         with kernel_named(program, number):
@@ -74,13 +77,14 @@ def contenders(
     min_trust: Grade = GRADES[-1],
     forms: Collection[str] = FORMS,
     threads: int = 1,
+    arena: int | None = None,
 ) -> dict[int, list[Record]]:
     """Records of each kernel (by index) that `choose` would consider, the expected fastest first.
 
     Earlier comparisons in a package are ignored.
     """
     rules = _rules(program, target, min_trust, forms, threads)
-    limits = kernel_scratch(program, target, threads)
+    limits = kernel_scratch(program, target, threads, arena)
     return {
         index: rules.expected(kernel, rules.looked_through(kernel, store, limits[index]))
         for index, kernel in enumerate(program.kernels)

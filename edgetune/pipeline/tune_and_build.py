@@ -6,6 +6,7 @@ A self-test runs before the package is put in its place; a package that fails it
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -34,11 +35,12 @@ from edgetune.pipeline.end_to_end_ranking import rank_end_to_end
 from edgetune.pipeline.in_model_cost import streams
 from edgetune.pipeline.kernel_scratch import kernel_scratch
 from edgetune.pipeline.link import Choice
+from edgetune.pipeline.room import Room
 from edgetune.pipeline.select import choose, default_choice, imported_choice
 from edgetune.pipeline.self_test import PackageCheck, SelfTest, ThereOrHere, VerifiedThere
 from edgetune.records import RecordStore
 from edgetune.records.database import database_exists
-from edgetune.schedule.algorithms.schedule_text import DIRECT, allowed_algorithms
+from edgetune.schedule.algorithms.schedule_text import allowed_algorithms
 from edgetune.search.migrate import carry_over, known_to_older, outdated, still_valid
 from edgetune.search.options import TuneOptions
 from edgetune.search.outcome import TuneOutcome
@@ -95,7 +97,7 @@ def tune_input(
     limits = {
         division.kernels[i].workload: limit
         for division in (program, *program.divisions)
-        for i, limit in kernel_scratch(division, target, settings.threads).items()
+        for i, limit in kernel_scratch(division, target, settings.threads, settings.arena_bytes).items()
     }
     options = TuneOptions(
         trials=settings.budget_trials,
@@ -176,17 +178,23 @@ def _carry_over(program: Program, settings: Settings, store: RecordStore, events
 def _build(
     subject: CompileInput, settings: Settings, store: RecordStore | None, events: Events, check: PackageCheck
 ) -> PackageBuild:
-    forms = allowed_algorithms(settings.winograd)
-    try:
-        return _build_with(subject, settings, store, events, check, forms)
-    except MemoryLimitExceeded as error:
-        if device_of(settings).flash is None or forms == {DIRECT}:
-            raise
-        # If this fails as well, its error is the one to report.
-        built = _build_with(subject, settings, store, events, check, frozenset({DIRECT}))
-        message = f"{error.message}; all kernels use the direct algorithm, which has the smallest weights"
+    room = Room(allowed_algorithms(settings.winograd), settings.arena_bytes)
+    given_up: list[str] = []
+    while True:
+        try:
+            built = _build_with(subject, settings, store, events, check, room)
+        except MemoryLimitExceeded as error:
+            smaller = room.smaller(error, len(given_up))
+            if smaller is None:
+                raise
+            given_up.append(error.message)
+            room = smaller
+        else:
+            break
+    if room.forms != allowed_algorithms(settings.winograd):
+        message = f"{given_up[0]}; kernels use forms with smaller weights, which are slower"
         events(Event("warning", {"message": message}))
-        return built
+    return built
 
 
 def _build_with(
@@ -195,13 +203,16 @@ def _build_with(
     store: RecordStore | None,
     events: Events,
     check: PackageCheck,
-    forms: frozenset[str],
+    room: Room,
 ) -> PackageBuild:
     backend = backend_of(settings.target)
     if backend.searches:
         subject = subject if store is None else fastest_division(subject, settings, store)
         cpu = with_cpu(settings.target)
-        choices = choose(subject.program, cpu, store, events, settings.min_trust, forms, settings.threads)
+        rules = (settings.min_trust, room.forms, settings.threads, room.arena)
+        choices = choose(subject.program, cpu, store, events, *rules)
+        if room.arena is not None:
+            _tell_slower(choices, choose(subject.program, cpu, store, lambda _: None, *rules[:-1]), settings, events)
     else:
         choices = _imported(subject.program, settings, store)
     try:
@@ -225,6 +236,15 @@ def _build_with(
         raise
     measured = sum(choice.provenance.origin == "record" for choice in choices)
     return PackageBuild(summary, len(choices), measured, subject.reference, states=subject.program.states)
+
+
+def _tell_slower(chosen: Sequence[Choice], usual: Sequence[Choice], settings: Settings, events: Events) -> None:
+    """A warning where kernels are others than without a limit of RAM."""
+    others = sum(one.trace != other.trace for one, other in zip(chosen, usual, strict=True))
+    if others:
+        count = "1 kernel is not its" if others == 1 else f"{others} kernels are not their"
+        limit = f"the workspace may take {settings.ram_limit:,} bytes ({settings.origins['ram']})"
+        events(Event("warning", {"message": f"{count} usual choice: {limit}"}))
 
 
 def _imported(program: Program, settings: Settings, store: RecordStore | None) -> list[Choice]:

@@ -84,7 +84,15 @@ def test_defaults_are_complete(folder: Path) -> None:
     assert settings.out == folder / "build" / "net_1-host"
     assert settings.db == folder / ".edgetune" / "records.db"
     assert (settings.ram_limit, settings.flash_limit, settings.threads) == (None, None, 1)
-    stated_by_no_source = {"target", "addresses", "origins", "budget_trials", "budget_seconds", "branch"}
+    stated_by_no_source = {
+        "target",
+        "addresses",
+        "origins",
+        "budget_trials",
+        "budget_seconds",
+        "branch",
+        "ram_is_stated",
+    }
     missing = set(Settings.__dataclass_fields__) - stated_by_no_source
     renamed = {"ram_limit": "ram", "flash_limit": "flash"}
     assert {renamed.get(key, key) for key in missing} <= settings.origins.keys()

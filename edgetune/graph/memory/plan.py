@@ -37,20 +37,26 @@ class MemoryPlan:
     in_place: Mapping[int, int] = field(default_factory=dict)
 
 
-def scratch_limits(program: Program, threads: int = 1, in_place: Mapping[int, int] | None = None) -> dict[int, int]:
+def scratch_limits(
+    program: Program, threads: int = 1, in_place: Mapping[int, int] | None = None, most: int | None = None
+) -> dict[int, int]:
     """Bytes of scratch that each kernel (by index) may use, all `threads` together.
 
-    The limits keep the arena within `_SLACK` times its lower bound, except where a kernel's own `scratch` per thread is
-    more: that is always allowed. Where memory is scarce, the tensors are given that may be written `in_place`: then the
-    bound is that of a plan where they are, and only `_OWN` of a kernel's own scratch are always allowed.
+    With `most`, no kernel has more than what its tensors leave of so many bytes; where memory is scarce, each may have
+    all of that, for whoever states a number means it. Else the limits keep the arena within `_SLACK` times its lower
+    bound, except where a kernel's own `scratch` per thread is more: that is always allowed. Where memory is scarce, the
+    tensors are given that may be written `in_place`: then the bound is that of a plan where they are, and only `_OWN`
+    of a kernel's own scratch are always allowed.
     """
     scarce = in_place is not None
     live = live_bytes(program, in_place or {})
     allowed = int(max(live, default=0) * (_SCARCE_SLACK if scarce else _SLACK))
+    if most is not None:
+        allowed = most if scarce else min(allowed, most)
     limits: dict[int, int] = {}
     for call, used in zip(program.calls, live, strict=True):
         own = program.kernels[call.kernel].scratch * threads
-        own = min(own, _OWN) if scarce else own
+        own = 0 if most is not None else min(own, _OWN) if scarce else own
         room = max(allowed - used - ARENA_ALIGNMENT, own)
         limits[call.kernel] = min(limits.get(call.kernel, max(allowed, room)), room)
     return limits

@@ -55,6 +55,16 @@ def sets_of_algorithms() -> tuple[frozenset[str], ...]:
     return (*(allowed_algorithms(winograd) for winograd in ("f4", "f2", "off")), frozenset({DIRECT}))
 
 
+def sets_by_flash() -> tuple[frozenset[str], ...]:
+    """The sets that limits of flash leave, the largest first.
+
+    Weights in a wider type go first, then those that are transformed or repeated, then those with zeros between.
+    """
+    bytes_of_weights = frozenset(FORMS).difference(WIDE, (one for one in LANES if not one.endswith("int8")))
+    as_they_are = bytes_of_weights.difference(WINOGRAD, VECTORS, BOTH, PAIRS)
+    return bytes_of_weights, as_they_are, frozenset({DIRECT})
+
+
 def allowed_algorithms(winograd: str) -> frozenset[str]:
     """The algorithms that are allowed if `winograd` ("off", "f2" or "f4") is the largest allowed tile."""
     largest = {"off": 0, "f2": 1, "f4": 2}[winograd]
