@@ -28,11 +28,6 @@ TOO_LARGE = "too large for the board"
 _MOST_S = 900  # of one command
 
 
-def has_fpu(board: str) -> bool:
-    """Whether the core of a board computes floats by instructions."""
-    return "-mfloat-abi=hard" in load_target(board).compiler.cflags
-
-
 def fault(board: str, model: str, folder: Path) -> str:
     """What is wrong with the package of a model on a board, or ""; `folder` holds the package."""
     package = folder / f"{model}-{board}"
@@ -60,7 +55,7 @@ def cells(boards: tuple[str, ...], models: tuple[str, ...]) -> Iterator[tuple[st
     """Each board with each model that it can run."""
     for board in boards:
         for model in models:
-            if model in INTEGERS or has_fpu(board):
+            if model in INTEGERS or load_target(board).has_fpu:
                 yield board, model
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from edgetune._version import __version__
 from edgetune.errors import KernelFailed, MemoryLimitExceeded
 from edgetune.events import Event
+from edgetune.graph.float_products import products_of
 from edgetune.graph.loops import stages, times_called
 from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT
 from edgetune.graph.program import Call, Program
@@ -73,7 +74,12 @@ def emit_package(
         if check is not None:
             check(stage, Path(objects))
     tuned_by = facts.content.tuned_by(facts.target)
-    warnings = (*_stack_warnings(code), *_spill_warnings(code), *slow_warnings(facts.kernels, tuned_by))
+    warnings = (
+        *_float_warnings(facts),
+        *_stack_warnings(code),
+        *_spill_warnings(code),
+        *slow_warnings(facts.kernels, tuned_by),
+    )
     for message in warnings:
         if on_event is not None:
             on_event(Event("warning", {"message": message}))
@@ -186,6 +192,17 @@ def _check_flash(facts: PackageFacts, code: CodeSize | None, device: Device) -> 
         f"code by {code.compiler}), and the limit is {limit} bytes, {total - limit} too few: {device.remedy('flash')}",
         ("flash", total - limit),
     )
+
+
+def _float_warnings(facts: PackageFacts) -> tuple[str, ...]:
+    """Products of floats on a core without FPU take dozens of instructions each."""
+    if facts.target.has_fpu or not products_of(facts.program).floats:
+        return ()
+    message = (
+        f"{facts.target.name} has no FPU, so functions of the compiler's library multiply and add the floats of "
+        f"{facts.model_name}: the model quantised to int8 takes far fewer instructions"
+    )
+    return (message,)
 
 
 def _stack_warnings(code: CodeSize | None) -> tuple[str, ...]:

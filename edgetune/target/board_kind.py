@@ -124,6 +124,11 @@ class BoardKind(Checked):
         return "ram" in self.memory_sizes
 
     @property
+    def has_fpu(self) -> bool:
+        """Whether its cores compute floats by instructions, not by functions of the compiler's library."""
+        return True
+
+    @property
     def addressable(self) -> bool:
         """Whether boards of this target are reached by an address in boards.yaml."""
         return self.reach in {"ssh", "none"}

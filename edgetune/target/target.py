@@ -205,6 +205,11 @@ class Target(BoardKind):
         return lanes == RESULTS_OF_WINDOW and bool(self.instruction_set.vectors.lane_windows)
 
     @property
+    def has_fpu(self) -> bool:
+        """See `BoardKind.has_fpu`; GCC and Clang say it by this flag."""
+        return "-mfloat-abi=soft" not in self.compiler.cflags
+
+    @property
     def memory_sizes(self) -> dict[str, int]:
         """Bytes of `ram` and `flash`, where `memory_map` says them."""
         space = self.memory_map

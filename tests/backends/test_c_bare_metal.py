@@ -431,3 +431,14 @@ def test_a_board_that_nothing_here_stands_for_gets_its_package(folder: Path) -> 
     done = edgetune(["verify", "own"], cwd=folder)
     assert done.returncode == NothingRunsIt.exit_code
     assert "the package runs on" not in done.stderr
+
+
+@pytest.mark.parametrize(("board", "told"), [("mps2-an385", True), ("mps2-an386", False)])
+def test_floats_without_an_fpu_are_told_with_the_way_out(board: str, told: bool, folder: Path, tmp_path: Path) -> None:
+    words = ["build", str(folder / "small.onnx"), "--board", board, "-o", str(tmp_path / "out")]
+    done = edgetune(words, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    warning = f"{board} has no FPU, so functions of the compiler's library multiply and add the floats of"
+    assert (
+        warning in done.stderr and "the model quantised to int8 takes far fewer instructions" in done.stderr
+    ) == told
