@@ -115,7 +115,7 @@ def tile(name: str, size: TileSize, rest: str) -> str:
     ]
     head = _declared(f"{_HEAD}@{tile_name(name, size)}_{rest}", operands)
     lines = (
-        f"@{name}_{rest} of {count * size.steps} numbers, of {rows} rows of x and {columns} of w.",
+        f"@{name}_{rest} of {count * size.steps} numbers, of each of {rows} rows of x and {columns} of w.",
         f"In w, {count} of each row lie in turn." if columns > 1 else "",
         "x_apart is a constant." if rows > 1 else "",
     )
@@ -230,8 +230,9 @@ def lane_window(size: Window, rest: str) -> str:
     operands += ["const int8_t *w", "const int32_t *scales", "int32_t zero", "int8_t *y"]
     head = _declared(f"{_HEAD}@{lane_windows.window_name(size)}_{rest}", operands)
     comment = (
-        f"/* y[0] = bias[0] + x[0] * w[0] + .. for a window of {size.rows} x {size.columns} taps, scaled to a byte,\n"
-        "   and so on to y[7]. Distances of taps are constants; w is not -128. Sums wrap. */\n"
+        f"/* A window of {size.rows} x {size.columns} taps: y[o] = {scaled}(sum, &scales[2 * o], zero), o < 8,\n"
+        "   with sum = bias[o] + x[o] * w[o] + .. In w, eight factors of each tap lie in turn; none is -128. Taps lie\n"
+        "   `apart` in a row, and rows `rows_apart`, which are constants. Sums wrap. */\n"
     )
     return f"{comment}{head}\n{{\n{either(choices, plain)}}}\n"
 

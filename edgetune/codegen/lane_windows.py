@@ -8,14 +8,14 @@ printed for that statement is one function, which keeps lanes in the order that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import tvm_ffi
 from tvm import ir, tirx
 
-from edgetune.affine.expressions import joined_by
+from edgetune.affine.expressions import is_among, joined_by
 from edgetune.codegen.dot_products import RESULTS_AT_A_TIME, constant_distance, is_own, read_at
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.intrinsics import scale_address, table_load
@@ -42,9 +42,12 @@ def sums_in_place(function: PrimFunc) -> Stmt:
     if int((function.attrs or {}).get(RESULTS_AT_A_TIME, 0)) != RESULTS_OF_WINDOW:
         return body
     loads: Counter[TvmBuffer] = Counter()
+    stores: Counter[TvmBuffer] = Counter()
     tvm_ffi.structural_walk(body, (ir.TensorLoad, lambda load: loads.update([load.source])))
+    tvm_ffi.structural_walk(body, (tirx.BufferStore, lambda store: stores.update([store.buffer])))
+    own = {buffer: (loads[buffer], stores[buffer]) for buffer in stores if not is_among(buffer, function.params)}
     inside: set[TvmBuffer] = set()
-    body = tvm_ffi.structural_map(body, (tirx.SeqStmt, lambda one: _inside(one, loads, inside)), order="post")
+    body = tvm_ffi.structural_map(body, (tirx.SeqStmt, lambda one: _inside(one, own, inside)), order="post")
     return tvm_ffi.structural_map(body, (tirx.SeqStmt, lambda one: _without(one, inside)), order="post")
 
 
@@ -56,7 +59,8 @@ def _without(sequence: Stmt, unused: set[TvmBuffer]) -> Stmt:
     return left[0] if len(left) == 1 else tirx.SeqStmt(left)
 
 
-def _inside(sequence: Stmt, loads: Counter[TvmBuffer], inside: set[TvmBuffer]) -> Stmt:
+def _inside(sequence: Stmt, own: Mapping[TvmBuffer, tuple[int, int]], inside: set[TvmBuffer]) -> Stmt:
+    """`own` has the loads and the stores of tensors that are no parameters: all of them must be in the sequence."""
     statements = flattened(sequence)
     stores = [one for one in statements if isinstance(one, tirx.BufferStore)]
     others = [one for one in statements if not isinstance(one, tirx.BufferStore)]
@@ -64,7 +68,7 @@ def _inside(sequence: Stmt, loads: Counter[TvmBuffer], inside: set[TvmBuffer]) -
         return sequence
     first, *added, last = stores
     terms = [term for one in added for term in _added(one, first)]
-    if len(terms) != len(added) or loads[first.buffer] != len(added) + 1:
+    if len(terms) != len(added) or own.get(first.buffer) != (len(added) + 1, len(added) + 1):
         return sequence
     total = first.value
     for term in terms:
@@ -140,7 +144,7 @@ def _sum(printer: StatementPrinter, s: BufferStore) -> _Sum | None:
     bias, *terms = joined_by(tirx.Add, narrowed.value.args[0])
     products = [one for term in terms if (one := factors_of_lanes(printer, term)) is not None]
     whole = isinstance(bias, ir.TensorLoad) and len(products) == len(terms) > 0
-    if not whole or any(element_and_lanes(own.ty)[0].short != "i8" for _, (own, _) in products):
+    if not whole or any(element_and_lanes(one.ty)[0].short != "i8" for pair in products for one, _ in pair):
         return None
     return _Sum(bias, tuple(products), narrowed.value, narrowed.zero)
 

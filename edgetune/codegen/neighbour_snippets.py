@@ -22,7 +22,8 @@ def limited(rest: str) -> str:
     lanes = lanes_of(rest)
     choices = [(one.condition(), one.code()) for one in instructions(lambda isa: isa.limited, lanes)]
     plain = (
-        f"    for (int32_t n = 0; n < {lanes}; n++) {{\n        const int32_t y = (*x)[n] + zero;\n"
+        f"    for (int32_t n = 0; n < {lanes}; n++) {{\n"
+        "        const int32_t y = (int32_t)((uint32_t)(*x)[n] + (uint32_t)zero);\n"
         "        (*x)[n] = y > INT8_MAX ? INT8_MAX : y < INT8_MIN ? INT8_MIN : y;\n    }\n"
     )
     head = f"{_HEAD}@limited_i8_{rest}(int32_t zero, {rest} *x)"
@@ -48,4 +49,5 @@ def scaled(kind: str, rest: str) -> str:
     function = f"@fixed_point_scale_{kind}_i32"
     plain = f"    for (int32_t n = 0; n < {lanes}; n++) (*x)[n] = {function}((*x)[n], {scale});\n"
     head = f"{_HEAD}@vscale_{kind}_{rest}({rest} *x, {operand})"
-    return f"/* *x = {function}(*x, scale), lane by lane. */\n{head}\n{{\n{either(choices, plain)}}}\n"
+    own = "scale" if kind == "down" else "&scale[2 * n]"
+    return f"/* Lane n of *x = {function}((*x)[n], {own}). */\n{head}\n{{\n{either(choices, plain)}}}\n"

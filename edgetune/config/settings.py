@@ -129,7 +129,8 @@ class Settings:
     @property
     def arena_bytes(self) -> int | None:
         """Bytes that tensors and scratch may take, where a person states RAM; that of a board is a limit alone."""
-        return self.ram_limit if self.ram_is_stated else None
+        sizes = (self.ram_limit, self.target.memory_sizes.get("ram"))
+        return min((size for size in sizes if size is not None), default=None) if self.ram_is_stated else None
 
     @property
     def board(self) -> str:

@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgetune.config.settings import Settings
-from edgetune.pipeline.compile_input import CompileInput, Events, assembled, load
+from edgetune.pipeline.compile_input import CompileInput, Events, assembled, device_of, load
 from edgetune.pipeline.divisions import fastest_division
 from edgetune.pipeline.link import Choice
+from edgetune.pipeline.room import Room, fitting
 from edgetune.pipeline.select import choose
 from edgetune.records import RecordStore
 from edgetune.schedule.algorithms.schedule_text import allowed_algorithms
@@ -31,25 +32,21 @@ def rebuild(settings: Settings, schedules: Mapping[str, Choice | None], out: Pat
     with RecordStore.open(settings.db, create=False, branch=settings.branch) as store:
         subject = _divided(subject, schedules) or fastest_division(subject, settings, store)
 
-        def chosen(records: RecordStore | None) -> Sequence[Choice]:
-            return choose(
-                subject.program,
-                target,
-                records,
-                events,
-                settings.min_trust,
-                forms,
-                settings.threads,
-                settings.arena_bytes,
-            )
+        def attempt(room: Room) -> None:
+            def chosen(records: RecordStore | None) -> Sequence[Choice]:
+                rules = (settings.min_trust, room.forms, settings.threads, room.arena)
+                return choose(subject.program, target, records, events, *rules)
 
-        best = chosen(store)
-    default = chosen(None) if None in schedules.values() else best
-    workloads = [kernel.workload for kernel in subject.program.kernels]
-    choices = [
-        schedules.get(workload, today) or fixed for workload, today, fixed in zip(workloads, best, default, strict=True)
-    ]
-    assembled(subject, replace(settings, out=out), choices, out, events)
+            best = chosen(store)
+            default = chosen(None) if None in schedules.values() else best
+            workloads = [kernel.workload for kernel in subject.program.kernels]
+            choices = [
+                schedules.get(workload, today) or fixed
+                for workload, today, fixed in zip(workloads, best, default, strict=True)
+            ]
+            assembled(subject, replace(settings, out=out), choices, out, events)
+
+        fitting(Room(forms, settings.arena_bytes), device_of(settings).ram, attempt)
 
 
 def _divided(subject: CompileInput, schedules: Mapping[str, Choice | None]) -> CompileInput | None:

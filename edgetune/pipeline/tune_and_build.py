@@ -35,7 +35,7 @@ from edgetune.pipeline.end_to_end_ranking import rank_end_to_end
 from edgetune.pipeline.in_model_cost import streams
 from edgetune.pipeline.kernel_scratch import kernel_scratch
 from edgetune.pipeline.link import Choice
-from edgetune.pipeline.room import Room
+from edgetune.pipeline.room import Room, fitting
 from edgetune.pipeline.select import choose, default_choice, imported_choice
 from edgetune.pipeline.self_test import PackageCheck, SelfTest, ThereOrHere, VerifiedThere
 from edgetune.records import RecordStore
@@ -178,22 +178,26 @@ def _carry_over(program: Program, settings: Settings, store: RecordStore, events
 def _build(
     subject: CompileInput, settings: Settings, store: RecordStore | None, events: Events, check: PackageCheck
 ) -> PackageBuild:
-    room = Room(allowed_algorithms(settings.winograd), settings.arena_bytes)
-    given_up: list[str] = []
-    while True:
-        try:
-            built = _build_with(subject, settings, store, events, check, room)
-        except MemoryLimitExceeded as error:
-            smaller = room.smaller(error, len(given_up))
-            if smaller is None:
-                raise
-            given_up.append(error.message)
-            room = smaller
-        else:
-            break
-    if room.forms != allowed_algorithms(settings.winograd):
-        message = f"{given_up[0]}; kernels use forms with smaller weights, which are slower"
-        events(Event("warning", {"message": message}))
+    first = Room(allowed_algorithms(settings.winograd), settings.arena_bytes)
+
+    def attempt(room: Room) -> PackageBuild:
+        return _build_with(subject, settings, store, events, check, room)
+
+    if not backend_of(settings.target).searches:
+        return attempt(first)
+    built, room = fitting(first, device_of(settings).ram, attempt)
+    if room.forms != first.forms:
+        reason = room.too_large or f"the workspace may take {settings.ram_limit or 0:,} bytes"
+        events(Event("warning", {"message": f"{reason}; kernels use forms with smaller weights, which are slower"}))
+    if room.arena is not None:
+        target = with_cpu(settings.target)
+        chosen, usual = (
+            choose(
+                subject.program, target, store, lambda _: None, settings.min_trust, room.forms, settings.threads, one
+            )
+            for one in (room.arena, None)
+        )
+        _tell_scratch(chosen, usual, settings, events)
     return built
 
 
@@ -211,8 +215,6 @@ def _build_with(
         cpu = with_cpu(settings.target)
         rules = (settings.min_trust, room.forms, settings.threads, room.arena)
         choices = choose(subject.program, cpu, store, events, *rules)
-        if room.arena is not None:
-            _tell_slower(choices, choose(subject.program, cpu, store, lambda _: None, *rules[:-1]), settings, events)
     else:
         choices = _imported(subject.program, settings, store)
     try:
@@ -238,13 +240,13 @@ def _build_with(
     return PackageBuild(summary, len(choices), measured, subject.reference, states=subject.program.states)
 
 
-def _tell_slower(chosen: Sequence[Choice], usual: Sequence[Choice], settings: Settings, events: Events) -> None:
+def _tell_scratch(chosen: Sequence[Choice], usual: Sequence[Choice], settings: Settings, events: Events) -> None:
     """A warning where kernels are others than without a limit of RAM."""
     others = sum(one.trace != other.trace for one, other in zip(chosen, usual, strict=True))
     if others:
-        count = "1 kernel is not its" if others == 1 else f"{others} kernels are not their"
-        limit = f"the workspace may take {settings.ram_limit:,} bytes ({settings.origins['ram']})"
-        events(Event("warning", {"message": f"{count} usual choice: {limit}"}))
+        count = "1 kernel uses" if others == 1 else f"{others} kernels use"
+        limit = f"the workspace may take {settings.ram_limit or 0:,} bytes ({settings.origins['ram']})"
+        events(Event("warning", {"message": f"{count} less or more scratch memory than is usual: {limit}"}))
 
 
 def _imported(program: Program, settings: Settings, store: RecordStore | None) -> list[Choice]:

@@ -7,11 +7,15 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgetune.errors import MemoryLimitExceeded
-from edgetune.pipeline.room import Room
+from edgetune.graph.memory.plan import scratch_limits
+from edgetune.pipeline.room import Room, fitting
 from edgetune.schedule.algorithms.schedule_text import DIRECT, DOTS, FORMS, WIDE
 from tests.distribution_sample import edgetune
+from tests.graph.test_memory_plan import program_of
 
 TINY = Path(__file__).parents[3] / "shared" / "models" / "mlperf_tiny"
 BOARD = "mps2-an386"
@@ -21,36 +25,48 @@ def _error(memory: str, excess: int) -> MemoryLimitExceeded:
     return MemoryLimitExceeded("too large", (memory, excess))  # type: ignore[arg-type]
 
 
-def test_gaps_between_tensors_make_the_arena_smaller_a_few_times() -> None:
-    room: Room | None = Room(frozenset(FORMS), 1000)
-    arenas = []
-    for tried in range(10):
-        assert room is not None
-        room = room.smaller(_error("ram", 100), tried)
-        if room is None:
-            break
-        arenas.append(room.arena)
-    assert arenas == [900, 800, 700]
+def _rooms(first: Room, error: MemoryLimitExceeded, ram: int | None) -> list[Room]:
+    """All rooms that are tried where none is enough."""
+    tried: list[Room] = []
+
+    def attempt(room: Room) -> None:
+        tried.append(room)
+        raise error
+
+    with pytest.raises(MemoryLimitExceeded):
+        fitting(first, ram, attempt)
+    return tried
 
 
-def test_a_limit_of_the_board_alone_changes_no_choice() -> None:
-    assert Room(frozenset(FORMS)).smaller(_error("ram", 1), 0) is None
-    assert Room(frozenset(FORMS), 10).smaller(_error("ram", 10), 0) is None
-    assert Room(frozenset(FORMS), 10).smaller(MemoryLimitExceeded("found by the linker"), 0) is None
+def test_gaps_between_tensors_make_the_arena_smaller_until_nothing_has_scratch() -> None:
+    found = _rooms(Room(frozenset(FORMS), 10_000), _error("ram", 100), 10_000)
+    assert [room.arena for room in found[:8]] == [10_000, 9_900, 9_700, 9_300, 8_500, 6_900, 3_700, 0]
+    assert found[-1].forms == {DIRECT}
+
+
+def test_the_limit_of_a_board_is_tried_where_the_usual_scratch_is_too_much() -> None:
+    found = _rooms(Room(frozenset(FORMS)), _error("ram", 100), 5_000)
+    assert [room.arena for room in found[:3]] == [None, 5_000, 4_900]
+    assert _rooms(Room(frozenset(FORMS)), _error("ram", 100), None) == [Room(frozenset(FORMS))]
 
 
 def test_forms_with_large_weights_are_left_out_first() -> None:
-    room: Room | None = Room(frozenset(FORMS))
-    left = []
-    while room is not None:
-        room = room.smaller(_error("flash", 1), 0)
-        if room is not None:
-            left.append(room.forms)
-    first, *_, last = left
-    assert not first & {*WIDE, "lanes_4_int16"}
-    assert first >= {*DOTS, "lanes_4_int8"}
-    assert last == {DIRECT}
-    assert all(more > less for more, less in pairwise(left))
+    first, *left = _rooms(Room(frozenset(FORMS)), _error("flash", 1), None)
+    assert first.forms == frozenset(FORMS)
+    assert not left[0].forms & {*WIDE, "lanes_4_int16"}
+    assert left[0].forms >= {*DOTS, "lanes_4_int8"}
+    assert left[-1].forms == {DIRECT}
+    assert left[-1].too_large == "too large"
+    assert all(more.forms > less.forms for more, less in pairwise(left))
+    assert _rooms(Room(frozenset(FORMS)), MemoryLimitExceeded("found by the linker"), None)[-1].forms == {DIRECT}
+
+
+@given(st.integers(0, 60_000), st.integers(0, 60_000), st.booleans())
+def test_more_memory_never_leaves_less_scratch(some: int, more: int, scarce: bool) -> None:
+    program, in_place = program_of([6400, 12800, 640, 6400], [[], [0], [1], [2]]), {} if scarce else None
+    less, most = sorted((some, more))
+    limits = [scratch_limits(program, 1, in_place, one) for one in (less, most)]
+    assert all(limits[0][kernel] <= limits[1][kernel] for kernel in limits[0])
 
 
 def _built(folder: Path, *words: str) -> tuple[int, str]:
@@ -75,7 +91,7 @@ def test_kernels_are_chosen_for_the_ram_that_is_stated(tmp_path: Path) -> None:
     code, told = _built(tmp_path, "--ram", "34000")
     assert code == 0, told
     assert _arena(tmp_path) <= 34_000
-    assert "not their usual choice: the workspace may take 34,000 bytes (flag --ram)" in told
+    assert "scratch memory than is usual: the workspace may take 34,000 bytes (flag --ram)" in told
     code, told = _built(tmp_path, "--ram", "30KiB")
     assert code == MemoryLimitExceeded.exit_code
     assert "needs an arena of 32768 bytes, and the limit is 30720 bytes, 2048 too few; the largest tensors are" in told

@@ -56,7 +56,8 @@ def scratch_limits(
     limits: dict[int, int] = {}
     for call, used in zip(program.calls, live, strict=True):
         own = program.kernels[call.kernel].scratch * threads
-        own = 0 if most is not None else min(own, _OWN) if scarce else own
+        own = min(own, _OWN) if scarce else own
+        own = own if most is None else 0 if scarce else min(own, max(0, most - used - ARENA_ALIGNMENT))
         room = max(allowed - used - ARENA_ALIGNMENT, own)
         limits[call.kernel] = min(limits.get(call.kernel, max(allowed, room)), room)
     return limits

@@ -22,11 +22,15 @@ FREE_SCRATCH = 1024  # bytes that a kernel may keep on its stack
 
 @dataclass(frozen=True)
 class ScheduleLimits:
-    """`tile_bytes`: accumulators and operands that fit the registers; `scratch_bytes`: memory besides the stack."""
+    """`tile_bytes`: accumulators and operands that fit the registers; `scratch_bytes`: memory besides the stack.
+
+    `free_bytes` of scratch are always allowed: they lie on the stack.
+    """
 
     tile_bytes: int
     scratch_bytes: int
     unrolled: int = MAX_UNROLLED
+    free_bytes: int = FREE_SCRATCH
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Footprint:
         """Whether nothing exceeds its limit."""
         return (
             self.tile_bytes <= limits.tile_bytes
-            and self.scratch_bytes <= max(limits.scratch_bytes, FREE_SCRATCH)
+            and self.scratch_bytes <= max(limits.scratch_bytes, limits.free_bytes)
             and self.unrolled <= limits.unrolled
         )
 

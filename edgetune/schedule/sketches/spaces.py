@@ -11,13 +11,14 @@ from tvm import s_tir
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 
+from edgetune.codegen.memory import SCARCE_STACK_BYTES
 from edgetune.schedule.rules.derivation import Stages, Structure, derive, find_stages, structures_of
 from edgetune.schedule.sketches import elementwise
 from edgetune.schedule.sketches.attention_rows import VARIANTS as ROWS_VARIANTS
 from edgetune.schedule.sketches.attention_rows import AttentionRows, RowsVariant, apply_rows, find_rows
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis, analyse_blocks, lanes_in, widest_element_bytes
 from edgetune.schedule.sketches.decisions import Decisions
-from edgetune.schedule.sketches.limits import UNLIMITED_SCRATCH, FitsLimits, ScheduleLimits
+from edgetune.schedule.sketches.limits import FREE_SCRATCH, UNLIMITED_SCRATCH, FitsLimits, ScheduleLimits
 from edgetune.schedule.sketches.reducers import with_finite_starts
 from edgetune.schedule.sketches.register_tile import apply_tile
 from edgetune.schedule.sketches.tile import Tile, find_tile
@@ -92,9 +93,9 @@ def mutator_probs() -> dict[ms.Mutator, float]:
 
 def limits(target: Target, scratch_limit: int = UNLIMITED_SCRATCH) -> ScheduleLimits:
     """Limits of `target`: all vector registers except one for an operand; 16 registers of 8 bytes without vectors."""
-    if target.vector_bits == 0:
-        return ScheduleLimits(16 * 8, scratch_limit)
-    return ScheduleLimits((target.vector_registers - 1) * target.vector_bits // 8, scratch_limit)
+    registers = 16 * 8 if target.vector_bits == 0 else (target.vector_registers - 1) * target.vector_bits // 8
+    free = SCARCE_STACK_BYTES if target.memory_is_scarce else FREE_SCRATCH
+    return ScheduleLimits(registers, scratch_limit, free_bytes=free)
 
 
 def tile_of(function: PrimFunc, target: Target) -> tuple[BlockAnalysis, Tile] | None:

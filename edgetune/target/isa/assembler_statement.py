@@ -19,7 +19,8 @@ def reading_statement(
     body = '\\n\\t"\n        "'.join(step.replace("{", "{{").replace("}", "}}") for step in steps)
     lists = "\n        : ".join("\n          ".join(_lines(operands)) for operands in (written, read))
     ended = ", ".join(f'"{one}"' for one in (*clobbered, "memory"))
-    return f'__asm__ volatile("{body}"\n        : {lists}\n        : {ended});'
+    text = f'__asm__ volatile("{body}"\n        : {lists}\n        : {ended});'
+    return text.replace(": \n", ":\n")
 
 
 def _lines(operands: Sequence[str]) -> list[str]:

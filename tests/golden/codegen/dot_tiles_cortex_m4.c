@@ -28,7 +28,7 @@ static inline __attribute__((always_inline, unused)) void sample__dot_aligned_i1
         + (uint32_t)(x[1] * w[2]) + (uint32_t)(x[3] * w[3]));
 #endif
 }
-/* sample__dot_aligned_i16_i8_4_i32 of 16 numbers, of 4 rows of x and 1 of w. x_apart is a constant. */
+/* sample__dot_aligned_i16_i8_4_i32 of 16 numbers, of each of 4 rows of x and 1 of w. x_apart is a constant. */
 static inline __attribute__((always_inline)) void sample__dot_aligned_i16_i8_4_4x4x1_i32(
         int32_t *s00, int32_t *s10, int32_t *s20, int32_t *s30, const int16_t *x, int32_t x_apart, const int8_t *w)
 {
