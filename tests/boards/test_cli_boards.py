@@ -87,8 +87,8 @@ def test_completion_knows_boards_and_targets(home: Path) -> None:
     def names(kind: click.ParamType[str], incomplete: str) -> list[str]:
         return [item.value for item in kind.shell_complete(context, click.Argument(["b"]), incomplete)]
 
-    assert names(BOARD, "r") == ["rack-1", "rpi3", "rpi4", "rpi5"]
-    assert names(TARGET, "r") == ["rpi3", "rpi4", "rpi5"]
+    assert names(BOARD, "r") == ["rack-1", "rp2040", "rp2350", "rpi3", "rpi4", "rpi5"]
+    assert names(TARGET, "r") == ["rp2040", "rp2350", "rpi3", "rpi4", "rpi5"]
     (healthy,) = (found for found in diagnose({}, home) if found.check == "boards file")
     assert healthy.ok
     boards_path().write_text("boards: [", encoding="utf-8")

@@ -63,7 +63,8 @@ def test_forms_with_large_weights_are_left_out_first() -> None:
 
 @given(st.integers(0, 60_000), st.integers(0, 60_000), st.booleans())
 def test_more_memory_never_leaves_less_scratch(some: int, more: int, scarce: bool) -> None:
-    program, in_place = program_of([6400, 12800, 640, 6400], [[], [0], [1], [2]]), {} if scarce else None
+    program = program_of([6400, 12800, 640, 6400], [[], [0], [1], [2]])
+    in_place: dict[int, int] | None = {} if scarce else None
     less, most = sorted((some, more))
     limits = [scratch_limits(program, 1, in_place, one) for one in (less, most)]
     assert all(limits[0][kernel] <= limits[1][kernel] for kernel in limits[0])
