@@ -124,12 +124,17 @@ def table_load(call: Expr) -> BufferLoad | None:
     return scale if isinstance(scale, ir.TensorLoad) else None
 
 
-def scale_address(printer: ScalarPrinter, call: Expr) -> Text | None:
-    """Where both factors of the scale of a call lie; None where they are one number."""
+def scale_address(printer: ScalarPrinter, call: Expr, first: int | None = None) -> Text | None:
+    """Where both factors of the scale of a call lie; None where they are one number.
+
+    The scale is that of lane `first` of a vector, or else of the lane that is printed.
+    """
     load = table_load(call)
     if load is None or printer.place(load.source).scales not in ("table", "byte table"):
         return None
-    index = printer.context.analyzer.simplify(printer.flat_index(load.source, load.indices) * FACTORS)
+    index = printer.flat_index(load.source, load.indices)
+    index = index.base + first if first is not None and isinstance(index, tirx.Ramp) else index
+    index = printer.context.analyzer.simplify(index * FACTORS)
     return Text(Lvalue.element(printer.place(load.source).name, printer.scalar(index)).address)
 
 

@@ -119,7 +119,7 @@ def printed_window(printer: StatementPrinter, s: BufferStore, start: tuple[Expr,
     taps = [constant_distance(printer, at[0], place[0]) for (_, place), _ in found.products]
     turns = [constant_distance(printer, begin[0], place[0]) for _, (_, place) in found.products]
     grid = _grid(taps) if turns == [RESULTS_OF_WINDOW * number for number in range(len(turns))] else None
-    address = scale_address(printer, found.scaled)
+    address = scale_address(printer, found.scaled, 0)
     if grid is None or grid.size not in windows or address is None:
         return False
     context = printer.context

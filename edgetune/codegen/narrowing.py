@@ -14,9 +14,9 @@ from tvm import ir, tirx
 
 from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.intrinsics import FIXED_POINT, operator, scale_address, scales_down, scales_once, table_load
-from edgetune.codegen.lines import call, declaration
+from edgetune.codegen.lines import call, declaration, variable
 from edgetune.codegen.literals import digits
-from edgetune.codegen.text import Lvalue, Text, called
+from edgetune.codegen.text import Code, Lvalue, Text, called
 from edgetune.tvm_types import Expr
 
 if TYPE_CHECKING:
@@ -99,6 +99,16 @@ def printed_scaled_byte(printer: ScalarPrinter, e: Expr) -> Text | None:
     by = "" if table is None else "little_" if little else "by_"
     function = printer.context.need(f"scaled_{by}{element_and_lanes(e.ty)[0].short}:i32")
     return called(function, value, printer.scalar(scaled.args[1]) if table is None else table, digits(found.zero))
+
+
+def printed_limited(printer: VectorPrinter, found: Narrowing, first: int, width: int) -> Code:
+    """A variable with the lanes of what is narrowed to int8, in 32 bits, where instructions limit these."""
+    ints = printer.context.need(f"type:i32x{width}")
+    limited = printer.context.local("limited")
+    printer.context.emit(variable(ints, limited, printer.vector(found.value, first, width)))
+    function = printer.context.need(f"limited_i8:i32x{width}")
+    printer.context.emit(call(function, str(found.zero), Lvalue.of(limited).address))
+    return limited
 
 
 def printed_narrowing(printer: VectorPrinter, e: Expr, found: Narrowing, first: int, width: int) -> Text:

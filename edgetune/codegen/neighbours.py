@@ -16,18 +16,17 @@ from tvm import ir, tirx
 from edgetune.affine.expressions import loads_in, with_places
 from edgetune.codegen.dot_products import constant_distance
 from edgetune.codegen.dtypes import element_and_lanes
-from edgetune.codegen.intrinsics import operator, scale_address, scales_down, table_load
-from edgetune.codegen.lines import call, declaration, variable
-from edgetune.codegen.narrowing import narrowing
-from edgetune.codegen.text import Code, Lvalue, cast, code
+from edgetune.codegen.intrinsics import operator, scales_down
+from edgetune.codegen.lines import call
+from edgetune.codegen.narrowing import narrowing, printed_limited
+from edgetune.codegen.text import Lvalue
+from edgetune.codegen.vector_calls import has_vector_form
 from edgetune.graph.fixed_point import FIXED_POINT_SCALE
 from edgetune.target.isa.vector_instructions import NEIGHBOURS
 from edgetune.tvm_types import BufferLoad, BufferStore, Expr, Stmt, Var
 
 if TYPE_CHECKING:
     from edgetune.codegen.statements import StatementPrinter
-
-_KIND = f"i32x{NEIGHBOURS}"
 
 
 def printed_neighbours(printer: StatementPrinter, statements: Sequence[Stmt]) -> int:
@@ -37,17 +36,18 @@ def printed_neighbours(printer: StatementPrinter, statements: Sequence[Stmt]) ->
     bound, stores = _begun(printer, statements)
     if not stores or not _side_by_side(printer, stores):
         return 0
-    value, printed = _Join(printer).joined([store.value for store in stores]), _Printed(printer)
-    if value is None or not printed.has_form(value):
+    value = _Join(printer).joined([store.value for store in stores])
+    found = None if value is None else narrowing(value)
+    if found is None or not has_vector_form(printer, found.value):
         return 0
     for one in bound:
         printer.bind(one.var, one.value)
     first = stores[0]
     start = printer.flat_index(first.buffer, first.indices)
-    found = printed.bytes(value)
+    bytes_ = printed_limited(printer, found, 0, NEIGHBOURS)
     pointer = printer.pointer(first.buffer, (start, 1), 0)
-    name = printer.context.need(f"low_bytes:{_KIND}")
-    printer.context.emit(call(name, Lvalue.of(found).address, pointer, elements=NEIGHBOURS))
+    name = printer.context.need(f"low_bytes:i32x{NEIGHBOURS}")
+    printer.context.emit(call(name, Lvalue.of(bytes_).address, pointer, elements=NEIGHBOURS))
     return len(bound) + NEIGHBOURS
 
 
@@ -135,127 +135,4 @@ class _Join:
         scale = self.joined([one.args[1] for one in parts])
         if value is None or scale is None:
             return None
-        return tirx.call_intrin(_KIND.replace("i32", "int32"), FIXED_POINT_SCALE, value, scale)
-
-
-class _Printed:
-    """Prints expressions of vectors of 32 bits, each as a variable."""
-
-    def __init__(self, printer: StatementPrinter) -> None:
-        self._printer = printer
-        self._context = printer.context
-        self._c_type = printer.context.need(f"type:{_KIND}")
-
-    def has_form(self, e: Expr) -> bool:
-        """Whether all of an expression has instructions."""
-        if isinstance(e, ir.TensorLoad):
-            registers = self._printer.place(e.source).registers is not None
-            return element_and_lanes(e.ty)[0].short == "i32" and (registers or not self._printer.place(e.source).scales)
-        if isinstance(e, tirx.Add | tirx.Sub):
-            return self._is_operand(e.a) and self._is_operand(e.b)
-        if isinstance(e, tirx.Mul):
-            return self.has_form(e.a) and _power_of_two(e.b) is not None
-        if isinstance(e, tirx.Cast):
-            return self._cast_has_form(e)
-        return isinstance(e, ir.Call) and self.has_form(e.args[0])
-
-    def _is_operand(self, e: Expr) -> bool:
-        return isinstance(e, tirx.Broadcast) or self.has_form(e)
-
-    def _cast_has_form(self, e: Expr) -> bool:
-        if element_and_lanes(e.ty)[0].short == "i8":
-            found = narrowing(e)
-            return found is not None and not found.is_float and self.has_form(found.value)
-        of = element_and_lanes(e.value.ty)[0].short
-        if element_and_lanes(e.ty)[0].short != "i32" or of != "i8":
-            return False
-        in_memory = isinstance(e.value, ir.TensorLoad) and self._printer.place(e.value.source).registers is None
-        return in_memory or (isinstance(e.value, tirx.Cast) and self._cast_has_form(e.value))
-
-    def bytes(self, e: Expr) -> Code:
-        """What a cast to bytes narrows, in 32 bits within their limits."""
-        found = narrowing(e)
-        assert found is not None, "only such have a form"  # noqa: S101
-        value = self.value(found.value)
-        name = self._context.need(f"limited_i8:{_KIND}")
-        self._context.emit(call(name, str(found.zero), Lvalue.of(value).address))
-        return value
-
-    def value(self, e: Expr) -> Code:
-        """A variable of its own with an expression that has a form."""
-        if isinstance(e, ir.TensorLoad):
-            return self._load(e)
-        if isinstance(e, tirx.Cast):
-            return self.bytes(e.value) if isinstance(e.value, tirx.Cast) else self._widened(e.value)
-        if isinstance(e, ir.Call):
-            return self._scaled(e)
-        wide = self._context.need(f"type:u32x{NEIGHBOURS}")
-        if isinstance(e, tirx.Mul):
-            shift = _power_of_two(e.b)
-            return self._named("product", code("({})(({}){} << {})", self._c_type, wide, self.value(e.a), str(shift)))
-        sign = "+" if isinstance(e, tirx.Add) else "-"
-        a, b = (self._unsigned(side, wide) for side in (e.a, e.b))
-        return self._named("sum", code("({})({} {} {})", self._c_type, a, sign, b))
-
-    def _unsigned(self, e: Expr, wide: str) -> Code:
-        if isinstance(e, tirx.Broadcast):
-            return code("{}", cast("uint32_t", self._printer.without_lane(e.value)))
-        return code("({}){}", wide, self.value(e))
-
-    def _named(self, stem: str, value: object) -> Code:
-        name = self._context.local(stem)
-        self._context.emit(variable(self._c_type, name, value))
-        return name
-
-    def _declared(self, stem: str) -> Code:
-        name = self._context.local(stem)
-        self._context.emit(declaration(self._c_type, name))
-        return name
-
-    def _load(self, e: BufferLoad) -> Code:
-        place, index = self._printer.place(e.source), e.indices[0]
-        if place.registers is None:
-            loose = self._context.need(f"type:{_KIND}u")
-            return self._named(
-                "loaded", code("*(const {} *){}", loose, self._printer.pointer(e.source, (index.base, 1), 0))
-            )
-        sums = [self._printer.lane_of(e, lane) for lane in range(NEIGHBOURS)]
-        name = self._declared("sums")
-        self._context.emit(call(self._context.need(f"joined:{_KIND}"), *sums, Lvalue.of(name).address))
-        return name
-
-    def _widened(self, e: BufferLoad) -> Code:
-        name = self._declared("wide")
-        pointer = self._printer.pointer(e.source, (e.indices[0].base, 1), 0)
-        self._context.emit(call(self._context.need(f"widen:i8x{NEIGHBOURS}"), pointer, Lvalue.of(name).address))
-        return name
-
-    def _scaled(self, e: Expr) -> Code:
-        value = self.value(e.args[0])
-        address = Lvalue.of(value).address
-        load, table = table_load(e), scale_address(self._printer, _first_lane(e))
-        if load is not None and table is not None:
-            kind = "little" if self._printer.place(load.source).scales == "byte table" else "by"
-            self._context.emit(call(self._context.need(f"vscale_{kind}:{_KIND}"), address, table))
-        else:
-            scale = self._printer.scalar(e.args[1].value)
-            self._context.emit(call(self._context.need(f"vscale_down:{_KIND}"), address, scale))
-        return value
-
-
-def _first_lane(e: Expr) -> Expr:
-    """A call that scales the first lane by a table, so far as its scale is concerned."""
-    load = table_load(e)
-    if load is None:
-        return e
-    index = load.indices[0]
-    return tirx.call_intrin(
-        "int32", FIXED_POINT_SCALE, tirx.const(0, "int32"), tirx.BufferLoad(load.source, [index.base])
-    )
-
-
-def _power_of_two(e: Expr) -> int | None:
-    """The exponent of a power of two that is in all lanes."""
-    value = e.value if isinstance(e, tirx.Broadcast) else e
-    number = int(value.value) if isinstance(value, tirx.IntImm) else 0
-    return number.bit_length() - 1 if number > 0 and number.bit_count() == 1 else None
+        return tirx.call_intrin(f"int32x{NEIGHBOURS}", FIXED_POINT_SCALE, value, scale)

@@ -14,7 +14,7 @@ from edgetune.codegen.column_loads import group_in_use
 from edgetune.codegen.constant_lanes import constant_lanes
 from edgetune.codegen.context import CallResult
 from edgetune.codegen.dtypes import Element, element_and_lanes
-from edgetune.codegen.intrinsics import FIXED_POINT, POLYNOMIALS, operator
+from edgetune.codegen.intrinsics import FIXED_POINT, POLYNOMIALS, operator, scale_address, scales_down, table_load
 from edgetune.codegen.lines import call, declaration, variable
 from edgetune.codegen.powers import exponent_of, product, root
 from edgetune.codegen.strided_loads import strided
@@ -200,6 +200,14 @@ def _called(printer: VectorPrinter, e: Expr, first: int, width: int) -> Code:
 def _scaled(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text:
     """Lanes of integers that are scaled in fixed point."""
     of, scale_of = element_and_lanes(e.ty)[0], element_and_lanes(e.args[1].ty)[0]
+    factors = _factors_of_scale(printer, e, first, width)
+    if factors is not None:
+        kind, operand = factors
+        value = printer.context.local("scaled", e)
+        printer.context.emit(variable(printer.type(of, width), value, printer.vector(e.args[0], first, width)))
+        function = printer.context.need(f"vscale_{kind}:i32x{width}")
+        printer.context.emit(call(function, Lvalue.of(value).address, operand))
+        return Text(value)
     x, scale = (printer.vector(operand, first, width) for operand in e.args)
     name = printer.named(scale, printer.type(scale_of, width), "scale")
     value = printer.context.local("scaled", e)
@@ -207,6 +215,17 @@ def _scaled(printer: VectorPrinter, e: Expr, first: int, width: int) -> Text:
     function = printer.context.need(f"v{operator(e)}:i32x{width}")
     printer.context.emit(call(function, Lvalue.of(value).address, Lvalue.of(name).address))
     return Text(value)
+
+
+def _factors_of_scale(printer: VectorPrinter, e: Expr, first: int, width: int) -> tuple[str, Text] | None:
+    """How lanes are scaled where that is no scale of each lane: by factors from a table on, or down by one scale."""
+    load, address = table_load(e), scale_address(printer, e, first)
+    if load is not None and address is not None:
+        return "little" if printer.place(load.source).scales == "byte table" else "by", address
+    same = isinstance(e.args[1], tirx.Broadcast) and isinstance(e.args[1].value, tirx.IntImm)
+    if same and scales_down(printer, e) and width in printer.context.vectors.scale_down:
+        return "down", printer.without_lane(e.args[1].value)
+    return None
 
 
 def _has_form(name: str, e: Expr) -> bool:

@@ -21,7 +21,7 @@ from edgetune.codegen.lines import call, constant, declaration, variable
 from edgetune.codegen.literals import plus
 from edgetune.codegen.memory import is_number
 from edgetune.codegen.multiply_add import bytes_of_product, narrow_product
-from edgetune.codegen.narrowing import narrowing, printed_narrowing
+from edgetune.codegen.narrowing import narrowing, printed_limited, printed_narrowing
 from edgetune.codegen.scalars import ScalarPrinter
 from edgetune.codegen.strided_loads import printed_strided, strided
 from edgetune.codegen.text import (
@@ -356,9 +356,20 @@ class VectorPrinter(ScalarPrinter):
             return self._halves(e, start, first, width)
         if place.registers is not None:
             name = self.register(place, start, first, width)
-            return Text(name) if name is not None else self.by_lanes(e, first, width)
+            return Text(name) if name is not None else self._joined_lanes(e, first, width)
         loose = self.context.need(f"type:{place.of.value_short}x{width}u")
         return Text(operation("*(const {} *){}", loose, self.pointer(e.source, start, first), kind=VECTOR_LOAD), UNARY)
+
+    def _joined_lanes(self, e: Expr, first: int, width: int) -> Text:
+        """Lanes that are in a register each."""
+        of = element_and_lanes(e.ty)[0]
+        if of.short != "i32" or width not in self.context.vectors.joined:
+            return self.by_lanes(e, first, width)
+        lanes = [self.lane_of(e, first + lane) for lane in range(width)]
+        name = self.context.local("sums")
+        self.context.emit(declaration(self.type(of, width), name))
+        self.context.emit(call(self.context.need(f"joined:i32x{width}"), *lanes, Lvalue.of(name).address))
+        return Text(name)
 
     def takes_halves(self, place: BufferStorage, width: int) -> bool:
         """Whether an instruction loads floats of 16 bits from memory, and another one stores them."""
@@ -422,6 +433,10 @@ class VectorPrinter(ScalarPrinter):
             return self.choose_vector(condition, yes, no, first, width)
         if isinstance(e.value, tirx.Broadcast):
             return self.splat(self.without_lane(tirx.Cast(to.dtype, e.value.value)), to, width)
+        limits = isinstance(e.value, tirx.Cast) and width in self.context.vectors.limited
+        found = narrowing(e.value) if limits and (of.short, to.short) == ("i8", "i32") else None
+        if found is not None and not found.is_float:
+            return Text(printed_limited(self, found, first, width))
         return self._widened(e.value, of, to, first, width)
 
     def _widened(self, e: Expr, of: Element, to: Element, first: int, width: int) -> Text:
