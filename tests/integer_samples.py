@@ -28,12 +28,10 @@ class Quantised:
     data: str = "int8"
     residual: bool = False
 
-    def function(self) -> Any:
-        """The unscheduled kernel: data, weights (free to be packed), scale, bias, perhaps another image, output."""
+    def sums(self) -> tuple[Any, Any, Any]:
+        """The placeholders of data and weights, and the sums of their products (int32)."""
         x = te.placeholder((1, *self.shape), self.data, name="x")
         w = te.placeholder((self.out, *self.kernel, self.shape[2] // self.groups), "int8", name="w")
-        scale = te.placeholder((1, 1, 1, self.out), name="scale")
-        bias = te.placeholder((1, 1, 1, self.out), name="bias")
         attrs = SimpleNamespace(
             strides=[self.stride] * 2,
             padding=self.pad,
@@ -42,7 +40,13 @@ class Quantised:
             data_layout="NHWC",
             kernel_layout="OHWI",
         )
-        sums = integer_convolution(x, w, zeros=ZeroPoints(*self.zeros, self.border), attrs=attrs)
+        return x, w, integer_convolution(x, w, zeros=ZeroPoints(*self.zeros, self.border), attrs=attrs)
+
+    def function(self) -> Any:
+        """The unscheduled kernel: data, weights (free to be packed), scale, bias, perhaps another image, output."""
+        x, w, sums = self.sums()
+        scale = te.placeholder((1, 1, 1, self.out), name="scale")
+        bias = te.placeholder((1, 1, 1, self.out), name="bias")
         y = topi.cast(sums, "float32")
         y = topi.add(topi.multiply(y, scale), bias)
         inputs = [x, w, scale, bias]

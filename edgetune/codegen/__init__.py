@@ -11,7 +11,7 @@ from edgetune.codegen.kernel_source import CParam, KernelSource
 from edgetune.codegen.packing import PackedLayout, split_packing
 from edgetune.codegen.preamble import render_preamble
 
-CODEGEN_VERSION = 28
+CODEGEN_VERSION = 29
 
 __all__ = [
     "CODEGEN_VERSION",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from edgetune.codegen import lane_windows
 from edgetune.codegen.dot_tiles import tile_name
 from edgetune.codegen.dtypes import by_short
 from edgetune.codegen.line_breaks import COLUMNS
@@ -15,9 +14,7 @@ from edgetune.target.isa import INSTRUCTION_SETS
 from edgetune.target.isa.vector_instructions import (
     LEAST_PAIRS,
     RESULTS_OF_LANES,
-    RESULTS_OF_WINDOW,
     TileSize,
-    Window,
     WindowSize,
 )
 
@@ -113,7 +110,7 @@ def tile(name: str, size: TileSize, rest: str) -> str:
         *(f"const {by_short(x).value} *x", "int32_t x_apart")[: min(rows, 2)],
         f"const {by_short(w).value} *w",
     ]
-    head = _declared(f"{_HEAD}@{tile_name(name, size)}_{rest}", operands)
+    head = declared(f"{_HEAD}@{tile_name(name, size)}_{rest}", operands)
     lines = (
         f"@{name}_{rest} of {count * size.steps} numbers, of each of {rows} rows of x and {columns} of w.",
         f"In w, {count} of each row lie in turn." if columns > 1 else "",
@@ -122,7 +119,7 @@ def tile(name: str, size: TileSize, rest: str) -> str:
     return f"/* {' '.join(filter(None, lines))} */\n{head}\n{{\n{either(choices, plain)}}}\n"
 
 
-def _declared(head: str, operands: Sequence[str]) -> str:
+def declared(head: str, operands: Sequence[str]) -> str:
     """The head of a function, its operands in lines of their own: names get the prefix of a package later."""
     indent = " " * 8
     lines = textwrap.wrap(", ".join(one.replace(" ", "\0") for one in operands), COLUMNS - len(indent))
@@ -186,7 +183,7 @@ def lane_products(size: WindowSize, rest: str) -> str:
     found = (isa.vectors.lane_products.get(size) for isa in INSTRUCTION_SETS.values())
     choices = [(f"{one.condition()} && defined(__OPTIMIZE__)", one.code()) for one in dict.fromkeys(found) if one]
     operands = [*(f"int32_t *s{n}" for n in lanes), "const int8_t *x", *(["int32_t x_apart"] if taps > 1 else [])]
-    head = _declared(f"{_HEAD}@{window_name(size)}_{rest}", [*operands, f"const {own} *w"])
+    head = declared(f"{_HEAD}@{window_name(size)}_{rest}", [*operands, f"const {own} *w"])
     comment = "*s0 += x[0] * w[0], and the same of s1, s2 and s3"
     comment += f", for {taps} taps: x_apart is a constant" if taps > 1 else ""
     return f"/* {comment}. Sums wrap. */\n{head}\n{{\n{either(choices, plain)}}}\n"
@@ -206,49 +203,6 @@ def windows() -> dict[str, WindowSize]:
     """By the name of a function for products of lanes: the taps and the function of one."""
     known = {size for isa in INSTRUCTION_SETS.values() for size in isa.vectors.lane_products}
     return {window_name(size): size for size in sorted(known)}
-
-
-def lane_window(size: Window, rest: str) -> str:
-    """`void @lane_window_3x3_i8(const int32_t *bias, const int8_t *x, int32_t apart, int32_t rows_apart, ..)`.
-
-    The bytes of eight results at y.
-    """
-    taps = size.rows * size.columns
-    scaled = f"@scaled_little_{rest}_i32"
-    inner = f"            sum += (uint32_t)(x[{_place(size)} + o] * w[{RESULTS_OF_WINDOW} * t + o]);\n"
-    plain = (
-        f"    for (int32_t o = 0; o < {RESULTS_OF_WINDOW}; o++) {{\n"
-        "        uint32_t sum = (uint32_t)bias[o];\n"
-        f"        for (int32_t t = 0; t < {taps}; t++)\n{inner}"
-        f"        y[o] = {scaled}((int32_t)sum, &scales[2 * o], zero);\n    }}\n"
-    )
-    found = (isa.vectors.lane_windows.get(size) for isa in INSTRUCTION_SETS.values())
-    choices = [(f"{one.condition()} && defined(__OPTIMIZE__)", one.code()) for one in dict.fromkeys(found) if one]
-    operands = ["const int32_t *bias", "const int8_t *x"]
-    operands += ["int32_t apart"] if size.columns > 1 else []
-    operands += ["int32_t rows_apart"] if size.rows > 1 else []
-    operands += ["const int8_t *w", "const int32_t *scales", "int32_t zero", "int8_t *y"]
-    head = _declared(f"{_HEAD}@{lane_windows.window_name(size)}_{rest}", operands)
-    comment = (
-        f"/* A window of {size.rows} x {size.columns} taps: y[o] = {scaled}(sum, &scales[2 * o], zero), o < 8,\n"
-        "   with sum = bias[o] + x[o] * w[o] + .. In w, eight factors of each tap lie in turn; none is -128. Taps lie\n"
-        "   `apart` in a row, and rows `rows_apart`, which are constants. Sums wrap. */\n"
-    )
-    return f"{comment}{head}\n{{\n{either(choices, plain)}}}\n"
-
-
-def _place(size: Window) -> str:
-    """Where the data of tap t lies."""
-    column = "t" if size.rows == 1 else f"t % {size.columns}"
-    parts = [f"t / {size.columns} * rows_apart"] if size.rows > 1 else []
-    parts += [f"{column} * apart"] if size.columns > 1 else []
-    return " + ".join(parts) or "0"
-
-
-def lane_window_sizes() -> dict[str, Window]:
-    """By the name of a function for a window: its size."""
-    known = {size for isa in INSTRUCTION_SETS.values() for size in isa.vectors.lane_windows}
-    return {lane_windows.window_name(size): size for size in sorted(known)}
 
 
 def twice(rest: str) -> str:

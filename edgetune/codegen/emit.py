@@ -182,7 +182,8 @@ def _parameter(context: Context, found: Survey, buffer: TvmBuffer, scales: Scale
     of, lanes = element_and_lanes(buffer.ty.dtype)
     written = buffer in found.written
     # A packed weight has the name of the buffer that RewriteLayout made for it, including the scope.
-    name = context.names.unique(str(buffer.name).removesuffix("_global"))
+    stem = "scales" if scales in ("table", "byte table") else str(buffer.name).removesuffix("_global")
+    name = context.names.unique(stem)
     context.places[buffer] = BufferStorage(name, of, lanes, written=written, scales=scales)
     shape = []
     for extent in buffer.ty.shape:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from math import log2
 from typing import TypeAlias
 
-from edgetune.codegen import lane_windows
 from edgetune.codegen.dot_snippets import window_name
 from edgetune.codegen.dot_tiles import tile_name
 from edgetune.codegen.lane_products import STEM
+from edgetune.codegen.lane_windows import STEM as WINDOW
+from edgetune.codegen.lane_windows import lane_window_name
 from edgetune.codegen.operations import polynomial_operations
 from edgetune.codegen.polynomials import BODIES
 from edgetune.codegen.work import DIVIDE, INDEX_DIVISION, LOAD, STORE, VECTOR_LOAD, VECTOR_STORE, Operation
@@ -71,9 +72,9 @@ def _of_snippet(name: str, lanes: list[int], elements: int, target: Target) -> f
     if name.startswith(STEM):
         windows = target.instruction_set.vectors.lane_products.items()
         return next((one.count for size, one in windows if window_name(size) == name), _OTHER_CALL)
-    if name.startswith(lane_windows.STEM):
+    if name.startswith(WINDOW):
         known = target.instruction_set.vectors.lane_windows.items()
-        return next((one.count for size, one in known if lane_windows.window_name(size) == name), _OTHER_CALL)
+        return next((one.count for size, one in known if lane_window_name(size) == name), _OTHER_CALL)
     if name.startswith("dot_"):
         tiles = target.instruction_set.vectors.dot_tiles.items()
         return next(

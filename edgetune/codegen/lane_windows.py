@@ -123,7 +123,7 @@ def printed_window(printer: StatementPrinter, s: BufferStore, start: tuple[Expr,
     if grid is None or grid.size not in windows or address is None:
         return False
     context = printer.context
-    name = context.need(f"{window_name(grid.size)}:i8")
+    name = context.need(f"{lane_window_name(grid.size)}:i8")
     begins = (found.bias.source, bias), (data.source, at), (own.source, begin)
     sums, x, w = (read_at(printer.pointer(source, place, 0), LOAD) for source, place in begins)
     apart = [str(grid.apart)] if grid.size.columns > 1 else []
@@ -170,6 +170,6 @@ def _grid(taps: Sequence[int | None]) -> _Grid | None:
     return _Grid(Window(rows, columns, near), apart, rows_apart)
 
 
-def window_name(size: Window) -> str:
+def lane_window_name(size: Window) -> str:
     """The function for a window."""
     return f"{STEM}_{size.rows}x{size.columns}" if size.near else f"{STEM}_far_{size.rows}x{size.columns}"

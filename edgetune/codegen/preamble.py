@@ -11,6 +11,7 @@ from edgetune.codegen import (
     dot_snippets,
     far_lanes,
     horizontal_snippets,
+    lane_window_snippets,
     narrowing_snippets,
     neighbour_snippets,
     polynomial_functions,
@@ -120,12 +121,12 @@ def _tile_needs(name: str, rest: str) -> list[str]:
     return [*vector_snippets.types_in(_tile(name, rest)), f"{_TILES[name][0]}:{rest}"]
 
 
-_LANE_WINDOWS = dot_snippets.lane_window_sizes()
+_LANE_WINDOWS = lane_window_snippets.sizes()
 """Functions for windows, which require the one that scales a sum."""
 
 
 def _lane_window(name: str, rest: str) -> str:
-    return dot_snippets.lane_window(_LANE_WINDOWS[name], rest)
+    return lane_window_snippets.window(_LANE_WINDOWS[name], rest)
 
 
 def _lanes_scaled(kind: str, rest: str) -> list[str]:

@@ -19,6 +19,7 @@ from edgetune.target.target import Target, load_target
 from tests.codegen_run import run_kernel, wide_target
 from tests.dsp_core import dsp_core
 from tests.examples import costly
+from tests.fixed_point_samples import scaled
 from tests.sketch_samples import Array, prim_func
 
 ROWS, ZERO = 600, -3
@@ -29,19 +30,6 @@ def scales(shifts: list[int], seed: int = 0) -> Array:
     generator = np.random.default_rng(seed)
     digits = generator.choice([0, 1, (1 << 27) - 1, *generator.integers(0, 1 << 27, 5)], len(shifts))
     return (digits.astype(np.uint32) << np.uint32(5) | np.asarray(shifts, np.uint32)).astype(np.uint32)
-
-
-def scaled(x: Array, scale: Array) -> Array:
-    """`MultiplyByQuantizedMultiplier` of TensorFlow Lite, in integers of any size."""
-    m = [((int(one) >> 5) + (1 << 27)) << 3 for one in scale]
-    right = [int(one) & 31 for one in scale]
-    found = np.empty(x.shape, np.int64)
-    for column, (multiplier, shift) in enumerate(zip(m, right, strict=True)):
-        for row, value in enumerate(x[:, column]):
-            high = (int(value) * multiplier + (1 << 30)) >> 31
-            half = (1 << shift) >> 1
-            found[row, column] = (high + half) >> shift if high >= 0 else -((-high + half) >> shift)
-    return found
 
 
 def near_ties(scale: Array, seed: int = 0) -> Array:

@@ -42,11 +42,12 @@ def scratch_limits(
 ) -> dict[int, int]:
     """Bytes of scratch that each kernel (by index) may use, all `threads` together.
 
-    With `most`, no kernel has more than what its tensors leave of so many bytes; where memory is scarce, each may have
-    all of that, for whoever states a number means it. Else the limits keep the arena within `_SLACK` times its lower
-    bound, except where a kernel's own `scratch` per thread is more: that is always allowed. Where memory is scarce, the
-    tensors are given that may be written `in_place`: then the bound is that of a plan where they are, and only `_OWN`
-    of a kernel's own scratch are always allowed.
+    The limits keep the arena within `_SLACK` times its lower bound, except where a kernel's own `scratch` per thread is
+    more: that is always allowed. Where memory is scarce, the tensors are given that may be written `in_place`: then the
+    bound is that of a plan where they are, and only `_OWN` of a kernel's own scratch are always allowed.
+
+    With `most`, the arena is within so many bytes. Where memory is scarce, kernels may use all that tensors leave of
+    them. Elsewhere `most` makes the limits less and never more.
     """
     scarce = in_place is not None
     live = live_bytes(program, in_place or {})
@@ -57,7 +58,7 @@ def scratch_limits(
     for call, used in zip(program.calls, live, strict=True):
         own = program.kernels[call.kernel].scratch * threads
         own = min(own, _OWN) if scarce else own
-        own = own if most is None else 0 if scarce else min(own, max(0, most - used - ARENA_ALIGNMENT))
+        own = own if most is None else min(own, max(0, most - used - ARENA_ALIGNMENT))
         room = max(allowed - used - ARENA_ALIGNMENT, own)
         limits[call.kernel] = min(limits.get(call.kernel, max(allowed, room)), room)
     return limits

@@ -29,7 +29,7 @@ def _lines(operands: Sequence[str]) -> list[str]:
 
 
 def address(place: str, offset: int, constant: str = "") -> str:
-    """Return the address so many bytes, and those of an operand that is a constant, behind the operand `place`."""
+    """Return the address in the register of operand `place` plus `offset` bytes, and plus an operand `constant`."""
     parts = [f"%c[{constant}]"] if constant else []
     parts += [str(offset)] if offset else []
     return f"[%[{place}], #{' + '.join(parts)}]" if parts else f"[%[{place}]]"

@@ -18,8 +18,10 @@ from edgetune.target.isa.vector_instructions import (
 )
 
 _MACRO = "__ARM_FEATURE_DSP"
-_REGISTERS = "!defined(__ARM_RWPI)"  # r9 is not the base of data
-_UNALIGNED = f"defined(__ARM_FEATURE_UNALIGNED) && {_REGISTERS}"
+REGISTERS = "!defined(__ARM_RWPI)"
+"""The condition that r9 is a register as any, not the base of data."""
+
+_UNALIGNED = f"defined(__ARM_FEATURE_UNALIGNED) && {REGISTERS}"
 _WORD = 4  # bytes
 _MOST_STEPS = 4  # of a tile
 _MOST_TAPS = 5  # of a row of a window
@@ -96,7 +98,7 @@ def _tile(size: TileSize, *, aligned: bool) -> Instruction:
                 products(*((number, other) if by_rows else (other, number)), halves)
     sums = [f'[s{row}{column}] "+&r"(*s{row}{column})' for row in range(size.rows) for column in range(size.columns)]
     apart = [f'[x{row}] "i"({2 * row} * x_apart)' for row in range(1, size.rows)]
-    return _block(words, steps, sums, apart, _REGISTERS if aligned else _UNALIGNED)
+    return _block(words, steps, sums, apart, REGISTERS if aligned else _UNALIGNED)
 
 
 _FORMS = (("dot_i16_i8_4", False), ("dot_aligned_i16_i8_4", True))

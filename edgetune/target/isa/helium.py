@@ -10,16 +10,13 @@ from dataclasses import replace
 
 from edgetune.target.isa.assembler_statement import address, reading_statement
 from edgetune.target.isa.dsp_extension import COSTS as DSP_COSTS
-from edgetune.target.isa.dsp_extension import DSP
+from edgetune.target.isa.dsp_extension import DSP, REGISTERS
 from edgetune.target.isa.helium_windows import WINDOWS
 from edgetune.target.isa.vector_instructions import Instruction, TileSize
 
 _MACRO = "__ARM_FEATURE_MVE"
 _MOST_SUMS = 6
 """Sums of a tile: of seven even registers, one is left for addresses."""
-
-_MOST_COLUMNS = 7
-"""Vectors of factors of a step: one of eight is for data."""
 
 _MOST_REGISTERS = 12
 """Registers of a tile, for sums and addresses: of 14, two are left for the loops around it."""
@@ -56,13 +53,13 @@ def _tile(size: TileSize) -> Instruction:
     pointers = [f"*{row}" for row in rows[1:]] + (["*factors = w"] if far else [])
     declared = f"const int8_t {', '.join(pointers)};\n    " if pointers else ""
     text = f"i8x16 {', '.join((*columns, 'data'))};\n    {declared}{statement}"
-    return Instruction(_MACRO, text, count=float(len(steps) - _READ))
+    return Instruction(_MACRO, text, count=float(len(steps) - _READ), also=REGISTERS)
 
 
 def _fits(size: TileSize) -> bool:
-    """Whether there are registers for a tile: its sums, the addresses of its rows, and its factors."""
+    """Whether there are registers for a tile: its sums, the addresses of its rows, and one for that of factors."""
     sums = size.rows * size.columns
-    return sums <= _MOST_SUMS and size.columns <= _MOST_COLUMNS and sums + size.rows + 1 <= _MOST_REGISTERS
+    return sums <= _MOST_SUMS and sums + size.rows + 1 <= _MOST_REGISTERS
 
 
 _TILES = [

@@ -15,6 +15,8 @@ from edgetune.boards.host_resources import HostResources
 from edgetune.boards.image.board import ImageBoard
 from edgetune.boards.protocol import RunRequest, RunResult
 from edgetune.boards.sampling import TimingPolicy
+from edgetune.codegen import KernelSource, kernel_unit, shim
+from edgetune.graph.accuracy import Tolerance
 from edgetune.target.target import Target
 
 LENGTH = 100
@@ -85,6 +87,24 @@ class ImageBench:
     def run(self, body: str, deadline_s: float = 10.0) -> RunResult:
         """Try a candidate whose kernel has `body`."""
         return self.wait_for(replace(self.request(body), deadline_s=deadline_s))
+
+    def run_kernel(
+        self, source: KernelSource, arrays: Sequence[np.ndarray], roles: Sequence[str], tolerance: Tolerance
+    ) -> RunResult:
+        """Try a printed kernel; the last one of its arrays is the output that is expected."""
+        paths = []
+        for index, array in enumerate(arrays):
+            paths.append(self.folder / f"{index}.npy")
+            np.save(paths[-1], array)
+        request = replace(
+            self.request(RIGHT),
+            library=self.library(kernel_unit(source, self.target, "edgetune"), shim(source, "edgetune")),
+            arrays=tuple(self.board.put(path) for path in paths),
+            roles=tuple(roles),
+            tolerances=(*[None] * (len(paths) - 1), tolerance),
+            scratch_bytes=source.scratch_bytes,
+        )
+        return self.wait_for(request)
 
     def wait_for(self, request: RunRequest) -> RunResult:
         """Try a request until its result, for which the descriptor of the board is waited for."""

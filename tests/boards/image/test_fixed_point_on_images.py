@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from edgetune.codegen import kernel_unit, shim
 from edgetune.graph.accuracy import Tolerance
 from edgetune.target.target import load_target
-from tests.boards.image.image_bench import RIGHT, ImageBench
+from tests.boards.image.image_bench import ImageBench
 from tests.dsp_core import printed
 from tests.fixed_point_samples import FixedPoint
 from tests.schedule.helium_samples import BYTES, PRODUCTS, WINDOWS
@@ -34,26 +31,14 @@ def test_kernels_are_exact_on_their_boards(group: str, tmp_path: Path) -> None:
 def _all_exact(board: str, kinds: Mapping[str, tuple[FixedPoint, str]], folder: Path) -> None:
     bench = ImageBench.of(load_target(board), folder, folder)
     try:
-        plain = bench.request(RIGHT)
         for kind, (sample, name) in kinds.items():
             arrays = sample.arrays()
             source, given = printed(sample, bench.target, name, arrays)
-            paths = []
-            for number, array in enumerate([*given[:-1], sample.expected(*arrays[:-1])]):
-                paths.append(folder / f"{kind}_{number}.npy")
-                np.save(paths[-1], array)
-            others = ["constant"] * (len(paths) - 2)
+            others = ["constant"] * (len(given) - 2)
             if sample.residual:
                 others[-1] = "input"
-            request = replace(
-                plain,
-                library=bench.library(kernel_unit(source, bench.target, "edgetune"), shim(source, "edgetune")),
-                arrays=tuple(bench.board.put(path) for path in paths),
-                roles=("input", *others, "output"),
-                tolerances=(*[None] * (len(paths) - 1), EXACT),
-                scratch_bytes=source.scratch_bytes,
-            )
-            result = bench.wait_for(request)
+            whole = [*given[:-1], sample.expected(*arrays[:-1])]
+            result = bench.run_kernel(source, whole, ("input", *others, "output"), EXACT)
             assert (kind, result.status, result.reason) == (kind, "ok", "")
     finally:
         bench.board.close()

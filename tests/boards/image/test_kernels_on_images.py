@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from edgetune.codegen import kernel_unit, shim
 from edgetune.graph.accuracy import Tolerance
 from edgetune.target.target import load_target
-from tests.boards.image.image_bench import RIGHT, ImageBench
+from tests.boards.image.image_bench import ImageBench
 from tests.dsp_core import KINDS, extreme, printed
 
 ROUNDED = Tolerance(absolute=1.0, share=0.01)  # behind exact sums in float32, which may round another way
@@ -21,24 +18,12 @@ ROUNDED = Tolerance(absolute=1.0, share=0.01)  # behind exact sums in float32, w
 def test_kernels_are_exact_on_their_boards(board: str, form: str, tmp_path: Path) -> None:
     bench = ImageBench.of(load_target(board), tmp_path, tmp_path)
     try:
-        plain = bench.request(RIGHT)
         for kind, (sample, name) in KINDS.items():
             arrays = extreme(sample)
             chosen = form if form and sample.groups == 1 else name
             source, given = printed(sample, bench.target, chosen, arrays)
-            paths = []
-            for number, array in enumerate([*given[:-1], sample.expected(*arrays[:-1])]):
-                paths.append(tmp_path / f"{kind}_{number}.npy")
-                np.save(paths[-1], array)
-            request = replace(
-                plain,
-                library=bench.library(kernel_unit(source, bench.target, "edgetune"), shim(source, "edgetune")),
-                arrays=tuple(bench.board.put(path) for path in paths),
-                roles=("input", *["constant"] * (len(paths) - 2), "output"),
-                tolerances=(*[None] * (len(paths) - 1), ROUNDED),
-                scratch_bytes=source.scratch_bytes,
-            )
-            result = bench.wait_for(request)
+            roles = ("input", *["constant"] * (len(given) - 2), "output")
+            result = bench.run_kernel(source, [*given[:-1], sample.expected(*arrays[:-1])], roles, ROUNDED)
             assert (kind, result.status, result.reason) == (kind, "ok", "")
     finally:
         bench.board.close()
