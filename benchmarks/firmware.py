@@ -45,7 +45,10 @@ _OPTIMISED_FOR_SIZE = "-Os"
 
 @dataclass(frozen=True)
 class Package:
-    """What a package takes: instructions of a run, and bytes. `small_code` is its code where CFLAGS say -Os; kernels keep KERNEL_CFLAGS."""
+    """What a package takes: instructions of a run, and bytes.
+
+    `small_code` is its code where CFLAGS say -Os; kernels keep KERNEL_CFLAGS.
+    """
 
     instructions: int
     arena: int
