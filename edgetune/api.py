@@ -27,7 +27,7 @@ from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
 from edgetune.package.manifest import check_files, interface_of, read_manifest, states_of, stream_of
 from edgetune.package.output_folder import check_output_folder
 from edgetune.pipeline.backends import require_precision, require_search, require_threads
-from edgetune.pipeline.boards import accesses, elsewhere, load_board
+from edgetune.pipeline.boards import RULES, accesses, elsewhere, load_board
 from edgetune.pipeline.declared_states import require_states, stepped
 from edgetune.pipeline.flavours import flavours_of
 from edgetune.pipeline.model_formats import read_stored, require_model
@@ -131,7 +131,7 @@ class _OnItsBoard:
         """Whether the board verified `package`; an event reports why it did not, where that was due."""
         settings, boards = self._settings, accesses(self._resolved)
         self.report, self.why, self._used = None, "", False
-        if not elsewhere(boards) and not settings.target.emulated:
+        if RULES.here(settings.target):
             return False
         if interrupted:
             self.why = "the search was interrupted"

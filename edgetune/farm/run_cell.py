@@ -58,7 +58,7 @@ from edgetune.pipeline.on_board import at_board
 from edgetune.records.record import utc_now
 from edgetune.target.target import with_cpu
 from edgetune.verify import starts
-from edgetune.verify.place import Here
+from edgetune.verify.probed import execution_place
 from edgetune.verify.toolchain import PackageToolchain
 
 Answer = TypeVar("Answer")
@@ -242,7 +242,7 @@ def _at(cell: Cell, use: Callable[[Bench], Answer]) -> Answer:
     if any(access.carrier.counts for access in boards):
         return use(Bench(starts.counting_here(tools), target, counts=True))
     with turns(TimingLock(on_event=_print)) as between:
-        return use(Bench(Here(tools), target, between_turns=between))
+        return use(Bench(execution_place(tools), target, between_turns=between))
 
 
 def _print(event: Event) -> None:

@@ -20,7 +20,8 @@ from edgetune.pipeline.on_board import Events, at_board
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.target import with_cpu
 from edgetune.verify import starts
-from edgetune.verify.place import ExecutionPlace, Here
+from edgetune.verify.place import ExecutionPlace
+from edgetune.verify.probed import execution_place
 from edgetune.verify.starts import Start
 from edgetune.verify.toolchain import PackageToolchain
 
@@ -51,7 +52,7 @@ def time_in_turns(old: Path, new: Path, board: str | None, events: Events) -> Ti
         if len({each.isa for each in tools.values()}) > 1:
             kinds = " and ".join(f"{each.isa} (board {each.board})" for each in tools.values())
             raise UsageError(f"no machine runs both packages, which are for {kinds}: leave out --bench")
-        return _here(packages, _Places({which: Here(each) for which, each in tools.items()}, None), events)
+        return _here(packages, _Places({which: execution_place(each) for which, each in tools.items()}, None), events)
     resolved = load_board(board)
     boards = accesses(resolved)
     for package in packages.values():
@@ -65,7 +66,7 @@ def time_in_turns(old: Path, new: Path, board: str | None, events: Events) -> Ti
     if any(access.carrier.counts for access in boards):
         place = starts.counting_here(PackageToolchain.of_board(with_cpu(resolved.target)))
         return _timed(packages, _Places(_both(place), resolved.target, counts=True), events, _no_turn)
-    here = Here(PackageToolchain.of(read_manifest(old), resolved.target))
+    here = execution_place(PackageToolchain.of(read_manifest(old), resolved.target))
     return _here(packages, _Places(_both(here), resolved.target), events)
 
 

@@ -34,6 +34,7 @@ def environment() -> Environment:
     env.filters["c_array"] = ctext.initializer
     env.filters["markdown"] = ctext.markdown
     env.filters["shape"] = ctext.shape
+    env.filters["make_text"] = lambda text: text.replace("$", "$$")
     env.filters["json_text"] = json.dumps
     env.filters["thousands"] = lambda number: f"{number:,}"
     return env

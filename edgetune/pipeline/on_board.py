@@ -25,7 +25,8 @@ from edgetune.errors import (
 from edgetune.events import Event
 from edgetune.measure.lost_board import bring_back
 from edgetune.pipeline.boards import accesses, elsewhere, load_board
-from edgetune.verify.place import Here, OnBoard
+from edgetune.verify.place import OnBoard
+from edgetune.verify.probed import execution_place
 from edgetune.verify.toolchain import PackageToolchain
 
 Events = Callable[[Event], None]
@@ -51,7 +52,7 @@ def tell_here(manifest: dict[str, Any], events: Events) -> None:
         other = reachable or made_for.target.addressable
     if not other:
         return
-    where = Here(tools).where
+    where = execution_place(tools).where
     advice = f"`--board {tools.board}` runs it there" if reachable else "`--board` names a board to run it on"
     events(Event("warning", {"message": f"made for {tools.board}, the package runs on {where}: {advice}"}))
 

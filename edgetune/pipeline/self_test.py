@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from edgetune.boards.lock import timing_lock
-from edgetune.errors import MemoryLimitExceeded, NothingRunsIt, SelfTestFailed, ToolchainMissing
+from edgetune.errors import BoardLost, MemoryLimitExceeded, NothingRunsIt, SelfTestFailed, ToolchainMissing
 from edgetune.events import Event
 from edgetune.package.golden import Golden
 from edgetune.pipeline.compile_input import Events
@@ -64,7 +64,7 @@ class SelfTest:
         try:
             alone = partial(timing_lock, self._events)
             report = verify(package, target=self._target, objects=objects, alone=alone)
-        except (ToolchainMissing, NothingRunsIt, MemoryLimitExceeded) as error:
+        except (ToolchainMissing, NothingRunsIt, MemoryLimitExceeded, BoardLost) as error:
             self._cannot(error.message)
         except SelfTestFailed as error:
             if not error.message.endswith(CPU_TOO_OLD):

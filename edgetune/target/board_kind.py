@@ -56,10 +56,11 @@ class BoardKind(Checked):
         "backend of an installed distribution.",
     )
     reach: Annotated[StrictStr, Field(min_length=1)] = Field(
-        examples=["local", "ssh", "emulator", "image", "machine", "none"],
+        examples=["local", "ssh", "emulator", "image", "machine", "probe", "none"],
         description="local: measured on this machine; ssh: on boards with an address; emulator: instructions counted "
         "under a user-mode emulator; image: the same without operating system, under a system emulator; machine: in an "
-        "emulated machine; none: build only, unless a board has an address; or an installed transport.",
+        "emulated machine; probe: cycles of a board without operating system, behind a debug probe; none: build only, "
+        "unless a board has an address; or an installed transport.",
     )
     emulated: StrictBool = Field(
         default=False,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from edgetune.errors import ToolchainMissing
 from edgetune.target.board_kind import BoardKind
+from edgetune.target.target import Target
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,14 @@ def emulator_of(target: BoardKind) -> tuple[RequiredProgram, ...]:
     """Return the user-mode emulator of a target; none where binaries run natively."""
     role = f"which runs binaries of board '{target.name}'"
     return tuple(RequiredProgram(*program, role) for program in target.emulators)
+
+
+def probe_of(target: Target) -> tuple[RequiredProgram, ...]:
+    """Return the command that drives the debug probe of a target; none where it has none."""
+    if target.debug_probe is None:
+        return ()
+    role = f"which drives the debug probe of board '{target.name}'"
+    return (RequiredProgram(target.debug_probe.command[0], target.debug_probe.package, role),)
 
 
 def missing(programs: Iterable[RequiredProgram]) -> list[RequiredProgram]:

@@ -8,6 +8,7 @@ command line.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -96,6 +97,50 @@ class Compiler(Checked):
         return (*self.cflags, *self.kernel_cflags, *self.strict_math)
 
 
+IMAGE_FILE = "{image}"
+"""Stands in the command of a probe for the file of the image."""
+
+
+def _quoted(text: str) -> str:
+    """A piece of a shell's word."""
+    return shlex.quote(text) if text else ""
+
+
+class Probe(Checked):
+    """The debug probe of a board without operating system, as a command of this machine."""
+
+    command: Annotated[Words, Field(min_length=1)] = Field(
+        description="Command that writes an image to the board, starts it, and prints what it says by semihosting; "
+        "{image} stands for the image's file. It may end with the image or go on."
+    )
+    package: StrictStr | None = Field(default=None, description="Debian packages that bring the command.")
+    start: StrictStr = Field(
+        default="",
+        description="C statements that run in an image before anything else: they set the clock of the core to "
+        "clock_mhz, the wait states of flash, and caches, as the firmware does.",
+    )
+
+    @field_validator("command")
+    @classmethod
+    def _names_the_image(cls, words: Words) -> Words:
+        if not any(IMAGE_FILE in word for word in words):
+            raise ValueError(f"must hold {IMAGE_FILE}, which stands for the file of the image")
+        return words
+
+    @property
+    def prefix(self) -> str:
+        """The command for a shell, in front of an image's file."""
+        *words, last = self.command
+        if last == IMAGE_FILE and not any(IMAGE_FILE in word for word in words):
+            return shlex.join(words)
+        line = " ".join('"$1"'.join(map(_quoted, word.split(IMAGE_FILE))) for word in self.command)
+        return f"sh -c {shlex.quote(line)} probe"
+
+    def words(self, image: Path) -> list[str]:
+        """Return the command for an image."""
+        return [word.replace(IMAGE_FILE, str(image)) for word in self.command]
+
+
 class MemoryRegion(Checked):
     """Contiguous memory of a board without operating system."""
 
@@ -156,6 +201,7 @@ class Target(BoardKind):
     )
     emulator: Words = Field(default=(), description="Command prefix that runs its binaries on this machine.")
     emulator_package: StrictStr | None = Field(default=None, description="Debian packages that bring the emulator.")
+    debug_probe: Probe | None = Field(default=None, description="The debug probe of the board, with 'reach: probe'.")
     cpu_checks: Words = Field(
         default=(),
         description="CPU features that init() checks: names of __builtin_cpu_supports, or of HWCAP bits on ARM.",
@@ -208,6 +254,11 @@ class Target(BoardKind):
     def has_fpu(self) -> bool:
         """See `BoardKind.has_fpu`; GCC and Clang say it by this flag."""
         return "-mfloat-abi=soft" not in self.compiler.cflags
+
+    @property
+    def run_prefix(self) -> str:
+        """What stands before a program in a shell to run it: its emulator, the command of its probe, or nothing."""
+        return shlex.join(self.emulator) if self.debug_probe is None else self.debug_probe.prefix
 
     @property
     def memory_sizes(self) -> dict[str, int]:

@@ -18,6 +18,7 @@ from edgetune.verify.driver import last_words
 from edgetune.verify.image_counts import image_counts
 from edgetune.verify.notebook_table import table
 from edgetune.verify.place import ExecutionPlace, Here
+from edgetune.verify.probed import execution_place
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import ProgramResult, work_copy
 
@@ -133,7 +134,7 @@ def here(tools: PackageToolchain, alone: Callable[[], AbstractContextManager[obj
     Counts need no context of `alone`: no other program changes them. Raises ToolchainMissing.
     """
     if not tools.images:
-        return Here(tools, alone)
+        return execution_place(tools, alone)
     tools.require()
     return image_counts(tools)
 

@@ -19,6 +19,7 @@ from edgetune.target.board_kind import BoardKind
 from edgetune.verify.driver import last_words, run_driver
 from edgetune.verify.notebook_table import table
 from edgetune.verify.place import ExecutionPlace, Here
+from edgetune.verify.probed import execution_place
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import work_copy
 
@@ -83,7 +84,7 @@ def run_layers(
         require_readable_layers(package, manifest)
         places = [layer["written"] for layer in manifest["layers"]]
         tools = PackageToolchain.of(manifest, target)
-        place = place or Here(tools, alone)
+        place = place or execution_place(tools, alone)
         tools.require(emulator=isinstance(place, Here))
         done = run_driver(copy, manifest, tools, place, [case], timeout_s, places)
     written = tuple(_written(done.stdout, places))

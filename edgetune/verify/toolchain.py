@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from edgetune.errors import NothingRunsIt, PackageInvalid, UsageError
 from edgetune.package.native import runs_here
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.cuda_toolkit import has_gpu
 from edgetune.target.isa import INSTRUCTION_SETS
 from edgetune.target.programs import MAKE, RequiredProgram, require_programs
-from edgetune.target.target import Target
+from edgetune.target.target import Probe, Target
 from edgetune.target.tool_names import emulator_fault
 
 
@@ -22,7 +24,8 @@ class PackageToolchain:
     Where this machine lacks what the package is for, a GPU, `instead` says what computes, and `make_words` tell make.
     A board of this machine's instruction set needs no emulator; `unused` is the one that its target names nevertheless.
     `runs_here` is False where neither it nor an emulator runs the programs. `prefix` is the package's, "" for others.
-    With `images`, programs are images without operating system, whose instructions the emulator counts.
+    With `images`, programs are images without operating system, whose instructions the emulator counts. A `probe` runs
+    them on a real board.
     """
 
     board: str
@@ -39,6 +42,7 @@ class PackageToolchain:
     runs_here: bool = True
     prefix: str = ""
     images: bool = False
+    probe: Probe | None = None
 
     @classmethod
     def of(cls, manifest: dict[str, Any], target: BoardKind | None = None) -> PackageToolchain:
@@ -58,6 +62,7 @@ class PackageToolchain:
                     )
                 facts = target.model_dump(mode="json")
             compiler, native = facts["compiler"], bool(instead) or runs_here(isa)
+            probe = None if facts.get("debug_probe") is None else Probe.model_validate(facts["debug_probe"])
             emulator = () if instead else tuple(facts["emulator"])
             return cls(
                 board=facts["name"],
@@ -71,11 +76,12 @@ class PackageToolchain:
                 instead=instead if instead and not has_gpu() else "",
                 make_words=("DEVICE=cpu",) if instead and not has_gpu() else (),
                 unused=emulator[0] if native and emulator else "",
-                runs_here=native or bool(emulator),
+                runs_here=native or bool(emulator) or probe is not None,
                 prefix=manifest.get("prefix", ""),
                 images=facts.get("memory_map") is not None and facts.get("clock") == "instructions",
+                probe=probe,
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValidationError) as error:
             raise PackageInvalid(
                 f"MANIFEST.json has no usable target ({error}): write the package again with `edgetune build`"
             ) from error
@@ -104,6 +110,9 @@ class PackageToolchain:
         if self.emulator and emulator:
             role = f"which runs binaries of board '{self.board}'"
             needed.append(RequiredProgram(self.emulator[0], self.emulator_package, role))
+        if self.probe is not None and emulator:
+            role = f"which drives the debug probe of board '{self.board}'"
+            needed.append(RequiredProgram(self.probe.command[0], self.probe.package, role))
         require_programs(needed)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.boards.image.faults import fault_of_program
 from edgetune.errors import MemoryLimitExceeded, SelfTestFailed, WrongResult
 from edgetune.graph.accuracy import OutputError, Tolerance, absolute_errors, compare, distance
 from edgetune.package.golden import GoldenCases, OutputTolerance
@@ -23,6 +24,7 @@ from edgetune.verify.driver import last_words, run_cases
 from edgetune.verify.layers import LayerError
 from edgetune.verify.notebook_table import table
 from edgetune.verify.place import ExecutionPlace, Here
+from edgetune.verify.probed import execution_place
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import ProgramResult, reuse, work_copy
 
@@ -151,7 +153,7 @@ def verify(
     """
     with work_copy(package) as (copy, manifest):
         tools = PackageToolchain.of(manifest, target)
-        place = place or Here(tools, alone)
+        place = place or execution_place(tools, alone)
         tools.require(emulator=isinstance(place, Here))
         if objects is not None:
             reuse(copy, objects, tools, timeout_s)
@@ -193,9 +195,8 @@ def _judge(done: ProgramResult, manifest: dict[str, Any]) -> list[OutputReport]:
         worst[index] = worst.get(index, report).worse(report)
     lines = done.stdout.strip().splitlines()
     if done.status or not lines or lines[-1] != "PASS":
-        complaint = next((line for line in lines if line.startswith("FAIL: ")), "") or last_words(
-            done.status, done.stderr
-        )
+        failed = next((line for line in lines if line.startswith("FAIL: ")), "")
+        complaint = fault_of_program(failed) or failed or last_words(done.status, done.stderr)
         raise SelfTestFailed(f"the self-test did not end with PASS: {complaint}")
     if len(worst) < len(manifest["outputs"]):
         raise SelfTestFailed(f"the self-test compared {len(worst)} of {len(manifest['outputs'])} outputs: run it again")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tries one candidate: a call into outputs full of one byte, then a counted call into outputs full of another. After each
+/* Tries one candidate: a call into outputs full of one byte, then counted calls into outputs full of another. After each
    it looks at the outputs, at what lies around each buffer, at what the candidate must only read, and at the stack. */
 #include "image.h"
 
@@ -9,18 +9,22 @@ enum { MODE_BITS = 0x07C00000 }; /* AHP, DN, FZ, RMode of FPSCR (ARMv7-M B1.4.7)
 extern uint32_t image_stack_start[], image_stack_end[];
 extern const uint32_t image_text_start[], image_text_end[];
 
-static struct report found = {RIGHT, 0, 0, 0, 0, 0, 0};
+static struct {
+    struct report report;
+    uint32_t cycles[1 + MOST_COUNTED_CALLS]; /* of no call, and of each counted one */
+} result;
+static struct report *const found = &result.report;
 static uint32_t code_sum;
 
 static void conclude(void)
 {
-    report((const uint32_t *)&found, sizeof found / sizeof(uint32_t));
+    report((const uint32_t *)&result, sizeof result.report / sizeof(uint32_t) + counted_words);
 }
 
 static void blame(enum verdict verdict, uint32_t parameter)
 {
-    found.verdict = verdict;
-    found.parameter = parameter;
+    found->verdict = verdict;
+    found->parameter = parameter;
     conclude();
 }
 
@@ -102,13 +106,13 @@ static void judge(void)
             difference_of((enum element_type)one->type, one->live, one->given, one->elements, one->tolerance);
         if (difference.absolute > worst) {
             worst = difference.absolute;
-            found.worst = bits_of(difference.relative);
+            found->worst = bits_of(difference.relative);
         }
-        if (!difference.allowed && found.verdict == RIGHT) {
-            found.verdict = DIFFERS;
-            found.parameter = i;
-            found.absolute = bits_of(difference.absolute);
-            found.relative = bits_of(difference.relative);
+        if (!difference.allowed && found->verdict == RIGHT) {
+            found->verdict = DIFFERS;
+            found->parameter = i;
+            found->absolute = bits_of(difference.absolute);
+            found->relative = bits_of(difference.relative);
         }
     }
 }
@@ -135,38 +139,32 @@ static uint32_t stack_used(void)
     return (uint32_t)((uintptr_t)image_stack_end - (uintptr_t)lowest);
 }
 
-/* The marks that the plugin of the emulator knows; between them the same instructions each time, and the call. */
-static __attribute__((noinline)) void counted(void (*function)(void *const *))
-{
-    __asm__ volatile(".inst.n 0x46c9" ::: "memory");
-    function(image_pointers);
-    __asm__ volatile(".inst.n 0x46d2" ::: "memory");
-}
-
 static __attribute__((noinline)) void nothing(void *const *buffers)
 {
     __asm__ volatile("" ::"r"(buffers));
 }
 
-static void attempt(unsigned call, bool counting)
+/* Call it once more; `call` 0 is not counted, as what counts it may interrupt the candidate and use its stack. */
+static void attempt(unsigned call)
 {
     const uint32_t before = mode();
 
-    found.call = call + 1;
+    found->call = call + 1;
     for (uint32_t i = 0; i < image_parameter_count; i++)
         if (in_ram(&image_parameters[i]))
-            place(&image_parameters[i], call);
-    if (counting)
-        counted(edgetune_call);
+            place(&image_parameters[i], call % 2);
+    if (call != 0)
+        result.cycles[call] = count(edgetune_call);
     else
         edgetune_call(image_pointers);
     const uint32_t after = mode();
-    found.stack = stack_used();
+    if (call == 0)
+        found->stack = stack_used();
     if (*image_stack_start != (uint32_t)STACK_WORD)
         blame(STACK, 0);
     look_around();
     judge();
-    if (found.verdict != RIGHT)
+    if (found->verdict != RIGHT)
         conclude();
     if (before != after)
         blame(MODE, 0);
@@ -183,8 +181,9 @@ void run(void)
     for (uint32_t i = 0; i < image_parameter_count; i++)
         if (image_parameters[i].role == CONSTANT)
             image_sums[i] = sum_of(image_parameters[i].given, image_parameters[i].bytes);
-    counted(nothing);
-    attempt(0, false);
-    attempt(1, true);
+    count_start();
+    result.cycles[0] = count(nothing);
+    for (unsigned call = 0; call <= counted_calls; call++)
+        attempt(call);
     conclude();
 }

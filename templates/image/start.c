@@ -9,6 +9,13 @@ extern const uint32_t image_data_load[];
 void image_reset(void);
 void image_fault(const uint32_t *frame, uint32_t exception);
 
+typedef union {
+    uint32_t *stack;
+    void (*handler)(void);
+} vector;
+
+static const vector vectors[16];
+
 /* Semihosting (ARM, "Semihosting for AArch32 and AArch64"), which emulators and debuggers answer. */
 static void semihost(uint32_t call, const void *argument)
 {
@@ -18,16 +25,21 @@ static void semihost(uint32_t call, const void *argument)
     __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
 }
 
+static char *hexadecimal(char *at, uint32_t word)
+{
+    *at++ = ' ';
+    for (int shift = 28; shift >= 0; shift -= 4)
+        *at++ = "0123456789abcdef"[word >> shift & 15u];
+    return at;
+}
+
 void report(const uint32_t *words, unsigned count)
 {
     static char line[16 + 9 * 16] = "edgetune:";
-    char *at = line + 9;
+    char *at = hexadecimal(line + 9, image_identity);
 
-    for (unsigned i = 0; i < count; i++) {
-        *at++ = ' ';
-        for (int shift = 28; shift >= 0; shift -= 4)
-            *at++ = "0123456789abcdef"[words[i] >> shift & 15u];
-    }
+    for (unsigned i = 0; i < count; i++)
+        at = hexadecimal(at, words[i]);
     *at++ = '\n';
     *at = 0;
     semihost(0x04, line);                     /* SYS_WRITE0 */
@@ -45,10 +57,12 @@ void image_reset(void)
     *coprocessor_access |= 0xFu << 20;
     __asm__ volatile("dsb\n\tisb" ::: "memory");
 #endif
+    *(volatile uint32_t *)0xE000ED08u = (uint32_t)(uintptr_t)vectors; /* VTOR: a boot loader or a debugger came first */
     for (uint32_t *to = image_data_start; to < image_data_end; to++)
         *to = *from++;
     for (uint32_t *to = image_bss_start; to < image_bss_end; to++)
         *to = 0;
+    image_board();
     run();
 }
 
@@ -81,15 +95,16 @@ static __attribute__((naked)) void fault(void)
                      "ldr r2, =image_fault\n\tbx r2\n\t.ltorg");
 }
 
-typedef union {
-    uint32_t *stack;
-    void (*handler)(void);
-} vector;
+void image_tick(void) __attribute__((weak, alias("fault"))); /* cycles.c has its own */
+
+__attribute__((weak)) void image_board(void)
+{
+}
 
 /* The vector table (ARMv7-M B1.5.3): initial stack pointer, reset, and the exceptions of the core. */
 __attribute__((section(".vectors"), used)) static const vector vectors[16] = {
     {.stack = image_stack_end}, {.handler = image_reset}, {.handler = fault}, {.handler = fault},
     {.handler = fault},         {.handler = fault},       {.handler = fault}, {.handler = fault},
     {.handler = fault},         {.handler = fault},       {.handler = fault}, {.handler = fault},
-    {.handler = fault},         {.handler = fault},       {.handler = fault}, {.handler = fault},
+    {.handler = fault},         {.handler = fault},       {.handler = fault}, {.handler = image_tick},
 };

@@ -1,33 +1,37 @@
-"""Board without operating system, emulated here: implements `Board` for a measuring session."""
+"""Board without operating system, emulated here or behind a debug probe: implements `Board` for a measuring session."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from edgetune.boards.environment import Reading
 from edgetune.boards.host_resources import HostResources
-from edgetune.boards.image.idle_image import idle_fault
-from edgetune.boards.image.parts import build_harness, build_regions_plugin
+from edgetune.boards.image.idle_image import idle_fault, unfit_words
+from edgetune.boards.image.parts import build_harness
+from edgetune.boards.image.runner import ImageRunner
 from edgetune.boards.image.trial import CurrentProcess, ImageTrial
+from edgetune.boards.lock import TimingLock
 from edgetune.boards.protocol import RunRequest, RunResult
 from edgetune.errors import BoardLost, BoardUnfit, EdgetuneError
 from edgetune.ipc.wakeup_descriptor import WakeupDescriptor
-from edgetune.target.programs import emulator_of, require_programs
 from edgetune.target.target import Target
-from edgetune.target.tool_process import run_tool
 
-_VERSION_S = 20.0
+_ANSWER_S = 8.0  # within the patience of a session after the deadline of a trial
 _END_S = 35.0  # for the thread of a trial whose processes were killed
 
 
 class _Running:
     """A trial in its thread; `bell` rings when it has ended, with a result or with an error."""
 
-    def __init__(self, trial: ImageTrial, request: RunRequest, folder: Path, bell: WakeupDescriptor) -> None:
+    def __init__(
+        self, trial: ImageTrial, request: RunRequest, folder: Path, bell: WakeupDescriptor, cache: Path | None
+    ) -> None:
+        self._cache = cache
         self.result: RunResult | None = None
         self.error: Exception | None = None
         self._current = CurrentProcess()
@@ -52,7 +56,10 @@ class _Running:
 
     def _run(self, trial: ImageTrial, request: RunRequest, folder: Path, bell: WakeupDescriptor) -> None:
         try:
-            self.result = trial.run(request, folder, self._current)
+            result = trial.run(request, folder, self._current)
+            if result.status == "timeout" and trial.runner.may_vanish:
+                require_answer(trial, self._cache, self._current)
+            self.result = result
         except Exception as error:  # noqa: BLE001  raised again by `collect`
             self.error = error
         finally:
@@ -60,22 +67,38 @@ class _Running:
             bell.ring()
 
 
-class ImageBoard:
-    """Tries candidates as images under the emulator of `target`; counts do not depend on what else runs here.
+def require_answer(trial: ImageTrial, cache: Path | None, current: CurrentProcess | None = None) -> None:
+    """Raise BoardLost where not even an image that does nothing runs, so that no candidate is to blame."""
+    if fault := idle_fault(trial, cache, current, _ANSWER_S):
+        raise BoardLost(
+            f"board '{trial.target.name}' does not run an image that does nothing ({fault}): see that it is connected "
+            "and has power"
+        )
 
-    `cache` keeps the compiled harness and plugin. After `reserve`, `facts` has the version of the emulator.
+
+class ImageBoard:
+    """Tries candidates as images of `target`, which `runner` runs.
+
+    `cache` keeps the compiled harness. `lock` is held while the board is reserved (None: nobody else uses it). After
+    `reserve`, `facts` has those of the runner.
     """
 
-    round_trip_s = 0.0  # it is this machine
-
-    def __init__(self, target: Target, host: HostResources, cache: Path | None = None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        runner: Callable[[], ImageRunner],
+        host: HostResources,
+        cache: Path | None = None,
+        lock: TimingLock | None = None,
+    ) -> None:
         self.name = target.name
         self.facts: Mapping[str, Reading] = {
             "emulated": int(target.emulated),
             "clock": target.clock,
             "machine": target.instruction_set.machine,
         }
-        self._target, self._host, self._cache = target, host, cache
+        self.round_trip_s = 0.0
+        self._target, self._make_runner, self._host, self._cache, self._lock = target, runner, host, cache, lock
         self._trial: ImageTrial | None = None
         self._folder: Path | None = None
         self._running: _Running | None = None
@@ -83,26 +106,27 @@ class ImageBoard:
         self._closed = False
 
     def reserve(self) -> None:
-        """Compile harness and plugin before the first candidate, and see that an image runs.
+        """Take the lock; before the first candidate, compile the harness and see that an image runs.
 
-        Raises ToolchainMissing, DiskFull, BoardLost, and BoardUnfit where the emulator does not run and count images.
+        Raises ToolchainMissing, DiskFull, BoardLost, BoardBusy, and BoardUnfit where images do not run or count.
         """
         if self._closed:
             raise BoardLost(f"board '{self.name}' was closed")
+        if self._lock is not None:
+            self._lock.acquire()
         if self._trial is not None:
             return
-        require_programs(emulator_of(self._target))
-        harness, plugin = build_harness(self._target, self._cache), build_regions_plugin(self._cache)
+        runner = self._make_runner()
+        harness = build_harness(self._target, runner.counting, self._cache)
         if self._closed:  # meanwhile, by another thread
             raise BoardLost(f"board '{self.name}' was closed")
-        trial = ImageTrial(self._target, harness, plugin)
+        trial = ImageTrial(self._target, harness, runner)
+        began = time.monotonic()
         if fault := idle_fault(trial, self._cache):
-            raise BoardUnfit(
-                f"board '{self.name}': {self._target.emulator[0]} does not run an image that does nothing ({fault}): "
-                "correct `emulator`, `memory_map` or the compiler's flags in its target file"
-            )
+            raise BoardUnfit(f"board '{self.name}': {unfit_words(trial, fault)}: {trial.runner.remedy}")
+        self.round_trip_s = time.monotonic() - began if runner.may_vanish else 0.0
         self._folder = Path(tempfile.mkdtemp(prefix="images-", dir=self._host.folder))
-        self.facts = {**self.facts, "emulator": self._emulator_version()}
+        self.facts = {**self.facts, **runner.facts}
         self._trial = trial
 
     def put(self, path: Path) -> str:
@@ -110,19 +134,21 @@ class ImageBoard:
         return str(path)
 
     def begin(self, request: RunRequest) -> None:
-        """Start to link and emulate the image of a candidate."""
+        """Start to link and run the image of a candidate."""
         if self._running is not None:
             raise ValueError(f"board '{self.name}' is busy")
         if self._trial is None or self._folder is None:
             raise BoardLost(f"board '{self.name}' was never reserved, or was closed")
-        self._running = _Running(self._trial, request, Path(tempfile.mkdtemp(dir=self._folder)), self._bell)
+        self._running = _Running(
+            self._trial, request, Path(tempfile.mkdtemp(dir=self._folder)), self._bell, self._cache
+        )
 
     def fileno(self) -> int:
         """Descriptor that is readable when a trial has ended."""
         return self._bell.fileno()
 
     def collect(self, timeout_s: float = 0.0) -> RunResult | None:
-        """Return the result if it is there within `timeout_s`; raises BoardLost where the emulator does not start."""
+        """Return the result if it is there within `timeout_s`; raises BoardLost where no image runs."""
         running = self._running
         if running is None:
             return None
@@ -141,18 +167,22 @@ class ImageBoard:
         raise running.error
 
     def health(self) -> dict[str, Reading]:
-        """Return nothing: counts depend on no condition."""
+        """Return nothing: counts depend on no condition, and an image reads no sensor."""
         return {}
 
     def recover(self) -> None:
-        """End the current trial; the next one starts an emulator of its own."""
+        """End the current trial, and see that images run where they may not; raises BoardLost."""
         running, self._running = self._running, None
         if running is not None:
             running.end()
             self._bell.hush()
+        if self._trial is not None and self._trial.runner.may_vanish:
+            require_answer(self._trial, self._cache)
 
     def release(self) -> None:
-        """Do nothing: nobody waits for it."""
+        """Let others use the board."""
+        if self._lock is not None:
+            self._lock.release()
 
     def close(self) -> None:
         """End the current trial and remove all files. May be called twice."""
@@ -164,8 +194,6 @@ class ImageBoard:
             running.end()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+        if self._lock is not None:
+            self._lock.close()
         self._bell.close()
-
-    def _emulator_version(self) -> str:
-        done = run_tool([self._target.emulator[0], "--version"], timeout_s=_VERSION_S)
-        return (done.stdout.splitlines() or ["unknown"])[0][:64]

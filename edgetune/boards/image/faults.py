@@ -6,6 +6,7 @@ SFSR). A core of Armv6-M has none of them: all are 0 there.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 _EXCEPTIONS = {
@@ -79,3 +80,15 @@ class FaultRegisters:
         elif self.cfsr & _MMFAR_VALID:
             at = f", address {self.mmfar:#010x}"
         return f"{name}{cause} (instruction at {self.pc:#010x}{at})"
+
+
+_PRINTED = re.compile(r"FAIL: exception((?: [0-9a-f]{8}){6})")
+
+
+def fault_of_program(line: str) -> str:
+    """Return the fault in the line that start-up code of a package prints when its program ends so; "" in any other."""
+    match = _PRINTED.fullmatch(line.strip())
+    if match is None:
+        return ""
+    exception, pc, cfsr, hfsr, mmfar, bfar = (int(word, 16) for word in match[1].split())
+    return FaultRegisters(exception, pc, cfsr, hfsr, mmfar, bfar, sfsr=0).describe()

@@ -35,13 +35,15 @@ def link_image(
     harness: Path,
     candidate: Path,
     parameters: Sequence[ImageParameter],
+    identity: int,
     folder: Path,
     timeout_s: float,
     on_start: Callable[[int], None],
 ) -> Path:
     """Link `harness`, `candidate` and the arrays of `parameters` in `folder`; return the image.
 
-    Raises DoesNotFitError, CannotLinkError, DiskFull, and ToolHung after `timeout_s`.
+    `identity` are 32 bits that begin the image's report. Raises DoesNotFitError, CannotLinkError, DiskFull, and
+    ToolHung after `timeout_s`.
     """
     space = _memory(target)
     for region, size, room in (
@@ -59,7 +61,7 @@ def link_image(
         *layout_words(space, STACK_BYTES),
         str(harness),
         str(candidate),
-        write_assembly(parameters, folder).name,
+        write_assembly(parameters, identity, folder).name,
         "-o",
         str(image),
         *target.compiler.ldflags,

@@ -84,9 +84,13 @@ def image_parameters(request: RunRequest) -> tuple[ImageParameter, ...]:
     return tuple(found)
 
 
-def write_assembly(parameters: Sequence[ImageParameter], folder: Path) -> Path:
-    """Write the assembler text of `parameters` into `folder`, with links to their files; it is assembled there."""
-    lines: list[str] = []
+def write_assembly(parameters: Sequence[ImageParameter], identity: int, folder: Path) -> Path:
+    """Write the assembler text of `parameters` into `folder`, with links to their files; it is assembled there.
+
+    `identity` are 32 bits that begin the report of the image.
+    """
+    lines = ['.section .rodata.image, "a"', ".balign 4", ".global image_identity", "image_identity:"]
+    lines += [f".word {identity:#x}"]
     for number, one in enumerate(parameters):
         lines += _data(number, one, folder)
     lines += ['.section .rodata.image, "a"', ".balign 4", ".global image_parameters", "image_parameters:"]

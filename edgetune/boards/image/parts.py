@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +12,18 @@ from edgetune.resources import templates_dir
 from edgetune.target.target import MemoryMap, Target
 
 _FOLDER = "image"
-_HARNESS = ("-O2", "-ffreestanding", "-fno-lto", "-r", "-nostdlib")
+EMULATED, PROBED = "marks.c", "cycles.c"
+"""How an image counts calls: by marks for the plugin of an emulator, or by the cycles of the core that runs it."""
+_OBJECT = ("-O2", "-ffreestanding", "-fno-lto", "-r", "-nostdlib")
+
+
+_BOARD = """#include "image.h"
+
+void image_board(void)
+{{
+{statements}
+}}
+"""
 
 
 def image_folder() -> Path:
@@ -31,24 +44,34 @@ def layout_words(space: MemoryMap, stack_bytes: int) -> tuple[str, ...]:
     return (*symbols, f"-Wl,-T,{image_folder() / 'image.ld'}")
 
 
-def build_harness(target: Target, cache: Path | None = None) -> Path:
-    """Return start-up and harness as one relocatable object with the flags of `target`; raises ToolchainMissing."""
-    return _object("harness.o", ("start.c", "harness.c"), target, cache)
+def build_harness(target: Target, counting: str = EMULATED, cache: Path | None = None) -> Path:
+    """Return start-up and harness as one relocatable object with the flags of `target`; raises ToolchainMissing.
+
+    `counting` is `EMULATED` or `PROBED`; for a probe, what its board needs first is compiled in.
+    """
+    fixed = [image_folder() / name for name in ("start.c", "harness.c", counting)]
+    if counting == EMULATED or target.debug_probe is None:
+        return _object("harness.o", "the harness of images", fixed, target, cache)
+    with tempfile.TemporaryDirectory(prefix="edgetune-board-") as folder:
+        board = Path(folder) / "board.c"
+        board.write_text(_BOARD.format(statements=textwrap.indent(target.debug_probe.start, "    ")), encoding="utf-8")
+        what = "the harness of images with `debug_probe.start` of the target file"
+        return _object("harness.o", what, [*fixed, board], target, cache)
 
 
 def build_idle(target: Target, cache: Path | None = None) -> Path:
     """Return a candidate that does nothing, as a relocatable object; raises ToolchainMissing."""
-    return _object("idle.o", ("idle.c",), target, cache)
+    return _object("idle.o", "the image that does nothing", [image_folder() / "idle.c"], target, cache)
 
 
-def _object(name: str, sources: Sequence[str], target: Target, cache: Path | None) -> Path:
+def _object(name: str, what: str, sources: Sequence[Path], target: Target, cache: Path | None) -> Path:
     folder = image_folder()
     program = CompiledProgram(
         name,
-        "the harness of images",
+        what,
         target.compiler.cc,
-        [*target.compiler.cflags, *WARNINGS, *_HARNESS],
-        [folder / source for source in sources],
+        [*target.compiler.cflags, *WARNINGS, *_OBJECT, f"-I{folder}"],
+        sources,
         [folder / "image.h", templates_dir() / "accuracy.h"],
         target=target,
     )

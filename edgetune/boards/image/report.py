@@ -33,7 +33,8 @@ class ImageReport:
     """What an image found in `call` (1 or 2); `reason` says what is wrong, "" where nothing is.
 
     `worst_relative` is the error of the worst output, of the largest value of its reference. `stack_bytes` is what the
-    candidate used below its caller's frame.
+    candidate used below its caller's frame. `cycles` are what no call took and then each counted one, where the image
+    counts them itself.
     """
 
     verdict: CallVerdict
@@ -41,21 +42,34 @@ class ImageReport:
     call: int = 0
     worst_relative: float = 0.0
     stack_bytes: int = 0
+    cycles: tuple[int, ...] = ()
 
 
-def read_report(output: bytes, parameters: int) -> ImageReport | None:
-    """Return the report of a candidate with so many `parameters` (without scratch); None where `output` is none."""
-    line = _LINE.fullmatch(output)
-    if line is None:
+def is_report(line: bytes, identity: int) -> bool:
+    """Whether a line, without its end, has the form of a report of the image `identity`."""
+    match = _LINE.fullmatch(line + b"\n")
+    return match is not None and int(match[1].split()[0], 16) == identity
+
+
+def read_report(line: bytes, identity: int, parameters: int, counted: int = 0) -> ImageReport | None:
+    """Return the report of the image `identity`, of a candidate with so many `parameters` (without scratch).
+
+    `counted` is the number of words of cycles at its end. None where `line` is no such report.
+    """
+    match = _LINE.fullmatch(line)
+    if match is None:
         return None
-    words = [int(word, 16) for word in line[1].split()]
+    own, *words = (int(word, 16) for word in match[1].split())
+    if own != identity or not words:
+        return None
     if words[0] == CallVerdict.FAULT and len(words) == _FAULT_WORDS:
         return ImageReport(CallVerdict.FAULT, FaultRegisters(*words[1:]).describe())
-    if words[0] >= CallVerdict.FAULT or len(words) != _WORDS:
+    if words[0] >= CallVerdict.FAULT or len(words) not in {_WORDS, _WORDS + counted}:
         return None
     verdict, call, parameter = CallVerdict(words[0]), words[1], words[2]
     absolute, relative, worst = (_float(word) for word in words[3:6])
-    return ImageReport(verdict, _reason(verdict, parameter, parameters, absolute, relative), call, worst, words[6])
+    reason = _reason(verdict, parameter, parameters, absolute, relative)
+    return ImageReport(verdict, reason, call, worst, words[6], tuple(words[_WORDS:]))
 
 
 def _reason(verdict: CallVerdict, parameter: int, parameters: int, absolute: float, relative: float) -> str:

@@ -1,24 +1,24 @@
-"""Trial of one candidate: links its image, emulates it, and says what that means; runs in a thread of its own."""
+"""Trial of one candidate: links its image, runs it, and says what that means; runs in a thread of its own."""
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.boards import misconduct
-from edgetune.boards.image.emulation import Emulation, emulate
 from edgetune.boards.image.linking import CannotLinkError, DoesNotFitError, link_image
 from edgetune.boards.image.parameters import image_parameters
 from edgetune.boards.image.report import CallVerdict, ImageReport, read_report
+from edgetune.boards.image.runner import ImageRun, ImageRunner
 from edgetune.boards.protocol import RunRequest, RunResult, RunStatus
 from edgetune.errors import ToolHung
 from edgetune.ipc.process_group import kill_group
 from edgetune.target.target import Target
 
 _REASON = 1000
-_REGIONS = 2  # marked in an image: a call that only returns, and the counted call of the candidate
 
 
 class CurrentProcess:
@@ -46,19 +46,20 @@ class CurrentProcess:
 
 @dataclass(frozen=True)
 class ImageTrial:
-    """How candidates of `target` are tried: `harness` is linked into each image, `plugin` counts."""
+    """How candidates of `target` are tried: `harness` is linked into each image, `runner` runs it."""
 
     target: Target
     harness: Path
-    plugin: Path
+    runner: ImageRunner
 
     def run(self, request: RunRequest, folder: Path, current: CurrentProcess) -> RunResult:
         """Try a candidate with files in `folder`; each process that runs is noted in `current`.
 
-        Raises BoardLost where the emulator does not start, ToolchainMissing, and DiskFull.
+        Raises BoardLost where the image cannot be run, ToolchainMissing, and DiskFull.
         """
         seconds: dict[str, float] = {}
         started = time.monotonic()
+        identity = secrets.randbits(32)
         try:
             parameters = image_parameters(request)
             image = link_image(
@@ -66,6 +67,7 @@ class ImageTrial:
                 self.harness,
                 Path(request.library),
                 parameters,
+                identity,
                 folder,
                 request.deadline_s,
                 current.begins,
@@ -79,49 +81,47 @@ class ImageTrial:
         seconds["load"] = time.monotonic() - started
         began = time.monotonic()
         left = max(0.1, request.deadline_s - seconds["load"])
-        emulated = emulate(self.target.name, self.target.emulator, self.plugin, image, (), left, current.begins)
+        ran = self.runner.run(image, identity, left, current.begins)
         seconds["time"] = time.monotonic() - began
-        return _result(request, emulated, seconds)
+        report = read_report(ran.line, identity, len(request.arrays), self.runner.counted_words)
+        if report is None or ran.fault:
+            return _unreported(request, ran)
+        return self._result(request, ran, report, seconds)
 
-
-def _result(request: RunRequest, emulated: Emulation, seconds: dict[str, float]) -> RunResult:
-    report = read_report(emulated.output, len(request.arrays))
-    if report is None or emulated.status != 0:
-        return _unreported(request, emulated)
-    if report.verdict in {CallVerdict.FAULT, CallVerdict.STACK}:
-        return _ended(request, "crashed", report.reason)
-    if report.verdict != CallVerdict.RIGHT:
+    def _result(self, request: RunRequest, ran: ImageRun, report: ImageReport, seconds: dict[str, float]) -> RunResult:
+        if report.verdict in {CallVerdict.FAULT, CallVerdict.STACK}:
+            return _ended(request, "crashed", report.reason)
+        if report.verdict != CallVerdict.RIGHT:
+            return RunResult(
+                request.candidate_id,
+                "wrong_result",
+                _moment(report) + report.reason,
+                error_relative=report.worst_relative,
+                seconds=seconds,
+            )
+        try:
+            samples = self.runner.samples_ns(report, ran)
+        except ValueError as error:
+            return _ended(request, "crashed", str(error))
         return RunResult(
             request.candidate_id,
-            "wrong_result",
-            _moment(report) + report.reason,
+            "ok",
+            samples_ns=samples,
+            repeat=1,
+            stopped=self.runner.stopped,
             error_relative=report.worst_relative,
             seconds=seconds,
         )
-    if len(emulated.counts) != _REGIONS:
-        return _ended(request, "crashed", f"the emulator counted {len(emulated.counts)} regions instead of {_REGIONS}")
-    (empty, *_), (whole, *_) = emulated.counts
-    return RunResult(
-        request.candidate_id,
-        "ok",
-        samples_ns=(float(max(1, whole - empty)),),
-        repeat=1,
-        stopped="count",
-        error_relative=report.worst_relative,
-        seconds=seconds,
-    )
 
 
-def _unreported(request: RunRequest, emulated: Emulation) -> RunResult:
-    """The result of an image that did not report: it hung, printed something else, or ended the emulator."""
-    if emulated.late:
+def _unreported(request: RunRequest, ran: ImageRun) -> RunResult:
+    """The result of an image that did not report: it hung, printed something else, or ended what runs it."""
+    if ran.late:
         return _ended(request, "timeout", f"still in phase 'time' after {request.deadline_s:g} s")
-    if emulated.flooded:
-        return _ended(request, "crashed", "its image prints without end")
-    said = f" ({emulated.last_words})" if emulated.last_words else ""
-    if emulated.status != 0:
-        return _ended(request, "crashed", f"its image ended the emulator with status {emulated.status}{said}")
-    return _ended(request, "crashed", f"its image printed something else than a report{said}")
+    said = f" ({ran.last_words})" if ran.last_words else ""
+    if ran.fault:
+        return _ended(request, "crashed", f"{ran.fault}{said}")
+    return _ended(request, "crashed", f"its image printed something else than its report{said}")
 
 
 def _moment(report: ImageReport) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from edgetune.boards.host_resources import HostResources
 from edgetune.boards.image.board import ImageBoard
 from edgetune.boards.protocol import RunRequest, RunResult
 from edgetune.boards.sampling import TimingPolicy
+from edgetune.boards.transports.image import IMAGE, ImageTransport
 from edgetune.codegen import KernelSource, kernel_unit, shim
 from edgetune.graph.accuracy import Tolerance
 from edgetune.target.target import Target
@@ -40,6 +42,11 @@ void edgetune_call(void *const *buffers) {{ kernel(buffers[0], buffers[1], buffe
 """
 
 
+def image_board(target: Target, folder: Path, cache: Path, transport: ImageTransport = IMAGE) -> ImageBoard:
+    """Return a board whose files lie in `folder`, not reserved yet."""
+    return ImageBoard(target, partial(transport.runner, target), HostResources(folder, split_cores()), cache)
+
+
 @dataclass(frozen=True)
 class ImageBench:
     """Files in `folder`, one board of `target`."""
@@ -49,13 +56,13 @@ class ImageBench:
     board: ImageBoard
 
     @classmethod
-    def of(cls, target: Target, folder: Path, cache: Path) -> ImageBench:
+    def of(cls, target: Target, folder: Path, cache: Path, transport: ImageTransport = IMAGE) -> ImageBench:
         """Return a bench whose inputs are written and whose board is reserved."""
         a = np.random.default_rng(0).standard_normal(LENGTH).astype(np.float32)
         w = (np.arange(LENGTH) - 50).astype(np.int8)
         for name, array in (("a", a), ("w", w), ("y", a * w)):
             np.save(folder / f"{name}.npy", array)
-        board = ImageBoard(target, HostResources(folder, split_cores()), cache)
+        board = image_board(target, folder, cache, transport)
         board.reserve()
         return cls(target, folder, board)
 
@@ -109,7 +116,7 @@ class ImageBench:
     def wait_for(self, request: RunRequest) -> RunResult:
         """Try a request until its result, for which the descriptor of the board is waited for."""
         self.board.begin(request)
-        assert select.select([self.board.fileno()], [], [], request.deadline_s + 10)[0]
+        assert select.select([self.board.fileno()], [], [], request.deadline_s + 40)[0]
         result = self.board.collect(1.0)
         assert result is not None
         assert not select.select([self.board.fileno()], [], [], 0)[0]

@@ -33,7 +33,8 @@ def test_a_mark_at_the_end_of_a_page_is_seen(name: str, tmp_path: Path) -> None:
     assert space is not None
     functions = "".join(_FUNCTION.format(page=PAGE, place=place, before=place - 2) for place in PLACES)
     calls = "".join(f"at_{place}(); " for place in PLACES)
-    text = f'#include "image.h"\n{functions}\nvoid run(void) {{ uint32_t word = 0; {calls}report(&word, 1); }}\n'
+    head = '#include "image.h"\nconst uint32_t image_identity = 7;'
+    text = f"{head}\n{functions}\nvoid run(void) {{ uint32_t word = 0; {calls}report(&word, 1); }}\n"
     (tmp_path / "marks.c").write_text(text)
     places = {
         "FLASH_ORIGIN": space.flash.origin,
@@ -48,5 +49,5 @@ def test_a_mark_at_the_end_of_a_page_is_seen(name: str, tmp_path: Path) -> None:
     words += [f"-Wl,--no-warn-rwx-segments,-T,{image_folder() / 'image.ld'}", str(image_folder() / "start.c")]
     subprocess.run([*words, str(tmp_path / "marks.c"), "-o", str(image)], check=True)
     done = emulate(name, target.emulator, build_regions_plugin(tmp_path), image, (), 30.0, lambda _: None)
-    assert done.last_words == "edgetune: 00000000"
+    assert done.last_words == "edgetune: 00000007 00000000"
     assert done.counts == ((2,),) * len(PLACES)

@@ -11,16 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetune.boards.cores import split_cores
-from edgetune.boards.host_resources import HostResources
-from edgetune.boards.image.board import ImageBoard
 from edgetune.boards.protocol import PART, gap_fill
 from edgetune.boards.transports.image import IMAGE
 from edgetune.errors import BoardLost, BoardUnfit, ToolchainMissing
 from edgetune.graph.accuracy import Tolerance
 from edgetune.target.target import load_target
 from tests.boards.agent_bench import processes
-from tests.boards.image.image_bench import LENGTH, RIGHT, ImageBench
+from tests.boards.image.image_bench import LENGTH, RIGHT, ImageBench, image_board
 
 BOARDS = ("cortex-m0plus", "mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps3-an547")
 BOARD = "mps2-an386"
@@ -114,7 +111,7 @@ def test_a_loop_of_known_length_has_its_count(bench: ImageBench, turns: int) -> 
         ("((void (*)(void))0x1000u)();", "crashed", "HardFault: a jump to an address whose lowest bit is 0"),
         ('__asm__ volatile("svc #0");', "crashed", "SVCall"),
         (semihosting(0x18, "0x20023"), "crashed", "its image ended the emulator with status 1"),
-        (f"{prints(FORGED)} {RIGHT}", "crashed", "its image printed something else than a report"),
+        (f"{prints(FORGED)} {RIGHT}", "crashed", "its image printed something else than its report"),
         (f"for (;;) {{ {prints('flood flood')} }}", "crashed", "its image prints without end"),
     ],
 )
@@ -231,9 +228,7 @@ def test_recovering_drops_the_candidate(bench: ImageBench) -> None:
 def test_an_emulator_that_runs_no_image_is_told_before_any_candidate(tmp_path: Path, cache: Path) -> None:
     target = load_target(BOARD)
     other = [word.replace(BOARD, "lm3s811evb") for word in target.emulator]  # 8 KiB of RAM, less than the stack
-    board = ImageBoard(
-        target.model_copy(update={"emulator": tuple(other)}), HostResources(tmp_path, split_cores()), cache
-    )
+    board = image_board(target.model_copy(update={"emulator": tuple(other)}), tmp_path, cache)
     with pytest.raises(BoardUnfit, match="qemu-system-arm does not run an image that does nothing"):
         board.reserve()
     board.close()
@@ -241,7 +236,7 @@ def test_an_emulator_that_runs_no_image_is_told_before_any_candidate(tmp_path: P
 
 def test_a_missing_emulator_is_named_with_its_package(tmp_path: Path, cache: Path) -> None:
     target = load_target(BOARD).model_copy(update={"emulator": ("qemu-system-none", "-kernel")})
-    board = ImageBoard(target, HostResources(tmp_path, split_cores()), cache)
+    board = image_board(target, tmp_path, cache)
     with pytest.raises(
         ToolchainMissing, match=r"qemu-system-none .* is not on PATH: sudo apt-get install qemu-system-arm"
     ):
