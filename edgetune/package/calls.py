@@ -138,6 +138,7 @@ class KernelView:
     parameters: tuple[str, ...] = ()
     memory: tuple[int, ...] = ()
     elements: tuple[int, ...] = ()
+    scratch_bytes: int = 0
 
     @property
     def is_scalar(self) -> bool:
@@ -331,6 +332,7 @@ def kernel_views(
                     *(prod(param.shape) * param.element_bytes for param in source.params),
                     *([source.scratch_bytes] if source.scratch_bytes else []),
                 ),
+                scratch_bytes=source.scratch_bytes,
             )
         )
     return tuple(views)

@@ -17,6 +17,7 @@ from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT
 from edgetune.graph.program import Call, Program
 from edgetune.package.calls import arena_slots, call_views, kernel_views, prefetch_while_waiting, written_places
 from edgetune.package.constants import place_weights
+from edgetune.package.counted_run import CountedRun
 from edgetune.package.facts import PackageFacts, manifest_facts, template_context
 from edgetune.package.flavour import REPORT, Flavour, flavour_files
 from edgetune.package.golden import GoldenCases
@@ -34,8 +35,11 @@ from edgetune.package.vectors import place_vectors
 from edgetune.target.target import STACK_LIMIT_BYTES, with_cpu
 
 OnEvent = Callable[[Event], None]
-Check = Callable[[Path, Path], None]
-"""Checks a package before it is in its place; gets its folder and a folder with objects compiled from it."""
+Check = Callable[[Path, Path], CountedRun | None]
+"""Checks a package before it is in its place; gets its folder and a folder with objects compiled from it.
+
+Returns what an emulator counts of a run, None where nothing does.
+"""
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,8 @@ def emit_package(
     with staged(out_dir) as stage, tempfile.TemporaryDirectory(prefix="edgetune-size-") as objects:
         code = _write(stage, facts, options.flavours, Path(objects) if options.measure else None)
         _check_flash(facts, code, device)
-        if check is not None:
-            check(stage, Path(objects))
+        if check is not None and (counted := check(stage, Path(objects))) is not None:
+            _write_report(stage, facts, code, counted)
     tuned_by = facts.content.tuned_by(facts.target)
     warnings = (
         *_float_warnings(facts),
@@ -177,9 +181,16 @@ def _write(stage: Path, facts: PackageFacts, flavours: Sequence[Flavour], object
     code = None
     if objects is not None:
         code = facts.content.code_size(stage, facts.api.prefix, facts.target, objects, facts.code_sources())
-    write_files(stage, (*facts.image.files, PackageFile(REPORT, "core/REPORT.md.j2")), {**context, "code": code})
-    write_manifest(stage, manifest_facts(facts, code))
+    write_files(stage, facts.image.files, {**context, "code": code})
+    _write_report(stage, facts, code)
     return code
+
+
+def _write_report(stage: Path, facts: PackageFacts, code: CodeSize | None, counted: CountedRun | None = None) -> None:
+    """Write report and manifest, with what was counted of a run."""
+    context = {**template_context(facts), "code": code, "counted": counted}
+    write_files(stage, (PackageFile(REPORT, "core/REPORT.md.j2"),), context)
+    write_manifest(stage, manifest_facts(facts, code) | ({} if counted is None else {"counted": counted.to_json()}))
 
 
 def _check_flash(facts: PackageFacts, code: CodeSize | None, device: Device) -> None:

@@ -26,6 +26,7 @@ from edgetune.package.size import CodeSize, StaticSize
 from edgetune.package.slow_kernels import slow_kernels
 from edgetune.package.states import WORD_BYTES, layout_word
 from edgetune.package.vectors import Vectors
+from edgetune.schedule.algorithms.descriptions import describe_form
 from edgetune.schedule.algorithms.schedule_text import WIDE
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.isa.cpu_features import CpuChecks
@@ -140,6 +141,8 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "build_info": build_info(facts),
         "compile_flags": " ".join(facts.flags.measured),
         "short_names": short_names(facts.preamble),
+        "describe_form": describe_form,
+        "scarce": target.memory_is_scarce,
         "arena_in_layers": _names(facts.calls, "ARENA("),
         "weights_in_layers": _names(facts.calls, "WEIGHT("),
         "uses_arena": _names(facts.calls, "ARENA(") or any(loop.names("ARENA(") for loop in facts.loops),

@@ -209,7 +209,7 @@ def _measured(
 ) -> KernelProvenance:
     winner = best[0]
     counted = winner.environment.get("clock") == "instructions"  # the record stores one instruction as one nanosecond
-    why = f"fastest of {valid} correct candidates"
+    why = f"fastest of {valid} correct candidates" if valid > 1 else "the only correct candidate"
     if decided is not None and (there := decided.stage.ns(winner)) is not None:
         why = f"of {valid} correct candidates, the one that is fastest in a run of the package ({there / 1000:.2f} us)"
     elif decided is not None:

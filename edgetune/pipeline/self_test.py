@@ -14,9 +14,11 @@ from typing import Protocol
 from edgetune.boards.lock import timing_lock
 from edgetune.errors import BoardLost, MemoryLimitExceeded, NothingRunsIt, SelfTestFailed, ToolchainMissing
 from edgetune.events import Event
+from edgetune.package.counted_run import CountedRun
 from edgetune.package.golden import Golden
 from edgetune.pipeline.compile_input import Events
 from edgetune.target.board_kind import BoardKind
+from edgetune.verify.counting import counted_run
 from edgetune.verify.layers import LayersRun, run_layers
 from edgetune.verify.verify import CPU_TOO_OLD, verify
 
@@ -24,8 +26,11 @@ from edgetune.verify.verify import CPU_TOO_OLD, verify
 class PackageCheck(Protocol):
     """Tests a package that is not yet in its place."""
 
-    def __call__(self, package: Path, objects: Path) -> None:
-        """Test `package`, from which `objects` were compiled; raises SelfTestFailed and WrongResult."""
+    def __call__(self, package: Path, objects: Path) -> CountedRun | None:
+        """Test `package`, from which `objects` were compiled, and count a run of it where an emulator does.
+
+        Raises SelfTestFailed and WrongResult.
+        """
 
     def layers(self, package: Path, case: Golden) -> LayersRun:
         """What the layers of `package` write for the inputs of `case`, where it is tested."""
@@ -53,8 +58,8 @@ class SelfTest:
         self._told = False
         self.not_tested = ""
 
-    def __call__(self, package: Path, objects: Path) -> None:
-        """Test `package`, from which `objects` were compiled, while no other run times here.
+    def __call__(self, package: Path, objects: Path) -> CountedRun | None:
+        """Test `package`, from which `objects` were compiled, while no other run times here; then count a run of it.
 
         Raises CompileFailed, SelfTestFailed, WrongResult, and BoardBusy where another run holds the lock.
         """
@@ -73,6 +78,16 @@ class SelfTest:
         else:
             seconds = round(time.monotonic() - start, 3)
             self._events(Event("phase", {"name": f"self-test on {report.ran_on}", "seconds": seconds}))
+            return self.counted(package, objects)
+        return None
+
+    def counted(self, package: Path, objects: Path) -> CountedRun | None:
+        """Count a run of `package`, which has passed its self-test; None where no emulator counts it, which is told."""
+        try:
+            return counted_run(package, target=self._target, objects=objects)
+        except (MemoryLimitExceeded, SelfTestFailed) as error:
+            self._events(Event("warning", {"message": f"the instructions of layers are not counted: {error.message}"}))
+            return None
 
     def layers(self, package: Path, case: Golden) -> LayersRun:
         """What each layer of `package` writes for the inputs of `case`; raises what `run_layers` raises."""
@@ -93,10 +108,11 @@ class ThereOrHere:
     here: SelfTest
     interrupted: bool
 
-    def __call__(self, package: Path, objects: Path) -> None:
+    def __call__(self, package: Path, objects: Path) -> CountedRun | None:
         """Test there; here where the board is not used."""
         if not self.there(package, interrupted=self.interrupted):
-            self.here(package, objects)
+            return self.here(package, objects)
+        return self.here.counted(package, objects)
 
     def layers(self, package: Path, case: Golden) -> LayersRun:
         """What the layers write where `package` was tested."""

@@ -19,6 +19,7 @@ from edgetune.errors import UnknownBoard, UsageError
 from edgetune.resources import targets_dir, user_dir
 from edgetune.target.board_kind import BoardKind, Peak, this_clock_mhz
 from edgetune.target.costs import Costs
+from edgetune.target.cycles import CycleCosts
 from edgetune.target.dot_product import DotProduct
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.isa import INSTRUCTION_SETS, InstructionSet, Isa
@@ -183,6 +184,11 @@ class Target(BoardKind):
         default=Costs(),
         description="What things cost on a core, in cycles, where it differs from the defaults of the instruction set. "
         "They choose default schedules and what a search tries first; records stay valid.",
+    )
+    cycles: CycleCosts | None = Field(
+        default=None,
+        description="What instructions cost on the core, where they are counted: for an estimate of cycles, which "
+        "nothing is chosen by.",
     )
     compiler: Compiler
     dot: DotProduct | None = Field(

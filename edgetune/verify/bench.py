@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ from edgetune.boards.statistics import Summary, summarise
 from edgetune.errors import BoardUnavailable, PackageInvalid, SelfTestFailed
 from edgetune.measure.trust import Conditions, trust_of
 from edgetune.target.board_kind import BoardKind
+from edgetune.verify.class_counts import ClassCounts
 from edgetune.verify.driver import last_words
-from edgetune.verify.image_counts import image_counts
+from edgetune.verify.image_counts import ImageCounts, image_counts
 from edgetune.verify.notebook_table import table
 from edgetune.verify.place import ExecutionPlace, Here
 from edgetune.verify.probed import execution_place
@@ -42,6 +43,7 @@ class LayerTime:
     macs: int
     median_us: float
     min_us: float
+    estimated_cycles: float | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,9 @@ class BenchReport:
     it is not better. Packages of earlier versions give no samples, nor do runs shorter than a tick of the clock (`note`
     reports this); then there is neither interval nor grade: () and "". `clock_us` is what reading the clock adds to a
     layer, which is not in the times of `layers`; 0.0 for packages that do not say it.
+
+    Where instructions are counted, `counts` has those of a run by class. `estimated_cycles` are computed from them by
+    the costs of the target, None where it states none, and `estimated_ms` from these at its clock.
     """
 
     package: str
@@ -74,6 +79,9 @@ class BenchReport:
     coverage: float = 0.0
     trust: str = ""
     trust_reason: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    estimated_cycles: float | None = None
+    estimated_ms: float | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""
@@ -106,7 +114,8 @@ def bench(
         binary = linked(copy, manifest, tools, place, TIMEOUT_S)
         words = (str(runs), f"{seconds:g}", str(manifest.get("threads", 1)), "samples")
         done, conditions = place.timed(binary, words, TIMEOUT_S, cores)
-    result, layers = answer_of(package, manifest, done)
+        result, layers = answer_of(package, manifest, done)
+        counts = place.counts(binary, result["runs"], len(layers)) if isinstance(place, ImageCounts) else None
     report = BenchReport(
         package=manifest["prefix"],
         board=tools.board,
@@ -122,6 +131,8 @@ def bench(
         clock_us=result["clock_us"],
         note=_note(place, conditions),
     )
+    if counts is not None:
+        report = _counted(report, counts, tools)
     samples = _samples(package, done)
     if not all(samples):
         return replace(report, note="; ".join(filter(None, (report.note, _TOO_SHORT))))
@@ -137,6 +148,21 @@ def here(tools: PackageToolchain, alone: Callable[[], AbstractContextManager[obj
         return execution_place(tools, alone)
     tools.require()
     return image_counts(tools)
+
+
+def _counted(report: BenchReport, counts: ClassCounts, tools: PackageToolchain) -> BenchReport:
+    """Add what was counted by class, and the cycles that the target's costs estimate from it."""
+    report = replace(report, counts=counts.named())
+    if tools.cycles is None:
+        return report
+    cycles, of_layers = counts.cycles(tools.cycles)
+    layers = zip(report.layers, of_layers, strict=True)
+    return replace(
+        report,
+        estimated_cycles=cycles,
+        estimated_ms=None if tools.clock_mhz is None else cycles / tools.clock_mhz / 1e3,
+        layers=tuple(replace(layer, estimated_cycles=estimated) for layer, estimated in layers),
+    )
 
 
 def _note(place: ExecutionPlace, conditions: Conditions) -> str:

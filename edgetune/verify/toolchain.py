@@ -11,6 +11,7 @@ from edgetune.errors import NothingRunsIt, PackageInvalid, UsageError
 from edgetune.package.native import runs_here
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.cuda_toolkit import has_gpu
+from edgetune.target.cycles import CycleCosts
 from edgetune.target.isa import INSTRUCTION_SETS
 from edgetune.target.programs import MAKE, RequiredProgram, require_programs
 from edgetune.target.target import Probe, Target
@@ -25,7 +26,7 @@ class PackageToolchain:
     A board of this machine's instruction set needs no emulator; `unused` is the one that its target names nevertheless.
     `runs_here` is False where neither it nor an emulator runs the programs. `prefix` is the package's, "" for others.
     With `images`, programs are images without operating system, whose instructions the emulator counts. A `probe` runs
-    them on a real board.
+    them on a real board. By `cycles` they are estimated from what was counted, at `clock_mhz`.
     """
 
     board: str
@@ -43,6 +44,8 @@ class PackageToolchain:
     prefix: str = ""
     images: bool = False
     probe: Probe | None = None
+    cycles: CycleCosts | None = None
+    clock_mhz: float | None = None
 
     @classmethod
     def of(cls, manifest: dict[str, Any], target: BoardKind | None = None) -> PackageToolchain:
@@ -63,6 +66,7 @@ class PackageToolchain:
                 facts = target.model_dump(mode="json")
             compiler, native = facts["compiler"], bool(instead) or runs_here(isa)
             probe = None if facts.get("debug_probe") is None else Probe.model_validate(facts["debug_probe"])
+            cycles = None if facts.get("cycles") is None else CycleCosts.model_validate(facts["cycles"])
             emulator = () if instead else tuple(facts["emulator"])
             return cls(
                 board=facts["name"],
@@ -80,6 +84,8 @@ class PackageToolchain:
                 prefix=manifest.get("prefix", ""),
                 images=facts.get("memory_map") is not None and facts.get("clock") == "instructions",
                 probe=probe,
+                cycles=cycles,
+                clock_mhz=facts.get("clock_mhz"),
             )
         except (KeyError, TypeError, ValidationError) as error:
             raise PackageInvalid(

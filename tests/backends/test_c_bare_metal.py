@@ -148,6 +148,21 @@ def test_the_benchmark_counts_instructions_under_the_emulator(package: Path) -> 
     assert 0 < layers < report["median_us"] < layers + 0.2 * len(report["layers"])
 
 
+def test_the_package_says_what_a_run_of_it_executes(package: Path) -> None:
+    """The report and the manifest have the counts of the benchmark, and the cycles that they estimate."""
+    done = edgetune(["bench", "small", "--json"], cwd=package.parent)
+    told, counted = json.loads(done.stdout), json.loads((package / "MANIFEST.json").read_text())["counted"]
+    assert counted["instructions"] == round(told["median_us"] * 1000) == told["counts"]["instructions"]
+    assert counted["layers"] == [round(layer["median_us"] * 1000) for layer in told["layers"]]
+    assert counted["cycles"] == round(told["estimated_cycles"])
+    assert told["estimated_ms"] == pytest.approx(told["estimated_cycles"] / 25 / 1000)
+    report = (package / "REPORT.md").read_text()
+    assert f"One run executes **{counted['instructions']:,} instructions** under qemu-system-arm" in report
+    assert f"about **{counted['cycles']:,} cycles**" in report
+    assert "an estimate by the costs of the target file (`cycles`: instructions " in report
+    assert "## Forms of kernels" in report
+
+
 @pytest.mark.long
 def test_the_benchmark_has_a_clock_of_its_own(package: Path) -> None:
     with work_copy(package) as (copy, _):

@@ -83,7 +83,7 @@ def emulate(
                 status, late = _status(process, deadline)
     except OSError as error:
         raise BoardLost(f"board '{board}': {emulator[0]} cannot be started: {error.strerror}") from error
-    return Emulation(output[:MOST_OUTPUT_BYTES], _read_records(records), status, late, flooded)
+    return Emulation(output[:MOST_OUTPUT_BYTES], read_records(records), status, late, flooded)
 
 
 def _status(process: subprocess.Popen[bytes], deadline: float) -> tuple[int, bool]:
@@ -111,8 +111,8 @@ def _output(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, b
     return output, False
 
 
-def _read_records(path: Path) -> tuple[tuple[int, ...], ...]:
-    """The counters of each record; () where the file is missing or is none of the plugin's."""
+def read_records(path: Path) -> tuple[tuple[int, ...], ...]:
+    """Return the counters of each record of the plugin; () where the file is missing or is none of the plugin's."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #define RECORD 0x5244434E54474E45u /* as in regions.c */
+enum { COUNTERS = 8 };             /* the first one is instructions */
 
 uint64_t edgetune_instructions(void);
 
@@ -13,7 +14,7 @@ uint64_t edgetune_instructions(void)
 {
     static uint64_t total;
     static int records = -1;
-    uint64_t record[3] = {0, 0, 0};
+    uint64_t record[2 + COUNTERS] = {0};
 
     __asm__ volatile(".inst.n 0x46d2" ::: "memory");
     if (records < 0) /* the plugin opened it in the folder in which the emulator runs */

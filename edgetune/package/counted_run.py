@@ -1,0 +1,30 @@
+"""What an emulator counted when a package was built: instructions of a run and of its layers, and estimated cycles."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class CountedRun:
+    """One run of a package under `emulator`: instructions, of which `layers` has those of each layer.
+
+    `cycles` and `layer_cycles` are estimated by the costs of the target from what was counted by class; None and ()
+    where it states none. `clock_mhz` is that of its core.
+    """
+
+    emulator: str
+    instructions: int
+    layers: tuple[int, ...]
+    cycles: int | None = None
+    layer_cycles: tuple[int, ...] = ()
+    clock_mhz: float | None = None
+
+    @property
+    def milliseconds(self) -> float | None:
+        """The cycles at the clock of the core."""
+        return None if self.cycles is None or self.clock_mhz is None else self.cycles / self.clock_mhz / 1e3
+
+    def to_json(self) -> dict[str, object]:
+        """Plain JSON values."""
+        return asdict(self)

@@ -1,0 +1,49 @@
+"""What a run of a package and each of its layers execute, by classes of instructions, as an emulator's plugin counts.
+
+The benchmark of an image reads its clock at the beginning and at the end of each run, then around each layer of further
+runs, and last around a layer that does nothing. Each reading ends one record of the plugin and begins another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgetune.target.cycles import COUNTERS, CycleCosts
+
+Counts = tuple[int, ...]
+"""A number for each of `COUNTERS`."""
+
+
+@dataclass(frozen=True)
+class ClassCounts:
+    """What one run and each of its `layers` execute; what the profiler of a package adds to a layer is in it."""
+
+    run: Counts
+    layers: tuple[Counts, ...]
+
+    def named(self) -> dict[str, int]:
+        """Those of a run by their names."""
+        return dict(zip(COUNTERS, self.run, strict=True))
+
+    def cycles(self, costs: CycleCosts) -> tuple[float, tuple[float, ...]]:
+        """Estimated cycles of a run, and of each layer."""
+        return costs.estimate(self.run), tuple(costs.estimate(layer) for layer in self.layers)
+
+
+def class_counts(records: Sequence[Counts], runs: int, layers: int) -> ClassCounts | None:
+    """Return the counts of the last run, and of the layers of the first run that was profiled.
+
+    `records` are those of a benchmark of so many `runs`, of a package of so many `layers`. None where they are of
+    another form, as without a profiler.
+    """
+    profiled = 2 * runs
+    if len(records) != profiled + runs * 2 * (layers + 1) - 1 or any(len(one) != len(COUNTERS) for one in records):
+        return None
+    clock = records[profiled + 2 * layers]
+    found = (records[profiled + 2 * layer] for layer in range(layers))
+    return ClassCounts(records[profiled - 2], tuple(_without(counts, clock) for counts in found))
+
+
+def _without(counts: Counts, clock: Counts) -> Counts:
+    return tuple(max(0, count - of_clock) for count, of_clock in zip(counts, clock, strict=True))
