@@ -26,7 +26,7 @@ from edgetune.package.explain import Explanation
 from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
 from edgetune.package.manifest import check_files, interface_of, read_manifest, states_of, stream_of
 from edgetune.package.output_folder import check_output_folder
-from edgetune.pipeline.backends import require_precision, require_search, require_threads
+from edgetune.pipeline.backends import require_io, require_precision, require_search, require_threads
 from edgetune.pipeline.boards import accesses, elsewhere, load_board
 from edgetune.pipeline.declared_states import require_states, stepped
 from edgetune.pipeline.flavours import flavours_of
@@ -86,6 +86,7 @@ def tune(settings: Settings, *, events: Events, model: Model | None = None) -> T
     require_search(settings.target)
     _mind_states(settings, model)
     require_precision(settings.target, settings.precision)
+    require_io(settings.target, settings.io)
     _mind_threads(settings, events)
     check_output_folder(settings.out)
     flavours_of(settings)
@@ -108,6 +109,7 @@ def build(settings: Settings, *, events: Events, model: Model | None = None) -> 
     """
     _mind_states(settings, model)
     require_precision(settings.target, settings.precision)
+    require_io(settings.target, settings.io)
     _mind_threads(settings, events)
     check_output_folder(settings.out)
     flavours_of(settings)
