@@ -76,6 +76,14 @@ def test_nothing_alive_at_the_same_time_overlaps(case: tuple[Program, dict[int, 
     check_places(program, scratch, plan(program, scratch, over_operands(program) if in_place else {}))
 
 
+def with_ends(program: Program, inputs: set[int], outputs: set[int]) -> Program:
+    """`program` with other kinds of tensors, all in the arena; the calls that would write inputs are left out."""
+    kinds: dict[int, BufferKind] = {**dict.fromkeys(inputs, "input"), **dict.fromkeys(outputs, "output")}
+    buffers = tuple(replace(buffer, kind=kinds.get(buffer.id, buffer.kind)) for buffer in program.buffers)
+    calls = tuple(call for call in program.calls if call.arguments[-1] not in inputs)
+    return replace(program, buffers=buffers, calls=calls, io="arena")
+
+
 @st.composite
 def programs_in_an_arena(draw: st.DrawFn) -> tuple[Program, dict[int, int]]:
     """As `programs`, but some of the first tensors are inputs, which no call writes, and some others are outputs."""
@@ -83,9 +91,7 @@ def programs_in_an_arena(draw: st.DrawFn) -> tuple[Program, dict[int, int]]:
     count = draw(st.integers(0, min(3, len(program.calls) - 1)))
     written = [buffer.id for buffer in program.buffers[count:]]
     outputs = draw(st.sets(st.sampled_from(written), max_size=3)) | {written[-1]}
-    kinds: list[BufferKind] = ["input" if n < count else "output" if n in outputs else "intermediate" for n in range(20)]
-    buffers = tuple(replace(buffer, kind=kinds[buffer.id]) for buffer in program.buffers)
-    return replace(program, buffers=buffers, calls=program.calls[count:], io="arena"), scratch
+    return with_ends(program, set(range(count)), outputs), scratch
 
 
 def check_bytes(program: Program, scratch: dict[int, int], memory: MemoryPlan) -> None:
@@ -136,14 +142,6 @@ def test_so_they_do_in_a_plan_for_cores(case: tuple[Program, dict[int, int]], co
     memory = with_core_affinity(before, program, scratch, [cores] * len(program.kernels), caches)
     assert memory.arena_bytes == before.arena_bytes
     check_bytes(program, scratch, memory)
-
-
-def with_ends(program: Program, inputs: set[int], outputs: set[int]) -> Program:
-    """`program` with other kinds of tensors, all in the arena; the calls that would write inputs are left out."""
-    kinds: dict[int, BufferKind] = {**dict.fromkeys(inputs, "input"), **dict.fromkeys(outputs, "output")}
-    buffers = tuple(replace(buffer, kind=kinds.get(buffer.id, buffer.kind)) for buffer in program.buffers)
-    calls = tuple(call for call in program.calls if call.arguments[-1] not in inputs)
-    return replace(program, buffers=buffers, calls=calls, io="arena")
 
 
 def test_an_input_is_overwritten_where_nobody_reads_it_any_more() -> None:

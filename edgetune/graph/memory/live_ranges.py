@@ -63,7 +63,7 @@ def live_ranges(program: Program) -> dict[int, tuple[int, int]]:
     end = len(program.calls)
     for one in (*program.input_buffers(), *program.output_buffers()):
         if program.in_arena(one.id):
-            first, last = ranges.get(one.id, (0, 0) if one.kind == "input" else (end, end))
+            first, last = ranges.get(one.id, (0, 0))  # an input may have no reader
             ranges[one.id] = (0, last) if one.kind == "input" else (first, end)
     return ranges
 
