@@ -85,8 +85,8 @@ def tune(settings: Settings, *, events: Events, model: Model | None = None) -> T
     """
     require_search(settings.target)
     _mind_states(settings, model)
-    require_precision(settings.target, settings.precision)
     require_io(settings.target, settings.io)
+    require_precision(settings.target, settings.precision)
     _mind_threads(settings, events)
     check_output_folder(settings.out)
     flavours_of(settings)
@@ -108,8 +108,8 @@ def build(settings: Settings, *, events: Events, model: Model | None = None) -> 
     holds this machine's lock.
     """
     _mind_states(settings, model)
-    require_precision(settings.target, settings.precision)
     require_io(settings.target, settings.io)
+    require_precision(settings.target, settings.precision)
     _mind_threads(settings, events)
     check_output_folder(settings.out)
     flavours_of(settings)
