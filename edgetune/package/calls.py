@@ -27,6 +27,8 @@ from edgetune.package.interface import Interface
 from edgetune.package.provenance import KernelProvenance, amount
 
 _SPANS: Mapping[BufferKind, str] = {"input": "up to {1}", "output": "from {0} on"}
+"""The layers that a tensor of the interface is there for, from the first and the last layer that use it."""
+
 _UNTYPED = ("ARENA(", "WEIGHT(", "(void *)", "(const void *)")
 """How an argument begins that is a `void *`."""
 

@@ -95,7 +95,9 @@ def test_packages_compute_what_the_reference_does(tmp_path: Path, name: str) -> 
 def test_what_layers_write_is_read_in_the_workspace(tmp_path: Path) -> None:
     """So the layer that departs is found in such a package, too; the first tensor is an output."""
     path = saved(SAMPLES["an output is read by later layers"], tmp_path / "model.onnx")
-    package = built(path, tmp_path / "package")
+    package = tmp_path / "package"
+    edgetune.load(path).build(board="host", io="arena", out=package, db=tmp_path / "none.db")
+    assert read_manifest(package)["memory"]["io"] == "arena"
     x = np.random.default_rng(1).standard_normal(_SHAPE).astype(np.float32)
     written = [np.frombuffer(outputs[0], np.float32) for outputs in run_layers(package, Golden({"x": x}, {})).written]
     np.testing.assert_allclose(written[0], np.exp(x).ravel(), rtol=1e-5)
