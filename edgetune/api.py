@@ -26,7 +26,7 @@ from edgetune.package.explain import Explanation
 from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
 from edgetune.package.manifest import check_files, interface_of, read_manifest, states_of, stream_of
 from edgetune.package.output_folder import check_output_folder
-from edgetune.pipeline.backends import require_precision, require_search, require_threads
+from edgetune.pipeline.backends import require_io, require_precision, require_search, require_threads
 from edgetune.pipeline.boards import RULES, accesses, elsewhere, load_board
 from edgetune.pipeline.declared_states import require_states, stepped
 from edgetune.pipeline.flavours import flavours_of
@@ -85,6 +85,7 @@ def tune(settings: Settings, *, events: Events, model: Model | None = None) -> T
     """
     require_search(settings.target)
     _mind_states(settings, model)
+    require_io(settings.target, settings.io)
     require_precision(settings.target, settings.precision)
     _mind_threads(settings, events)
     check_output_folder(settings.out)
@@ -107,6 +108,7 @@ def build(settings: Settings, *, events: Events, model: Model | None = None) -> 
     holds this machine's lock.
     """
     _mind_states(settings, model)
+    require_io(settings.target, settings.io)
     require_precision(settings.target, settings.precision)
     _mind_threads(settings, events)
     check_output_folder(settings.out)

@@ -19,7 +19,7 @@ from edgetune.frontend.model_format import ModelInPython, ModelSource, StoredMod
 from edgetune.pipeline.boards import load_board
 from edgetune.pipeline.model_formats import read_stored, require_model
 from edgetune.pipeline.on_board import Events
-from edgetune.target.preferences import Layout, Precision
+from edgetune.target.preferences import Io, Layout, Precision
 from edgetune.verify.verify import VerifyReport
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class LoadedModel:
 
     The keywords of `tune` and `build` are the settings of the command line: `shapes` by input name, `states` as
     outputs by the inputs that they become in the next run, `streams` by the inputs that come frame by frame,
-    `trials` or `seconds` as the budget, `out` the folder of the package (by default build/NAME-BOARD), `db` the
-    file of the records, or a URL.
+    `io` where inputs and outputs lie, `trials` or `seconds` as the budget, `out` the folder of the package (by default
+    build/NAME-BOARD), `db` the file of the records, or a URL.
     """
 
     source: ModelSource = field(repr=False)
@@ -53,6 +53,7 @@ class LoadedModel:
         layout: Layout = "model",
         states: Mapping[str, str] | None = None,
         streams: Mapping[str, InputStream] | None = None,
+        io: Io = "caller",
         threads: int = 1,
         seed: int = 0,
         name: str | None = None,
@@ -67,8 +68,8 @@ class LoadedModel:
         if trials is not None and seconds is not None:
             raise UsageError("trials and seconds exclude each other: give one of them")
         budget = (trials, None if trials is not None else seconds or DEFAULT_SECONDS)
-        kept = (states, streams)
-        settings = self._settings(board, budget, shapes, precision, layout, kept, threads, seed, name, db, out)
+        interface = (layout, states, streams, io)
+        settings = self._settings(board, budget, shapes, precision, interface, threads, seed, name, db, out)
         return api.tune(settings, events=events, model=self.stored.with_shapes(settings.shapes))
 
     def build(  # noqa: PLR0913
@@ -80,6 +81,7 @@ class LoadedModel:
         layout: Layout = "model",
         states: Mapping[str, str] | None = None,
         streams: Mapping[str, InputStream] | None = None,
+        io: Io = "caller",
         threads: int = 1,
         seed: int = 0,
         name: str | None = None,
@@ -89,8 +91,8 @@ class LoadedModel:
     ) -> PackageBuild:
         """Writes the package from existing records. Raises what `edgetune.api.build` raises."""
         budget = (None, DEFAULT_SECONDS)
-        kept = (states, streams)
-        settings = self._settings(board, budget, shapes, precision, layout, kept, threads, seed, name, db, out)
+        interface = (layout, states, streams, io)
+        settings = self._settings(board, budget, shapes, precision, interface, threads, seed, name, db, out)
         return api.build(settings, events=events, model=self.stored.with_shapes(settings.shapes))
 
     def verify(self, package: StrPath, *, board: str | None = None, events: Events = lambda _: None) -> VerifyReport:
@@ -106,8 +108,7 @@ class LoadedModel:
         budget: tuple[int | None, float | None],
         shapes: Mapping[str, Sequence[int]] | None,
         precision: Precision,
-        layout: Layout,
-        kept: tuple[Mapping[str, str] | None, Mapping[str, InputStream] | None],
+        interface: tuple[Layout, Mapping[str, str] | None, Mapping[str, InputStream] | None, Io],
         threads: int,
         seed: int,
         name: str | None,
@@ -115,6 +116,7 @@ class LoadedModel:
         out: StrPath | None,
     ) -> Settings:
         resolved = load_board(board, ask=True)
+        layout, states, streams, io = interface
         named = package_name(name) if name is not None else self.name
         return Settings(
             model=self.source if isinstance(self.source, Path) else Path(self.name),
@@ -132,8 +134,9 @@ class LoadedModel:
             out=Path("build", f"{named}-{resolved.target.name}") if out is None else Path(out),
             shapes={key: tuple(value) for key, value in (shapes or {}).items()},
             layout=layout,
-            states=dict(kept[0] or {}),
-            streams=dict(kept[1] or {}),
+            states=dict(states or {}),
+            streams=dict(streams or {}),
+            io=io,
             precision=precision,
             origins={},
         )

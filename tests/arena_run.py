@@ -27,10 +27,11 @@ class _Arena:
         self.program, self.memory = program, memory
         self.bytes = np.full(memory.arena_bytes, _GARBAGE, np.uint8)
         self.outside = {number: array.reshape(-1) for number, array in program.constants.items()}
+        for buffer in (*program.input_buffers(), *program.output_buffers()):
+            if not program.in_arena(buffer.id):
+                self.outside[buffer.id] = np.full(buffer.nbytes, _GARBAGE, np.uint8).view(buffer.dtype)
         for buffer, spec in zip(program.input_buffers(), program.inputs, strict=True):
-            self.outside[buffer.id] = feed[spec.name].reshape(-1)
-        for buffer in program.output_buffers():
-            self.outside[buffer.id] = np.full(buffer.nbytes, _GARBAGE, np.uint8).view(buffer.dtype)
+            self.tensor(buffer.id)[:] = feed[spec.name].reshape(-1)
         self._ranges = shared_live_ranges(live_ranges(program), memory.in_place)
 
     def forget(self, call: int) -> None:
@@ -79,5 +80,6 @@ def run_in_arena(
         for number, result in zip(writes, made, strict=True):
             found = result.reshape(-1)[params[number].elements]
             arena.tensor(call.arguments[number])[arena.places(call, number)] = found
+    arena.forget(len(program.calls))
     ends = zip(program.output_buffers(), program.outputs, strict=True)
-    return {spec.name: arena.outside[buffer.id].reshape(spec.shape) for buffer, spec in ends}
+    return {spec.name: arena.tensor(buffer.id).reshape(spec.shape) for buffer, spec in ends}

@@ -22,6 +22,7 @@ from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
 from edgetune.package.ident import kernel_symbol, package_prefix
 from edgetune.package.inputs import CompiledModel, Device, PackageOptions
 from edgetune.package.provenance import KernelProvenance
+from edgetune.target.preferences import Io
 from edgetune.target.target import Compiler, Target, load_target
 
 SHA = "ab" * 32
@@ -204,7 +205,7 @@ def write(
     return emit_package(model, golden, device, PackageOptions(FLAVOURS, **options), out, on_event=on_event)
 
 
-def emit(
+def emit(  # noqa: PLR0913  each is a fact of the sample
     out: Path,
     *,
     name: str = "tiny",
@@ -214,10 +215,11 @@ def emit(
     flash_limit: int | None = None,
     ends: tuple[str, str] = ("x", "y"),
     origins: list[KernelProvenance] | None = None,
+    io: Io = "caller",
     **options: Any,
 ) -> PackageSummary:
     """Emit the sample as a package."""
-    model = program(name, width, *ends)
+    model = program(name, width, *ends).with_io(io)
     made = sources(package_prefix(name), width, scratch)
     layout = plan(model, {0: scratch} if scratch else {})
     device = Device(target or generic_x86(), flash=flash_limit)
@@ -319,7 +321,7 @@ def keeping(zero: int = 0) -> tuple[Program, list[Golden]]:
     return model, cases
 
 
-def emit_keeping(out: Path, zero: int = 0, **options: Any) -> PackageSummary:
+def emit_keeping(out: Path, zero: int = 0, io: Io = "caller", **options: Any) -> PackageSummary:
     """Emit the program with a state as a package."""
     model, cases = keeping(zero)
-    return write(compiled(model, sources("keeping"), provenance()), cases, out, **options)
+    return write(compiled(model.with_io(io), sources("keeping"), provenance()), cases, out, **options)

@@ -11,6 +11,7 @@ from edgetune.codegen.kernel_source import KernelSource
 from edgetune.graph.memory.plan import plan
 from edgetune.package.emit import PackageSummary
 from edgetune.package.inputs import Device
+from edgetune.target.preferences import Io
 from edgetune.target.target import Target
 from tests import package_sample as sample
 
@@ -56,9 +57,11 @@ def _without_pool(source: KernelSource, loop: str) -> KernelSource:
     return replace(source, symbol=symbol, prototype=prototype, definition=text, workers=1)
 
 
-def emit(out: Path, *, name: str = "tiny", target: Target | None = None, **options: Any) -> PackageSummary:
+def emit(
+    out: Path, *, name: str = "tiny", target: Target | None = None, io: Io = "caller", **options: Any
+) -> PackageSummary:
     """Emit the sample for `WORKERS` threads; its first kernel is shared and has 64 bytes of scratch a thread."""
-    model = sample.program(name)
+    model = sample.program(name).with_io(io)
     first, second = sample.sources(name, scratch=64)
     part = first.definition.replace(f"void {first.symbol}(", f"static void {first.symbol}__part(")
     part = part.replace("restrict scratch)", "restrict scratch, int32_t begin, int32_t end)")

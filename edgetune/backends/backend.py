@@ -10,7 +10,7 @@ from edgetune.measure.compiler import CandidateBuilder
 from edgetune.package.program_image import ProgramImage
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.dialect import Dialect
-from edgetune.target.preferences import Precision
+from edgetune.target.preferences import Io, Precision
 from edgetune.target.target import KeyFault
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Backend(CandidateBuilder, Protocol):
     their addresses name no other. `rounds`: their candidates are timed in rounds, at boards with an address or
     elsewhere. `bundles` names the kind of candidates that bundles carry to them ("": none). Where its packages have no
     `loops`, the calls of all iterations stand one after another. `keeps_states`: its packages can keep tensors from
-    run to run.
+    run to run. `io` has the places where inputs and outputs of its packages can lie.
     """
 
     dialect: Dialect
@@ -44,6 +44,7 @@ class Backend(CandidateBuilder, Protocol):
     bundles: str
     loops: bool
     keeps_states: bool
+    io: tuple[Io, ...]
 
     @property
     def content(self) -> PackageContent:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from edgetune.events import Event
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.dialect import Dialect
-from edgetune.target.preferences import Precision
+from edgetune.target.preferences import Io, Precision
 from edgetune.target.target import KeyFault, with_cpu
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class CBackend:
     searches = True
     rounds = False
     keeps_states = True
+    io: tuple[Io, ...] = ("caller", "arena")
 
     def precisions(self, target: BoardKind) -> tuple[Precision, ...]:
         """Return fp32."""

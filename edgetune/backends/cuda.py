@@ -16,7 +16,7 @@ from edgetune.target.board_kind import BoardKind
 from edgetune.target.cuda_toolkit import WHEELS, find_nvcc, gpu_fingerprint, nvcc_id, require_nvcc
 from edgetune.target.dialect import Dialect
 from edgetune.target.gpu import GpuTarget
-from edgetune.target.preferences import Precision
+from edgetune.target.preferences import Io, Precision
 from edgetune.target.target import KeyFault, Target
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Cuda:
     most_threads: int | None = 1
     loops = False  # a graph of launches has all of them
     keeps_states = False
+    io: tuple[Io, ...] = ("caller",)  # memory of the device is its own
     joins_attention = False  # its products are tiles of blocks, or of tensor cores
     transport = "gpu"
     rounds = True

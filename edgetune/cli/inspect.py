@@ -84,8 +84,10 @@ def _lines(found: Inspection, name: str) -> list[str]:
         inner, interface = format_bytes(ram.workspace_bytes), format_bytes(ram.interface_bytes)
         found_by = f"by the {ram.found_by}{apart}"
         states = f", {format_bytes(ram.state_bytes)} for states" if ram.state_bytes else ""
+        shared = "" if ram.shared_bytes is None else f"; with --io arena, {format_bytes(ram.shared_bytes)} for both"
         lines.append(
-            f"least RAM: {inner} for tensors between layers ({found_by}), {interface} for inputs and outputs{states}"
+            f"least RAM: {inner} for tensors between layers ({found_by}), {interface} for inputs and outputs{shared}"
+            f"{states}"
         )
     if found.step is not None:
         step = found.step

@@ -295,6 +295,14 @@ def model_and_board(function: F) -> F:
                 ),
             ),
             click.option(
+                "--io",
+                type=click.Choice(("caller", "arena")),
+                help=(
+                    "Where inputs and outputs lie: in memory of the caller (default), or in the arena, which takes "
+                    "less RAM in all."
+                ),
+            ),
+            click.option(
                 "--state",
                 "states",
                 type=DeclaredState(),

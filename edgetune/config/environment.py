@@ -9,7 +9,7 @@ from typing import get_args
 
 from edgetune.config.database_location import database_location
 from edgetune.errors import ConfigError
-from edgetune.target.preferences import Grade, Layout, Objective
+from edgetune.target.preferences import Grade, Io, Layout, Objective
 from edgetune.yaml_reader.quantities import MOST_THREADS, parse_bytes, parse_seconds
 
 VARIABLE_NAMES = {
@@ -23,6 +23,7 @@ VARIABLE_NAMES = {
     "ram": "EDGETUNE_RAM",
     "flash": "EDGETUNE_FLASH",
     "layout": "EDGETUNE_LAYOUT",
+    "io": "EDGETUNE_IO",
     "rpc": "EDGETUNE_RPC",
     "min_trust": "EDGETUNE_MIN_TRUST",
     "flavours": "EDGETUNE_FLAVOURS",
@@ -65,6 +66,7 @@ def _readers() -> dict[str, tuple[str, Callable[[str], object]]]:
         "EDGETUNE_RAM": ("ram", parse_bytes),
         "EDGETUNE_FLASH": ("flash", parse_bytes),
         "EDGETUNE_LAYOUT": ("layout", lambda text: _one_of(text, get_args(Layout))),
+        "EDGETUNE_IO": ("io", lambda text: _one_of(text, get_args(Io))),
         "EDGETUNE_RPC": ("rpc", str),
         "EDGETUNE_MIN_TRUST": ("min_trust", lambda text: _one_of(text, get_args(Grade))),
         "EDGETUNE_FLAVOURS": ("flavours", _names),

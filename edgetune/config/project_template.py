@@ -44,6 +44,7 @@ objective: latency     # what to minimize
 # layout: model        # order of axes of image inputs and outputs: as in the model, or channels_last (N, H, W, C)
 # layouts:             # the same for single inputs and outputs, by name
 #   {first}: channels_last
+# io: caller           # where inputs and outputs lie: in memory of the caller, or in the arena, which takes less RAM
 # state:               # inputs that the package keeps from run to run, with the outputs that they become
 #   {first}: "hn"
 # stream:              # inputs that come frame by frame: the package computes one step of the model

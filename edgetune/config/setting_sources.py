@@ -48,6 +48,7 @@ FLAG_NAMES = {
     "name": "--name",
     "precision": "--precision",
     "keep_constant_channels": "--keep-constant-channels",
+    "io": "--io",
     "ram": "--ram",
     "flash": "--flash",
 }
@@ -84,6 +85,7 @@ def of_flags(flags: CommandLineFlags) -> dict[str, object]:
         "name": flags.name,
         "precision": flags.precision,
         "keep_constant_channels": flags.keep_constant_channels,
+        "io": flags.io,
         "ram": flags.ram,
         "flash": flags.flash,
     }
@@ -128,7 +130,7 @@ def of_user(user: UserFile, document: YamlDocument, folder: Path) -> Layer:
 
 def of_preferences(stated: Preferences) -> dict[str, object]:
     """What a board and both files can say."""
-    plain = ("objective", "seed", "threads", "layout", "rpc", "min_trust", "flavours")
+    plain = ("objective", "seed", "threads", "layout", "io", "rpc", "min_trust", "flavours")
     values: dict[str, object] = {key: getattr(stated, key) for key in plain}
     if stated.budget is not None:
         values["budget"] = (stated.budget.trials, stated.budget.time)

@@ -18,7 +18,7 @@ from edgetune.config.transport_rules import ANY_TRANSPORT, TransportRules
 from edgetune.errors import ConfigError, UsageError
 from edgetune.resources import user_dir
 from edgetune.target.board_kind import BoardKind
-from edgetune.target.preferences import Grade, Layout, Precision, Rpc, Winograd
+from edgetune.target.preferences import Grade, Io, Layout, Precision, Rpc, Winograd
 from edgetune.yaml_reader.checked import check_document
 from edgetune.yaml_reader.source import YamlDocument, load_yaml
 
@@ -57,6 +57,7 @@ class CommandLineFlags:
     layout: Layout | None = None
     precision: Precision | None = None
     keep_constant_channels: bool | None = None
+    io: Io | None = None
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
     streams: Mapping[str, InputStream] = field(default_factory=dict)
@@ -88,9 +89,9 @@ class Settings:
     frame by frame to their time axis and the frames of a step. ``flavours`` are the build systems that the package
     gets files for; make is added where it is not named. ``package_version`` is major, minor and patch.
     ``precision`` is that of weights and of tensors between layers. ``keep_constant_channels``: also channels that are
-    one number for every input are computed. ``branch`` is that of the records to read, None
-    for all of them: a night states it, no source of settings does. ``ram_is_stated``: the limit is not that of the
-    board alone, so kernels are chosen for it.
+    one number for every input are computed. ``io`` says where inputs and outputs lie. ``branch`` is that of the records
+    to read, None for all of them: a night states it, no source of settings does. ``ram_is_stated``: the limit is not
+    that of the board alone, so kernels are chosen for it.
     """
 
     model: Path
@@ -120,6 +121,7 @@ class Settings:
     package_version: tuple[int, int, int] = (1, 0, 0)
     precision: Precision = "fp32"
     keep_constant_channels: bool = False
+    io: Io = "caller"
     branch: Branch | None = None
     ram_is_stated: bool = False
 
@@ -166,6 +168,7 @@ _DEFAULTS: dict[str, object] = {
     "package_version": "1.0.0",
     "precision": "fp32",
     "keep_constant_channels": False,
+    "io": "caller",
 }
 
 
@@ -287,6 +290,7 @@ def _settle(layers: list[Layer], board: ResolvedBoard, folder: Path) -> Settings
         package_version=package_version(str(values["package_version"])),
         precision=next((one for one in get_args(Precision) if one == values["precision"]), "fp32"),
         keep_constant_channels=bool(values["keep_constant_channels"]),
+        io=next((io for io in get_args(Io) if io == values["io"]), "caller"),
     )
 
 

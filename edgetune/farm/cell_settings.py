@@ -21,7 +21,7 @@ from edgetune.farm.farm_file import Farm
 from edgetune.farm.night_tables import cell_settings
 from edgetune.pipeline.boards import resolve_settings
 from edgetune.pipeline.model_formats import read_stored
-from edgetune.target.preferences import Layout
+from edgetune.target.preferences import Io, Layout
 
 
 class CellSettings(BaseModel):
@@ -38,6 +38,7 @@ class CellSettings(BaseModel):
     trials: int
     threads: int = 1
     layout: Layout | None = None
+    io: Io | None = None
     shapes: dict[str, tuple[int, ...]] = {}
     dims: dict[str, int] = {}
     state: dict[str, str] = {}
@@ -53,6 +54,7 @@ class CellSettings(BaseModel):
             trials=farm.content.budget.trials,
             threads=entry.threads,
             layout=entry.layout,
+            io=entry.io,
             shapes={name: tuple(map(int, sizes)) for name, sizes in entry.shapes.items()},
             dims={name: int(size) for name, size in entry.dims.items()},
             state=with_files_in(farm.path.parent, entry.state),
@@ -67,7 +69,7 @@ class CellSettings(BaseModel):
         elif self.sha256 and self.sha256 != now.sha256:
             renamed = f": {self.file} became {now.file}" if self.file != now.file else f" in {now.file}"
             said.append(f"the model has other content{renamed}")
-        for key in ("trials", "threads", "layout", "shapes", "dims", "state", "stream"):
+        for key in ("trials", "threads", "layout", "io", "shapes", "dims", "state", "stream"):
             was, is_now = getattr(self, key), getattr(now, key)
             if was != is_now:
                 said.append(f"{key} {was} became {is_now}")
@@ -91,6 +93,7 @@ class CellSettings(BaseModel):
             states=self.state,
             streams=self.stream,
             layout=self.layout,
+            io=self.io,
             threads=self.threads,
         )
         return replace(resolve_settings(flags, {}, folder), name=name or package_name(model))

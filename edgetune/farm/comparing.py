@@ -24,7 +24,7 @@ from edgetune.farm.health.pinned import start_canary
 from edgetune.farm.health.tonights_canary import TonightsCanary
 from edgetune.farm.night_store import Accepted, Verdict
 from edgetune.farm.worse import worse
-from edgetune.package.manifest import read_manifest, sha256_file
+from edgetune.package.manifest import in_arena, read_manifest, sha256_file
 from edgetune.verify import starts
 from edgetune.verify.starts import Start
 from edgetune.verify.verify import VerifyReport
@@ -80,7 +80,9 @@ def exact_facts(manifest: dict[str, Any], report: VerifyReport) -> dict[str, Any
 def _interface(manifest: dict[str, Any]) -> list[list[Any]]:
     """What a caller of the package sees of its tensors."""
     keys = ("name", "shape", "dtype", "layout")
-    return [[tensor.get(key) for key in keys] for side in ("inputs", "outputs") for tensor in manifest[side]]
+    place = ["arena"] if in_arena(manifest) else []
+    tensors = (*manifest["inputs"], *manifest["outputs"])
+    return [[*(tensor.get(key) for key in keys), *place] for tensor in tensors]
 
 
 def verdict_of(bench: Bench, versions: Versions, limit: float, cells: int) -> tuple[Verdict, bool]:

@@ -18,7 +18,7 @@ from edgetune.config.input_stream import StreamEntry
 from edgetune.config.project import Database, Dimension, Text
 from edgetune.errors import ConfigError
 from edgetune.farm.folder import NAME, owner_of, writing_in
-from edgetune.target.preferences import Layout
+from edgetune.target.preferences import Io, Layout
 from edgetune.yaml_reader.checked import Checked, check_document
 from edgetune.yaml_reader.quantities import MOST_THREADS
 from edgetune.yaml_reader.source import Location, YamlDocument, load_yaml, parse_yaml
@@ -89,6 +89,7 @@ class FarmModel(Checked):
         default={}, description="Sizes of axes that the model leaves open, by their names in the model."
     )
     layout: Layout | None = Field(default=None, description="Order of the axes of image inputs and outputs.")
+    io: Io | None = Field(default=None, description="Where inputs and outputs lie: caller or arena.")
     state: dict[Text, Text] = Field(
         default={},
         description=(

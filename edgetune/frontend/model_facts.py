@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from edgetune.graph.program import Program
@@ -55,13 +55,24 @@ class UnsupportedNode:
     reason: str
 
 
+class ModelCosts(NamedTuple):
+    """What an import finds; the fields are those of `ModelFacts`."""
+
+    unsupported: tuple[UnsupportedNode, ...] = ()
+    macs: int | None = None
+    ram_bytes: int | None = None
+    shared_ram_bytes: int | None = None
+    ram_source: RamSource = "largest live set"
+
+
 @dataclass(frozen=True)
 class ModelFacts:
     """What a model is. `version` is that of its format, `producer` the program that wrote it, as far as known.
 
     `operators` are those of the file, with counts. `states` are pairs of an input and an output that look like the
     state of a recurrent model, `kept` the states that the model has by itself. `macs` are multiply-adds of a run,
-    `ram_bytes` the least memory of its inner tensors, as `ram_source` finds it; both are None where sizes are open, or
+    `ram_bytes` the least memory of its inner tensors, as `ram_source` finds it, and `shared_ram_bytes` that of all
+    tensors, where inputs and outputs lie among the inner ones; all are None where sizes are open, or
     where what surrounds unsupported nodes is unknown, and are those of the other nodes where some are unsupported.
     `weights` are bytes by type, as the file stores them. `remarks` are sentences: what was assumed, and what is to be
     stated.
@@ -77,19 +88,14 @@ class ModelFacts:
     weights: Mapping[str, int]
     macs: int | None = None
     ram_bytes: int | None = None
+    shared_ram_bytes: int | None = None
     ram_source: RamSource = "largest live set"
     remarks: tuple[str, ...] = field(default=())
     kept: tuple[InterfaceTensor, ...] = ()
 
-    def with_costs(
-        self,
-        unsupported: tuple[UnsupportedNode, ...],
-        macs: int | None,
-        ram_bytes: int | None,
-        ram_source: RamSource,
-    ) -> ModelFacts:
+    def with_costs(self, costs: ModelCosts) -> ModelFacts:
         """These facts with what an import found."""
-        return replace(self, unsupported=unsupported, macs=macs, ram_bytes=ram_bytes, ram_source=ram_source)
+        return replace(self, **costs._asdict())
 
     def with_remarks(self, *remarks: str) -> ModelFacts:
         """These facts with more remarks."""
@@ -161,5 +167,6 @@ def facts_of_program(program: Program) -> ModelFacts:
         weights=dict(weights.most_common()),
         macs=sum(kernel.macs * count for kernel, count in zip(kernels, times, strict=True)),
         ram_bytes=plan(program, {}).arena_bytes,
+        shared_ram_bytes=plan(program.with_io("arena"), {}).arena_bytes,
         ram_source="memory plan",
     )

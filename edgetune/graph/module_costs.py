@@ -24,6 +24,7 @@ from edgetune.graph.program import byte_size
 from edgetune.graph.rewrite import rewrite
 from edgetune.graph.tvm_errors import passed
 from edgetune.graph.views.lower_splits import pick_to_slice, splits_to_slices
+from edgetune.target.preferences import Io
 
 _INJECTIVE = 2  # TVM's OpPatternKind: 0 is elementwise, 1 broadcasts the smaller operand, 2 moves elements
 _OPAQUE = 8
@@ -33,11 +34,13 @@ _OPAQUE = 8
 class ModuleCosts:
     """What a module computes and holds: multiply-adds of a run, and the largest sum of bytes of tensors alive at once.
 
-    Inputs, outputs and constants do not count. `calls` is the number of operators that compute something.
+    Inputs, outputs and constants do not count in `live_bytes`; in `shared_bytes`, inputs and outputs do, as if they lay
+    among the others. `calls` is the number of operators that compute something.
     """
 
     macs: int
     live_bytes: int
+    shared_bytes: int
     calls: int
 
 
@@ -45,12 +48,15 @@ class ModuleCosts:
 class _Tensor:
     """A tensor: its bytes, the step that writes it, and those that read it.
 
-    It is `kept` where it is not in the arena, and `constant` where it does not depend on an input.
+    It is `kept` where it is not in the arena, and `constant` where it does not depend on an input. An `end` is an input
+    or an output, so that nothing smaller takes its place. What is `returned` is alive to the end.
     """
 
     nbytes: int
     written: int
     kept: bool = False
+    end: bool = False
+    returned: bool = False
     constant: bool = False
     reads: list[int] = field(default_factory=list)
     merged: _Tensor | None = None
@@ -84,21 +90,27 @@ def costs_of(imported: Imported) -> ModuleCosts:
     module = imported.module
     for step in steps:
         module = passed(module, step, imported.places)
-    walk = _Walk(module, imported)
+    walk, sharing = _Walk(module, imported), _Walk(module, imported, io="arena")
     walk.run()
-    return ModuleCosts(walk.macs, walk.peak(), walk.step)
+    sharing.counted = walk.counted
+    sharing.run()
+    return ModuleCosts(walk.macs, walk.peak(), sharing.peak(), walk.step)
 
 
 class _Walk:
-    """Follows `main` of a legalised module, call by call."""
+    """Follows `main` of a legalised module, call by call; `io` says where inputs and outputs lie.
 
-    def __init__(self, module: tvm.IRModule, imported: Imported) -> None:
+    `counted` has the multiply-adds of functions by name.
+    """
+
+    def __init__(self, module: tvm.IRModule, imported: Imported, io: Io = "caller") -> None:
         self.module, self.imported = module, imported
+        self._keeps_ends = io == "caller"
         self.macs, self.step = 0, 0
         self.tensors: list[_Tensor] = []
         self.values: dict[relax.Var, list[_Tensor]] = {}
         self.chains: list[tuple[_Tensor, _Tensor]] = []
-        self._counted: dict[str, int] = {}
+        self.counted: dict[str, int] = {}
 
     def run(self) -> None:
         """Looks at all bindings, then lets tensors share memory."""
@@ -106,11 +118,15 @@ class _Walk:
         others = len(self.imported.inputs) + len(self.imported.weights)
         for number, param in enumerate(main.params):
             constant = len(self.imported.inputs) <= number < others
-            self.values[param] = [_Tensor(byte_size(*_tensor(param.ty)), 0, kept=True, constant=constant)]
+            end = number < len(self.imported.inputs)
+            kept = self._keeps_ends or not end
+            self.values[param] = [_Tensor(byte_size(*_tensor(param.ty)), 0, kept=kept, constant=constant, end=end)]
+            self.tensors += self.values[param]
         for binding in (one for block in main.body.blocks for one in block.bindings):
             self.values[binding.var] = self._bound(binding)
         for tensor in self._read(main.body.body):
-            tensor.kept = True
+            tensor.kept |= self._keeps_ends
+            tensor.end = tensor.returned = True
         self._share()
 
     def _read(self, value: relax.Expr) -> list[_Tensor]:
@@ -158,9 +174,9 @@ class _Walk:
         self.step += 1
         function = self.module[call.args[0]]
         callee = str(call.args[0].name_hint)
-        if callee not in self._counted:
-            self._counted[callee] = multiply_accumulates(function)
-        self.macs += self._counted[callee]
+        if callee not in self.counted:
+            self.counted[callee] = multiply_accumulates(function)
+        self.macs += self.counted[callee]
         for tensor, _ in operands:
             tensor.reads.append(self.step)
         made = [_Tensor(byte_size(*_tensor(one)), self.step) for one in types]
@@ -178,9 +194,9 @@ class _Walk:
         for before, after in self.chains:
             source = before.root()
             if after.nbytes > source.nbytes:
-                if not after.kept:
+                if not after.kept and not after.end:
                     after.merge_into(source)
-            elif id(before) in read_once and not before.kept and before.merged is None:
+            elif id(before) in read_once and not before.kept and not before.end and before.merged is None:
                 before.merge_into(after.root())
 
     def peak(self) -> int:
@@ -189,7 +205,8 @@ class _Walk:
         for tensor in self.tensors:
             if tensor.merged is None and not tensor.kept:
                 total[tensor.written] += tensor.nbytes
-                total[max([tensor.written, *tensor.reads]) + 1] -= tensor.nbytes
+                last = self.step if tensor.returned else max([tensor.written, *tensor.reads])
+                total[last + 1] -= tensor.nbytes
         alive = peak = 0
         for change in total:
             alive += change

@@ -14,11 +14,16 @@ import numpy as np
 
 from edgetune.graph.layout.axis_order import reordered, to_model
 from edgetune.graph.parts import BufferPart, Part
-from edgetune.target.preferences import Layout
+from edgetune.target.preferences import Io, Layout
 from edgetune.tvm_types import PrimFunc
 
 Role = Literal["input", "constant", "output"]
 BufferKind = Literal["input", "output", "intermediate", "constant", "state"]
+
+_IN_ARENA: Mapping[Io, frozenset[BufferKind]] = {
+    "caller": frozenset({"intermediate"}),
+    "arena": frozenset({"intermediate", "input", "output"}),
+}
 
 
 def byte_size(shape: tuple[int, ...], dtype: str) -> int:
@@ -231,7 +236,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tensor of the running model. Model inputs, outputs, states and constants live outside the arena."""
+    """A tensor of the running model; `Program.in_arena` says whether it lies in the arena."""
 
     id: int
     name: str
@@ -307,7 +312,8 @@ class Program:
     `loops` are in the order of their first calls, outer ones before those in them. `divisions` are other programs of
     the same name, inputs and outputs, with other kernels (see `pipeline/divisions.py`). `states` are kept from run to
     run (see `states.py`); neither `inputs` nor `outputs` have them. `rings` are the ring buffers among the
-    inputs that are to become states, by name, with the shapes that the model gives these inputs.
+    inputs that are to become states, by name, with the shapes that the model gives these inputs. `io` says where inputs
+    and outputs lie; states and constants never lie in the arena.
     """
 
     name: str
@@ -323,6 +329,15 @@ class Program:
     states: tuple[StateSpec, ...] = ()
     rings: Mapping[str, tuple[Ring, tuple[int, ...]]] = field(default_factory=dict)
     constant_channels: tuple[LeftOut, ...] = ()
+    io: Io = "caller"
+
+    def with_io(self, io: Io) -> Program:
+        """The program with its inputs and outputs in another place, in its divisions as well."""
+        return replace(self, io=io, divisions=tuple(division.with_io(io) for division in self.divisions))
+
+    def in_arena(self, buffer: int) -> bool:
+        """Whether a buffer lies in the arena, where the memory plan gives it a place among the others."""
+        return self.buffers[buffer].kind in _IN_ARENA[self.io]
 
     def with_quantisation(self, known: Mapping[str, LinearQuantisation]) -> Program:
         """The program with the quantisation of its inputs and outputs, by name, in its divisions as well."""

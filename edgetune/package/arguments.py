@@ -46,7 +46,7 @@ class Arguments:
                 return f"{loop_variable(movement.loop)} == 0u ? {first} : {self._text(call, usual, param, weight)}"
         for side, tensors in (("inputs", self.api.inputs), ("outputs", self.api.outputs)):
             for tensor in tensors:
-                if tensor.buffer == place.buffer:
+                if tensor.buffer == place.buffer and tensor.offset is None:
                     untyped = "(const void *)" if side == "inputs" else "(void *)"
                     cast = "" if _element(param) == tensor.c_type else untyped
                     return _typed(f"{side}->{tensor.field}", place, cast)
@@ -75,7 +75,8 @@ class Arguments:
     def _number(self, buffer: int) -> str:
         """Where the number of a row lies, for an argument of the macro STATE, which has no other STATE in it."""
         kept = next((state.macro for state in self.api.states if state.buffer == buffer), None)
-        field = next((tensor.field for tensor in self.api.inputs if tensor.buffer == buffer), None)
+        inputs = [tensor for tensor in self.api.inputs if tensor.buffer == buffer]
+        field = next((tensor.field for tensor in inputs if tensor.offset is None), None)
         if kept is not None:
             return f"POSITION({kept})"
         return f"ARENA(AT_{buffer})" if field is None else f"inputs->{field}"

@@ -19,12 +19,15 @@ from edgetune.errors import KernelFailed
 from edgetune.graph.loops import loops_around, stage_of_each_call, stages, written_by
 from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.parts import BufferPart, Part
-from edgetune.graph.program import Kernel, Param, Program
+from edgetune.graph.program import BufferKind, Kernel, Param, Program
 from edgetune.package import ctext
 from edgetune.package.arguments import Arguments
 from edgetune.package.constants import Weights
 from edgetune.package.interface import Interface
 from edgetune.package.provenance import KernelProvenance, amount
+
+_SPANS: Mapping[BufferKind, str] = {"input": "up to {1}", "output": "from {0} on"}
+"""The layers that a tensor of the interface is there for, from the first and the last layer that use it."""
 
 _UNTYPED = ("ARENA(", "WEIGHT(", "(void *)", "(const void *)")
 """How an argument begins that is a `void *`."""
@@ -35,7 +38,8 @@ class Slot:
     """A range of the arena: a tensor, or the scratch of a call; `first` and `last` are the calls that use it.
 
     `macro` is its offset's name without the prefix of the package. `over` is that of the operand that the call `first`
-    overwrites with it.
+    overwrites with it. `public` is the name that the header has for the offset: of an input, which is there from the
+    start, or of an output, which stays there to the end.
     """
 
     macro: str
@@ -47,6 +51,13 @@ class Slot:
     shape: tuple[int, ...]
     dtype: str
     over: str = ""
+    public: str = ""
+    kind: BufferKind = "intermediate"
+
+    @property
+    def span(self) -> str:
+        """The layers that it is there for."""
+        return _SPANS.get(self.kind, "{0} to {1}").format(self.first, self.last)
 
 
 @dataclass(frozen=True)
@@ -174,9 +185,13 @@ def distinct(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def arena_slots(program: Program, plan: MemoryPlan, sources: Sequence[KernelSource]) -> tuple[Slot, ...]:
+def arena_slots(
+    program: Program, plan: MemoryPlan, sources: Sequence[KernelSource], api: Interface
+) -> tuple[Slot, ...]:
     """Return the arena's slots in the order in which a run first uses them."""
     buffers = {buffer.id: buffer for buffer in program.buffers}
+    public = {tensor.buffer: f"INPUT_{tensor.macro}_OFFSET" for tensor in api.inputs}
+    public |= {tensor.buffer: f"OUTPUT_{tensor.macro}_OFFSET" for tensor in api.outputs}
     labels = layer_labels(program)
     layer = stage_of_each_call(program)
     first: dict[int, int] = {}
@@ -196,6 +211,8 @@ def arena_slots(program: Program, plan: MemoryPlan, sources: Sequence[KernelSour
             shape=buffers[buffer].shape,
             dtype=buffers[buffer].dtype,
             over=f"AT_{plan.in_place[buffer]}" if buffer in plan.in_place else "",
+            public=public.get(buffer, ""),
+            kind=buffers[buffer].kind,
         )
         for buffer, offset in plan.offsets.items()
     ]
@@ -207,6 +224,9 @@ def arena_slots(program: Program, plan: MemoryPlan, sources: Sequence[KernelSour
 
 
 def _slot_label(program: Program, labels: Sequence[str], buffer: int, writer: int) -> str:
+    kind = program.buffers[buffer].kind
+    if kind != "intermediate":
+        return ctext.comment(f"{kind} {program.buffers[buffer].name}", None)
     call = program.calls[writer]
     numbers = [n for n, p in enumerate(program.kernels[call.kernel].params) if p.role == "output"]
     whole = any(call.arguments[n] == buffer and n not in call.parts for n in numbers)
@@ -281,8 +301,8 @@ def call_views(
 
 def written_places(program: Program, plan: MemoryPlan, api: Interface) -> list[tuple[WrittenPlace, ...]]:
     """Where each layer writes what is read after it."""
-    fields = {tensor.buffer: tensor.field for tensor in api.outputs}
-    starts = {tensor.buffer: 0 for tensor in api.outputs} | {one.buffer: one.offset for one in api.states}
+    fields = {tensor.buffer: tensor.field for tensor in api.outputs if tensor.offset is None}
+    starts = dict.fromkeys(fields, 0) | {one.buffer: one.offset for one in api.states}
     states = {one.buffer for one in api.states}
     places = []
     for stage in stages(program):

@@ -99,8 +99,12 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
     needed = alignments(program, sources)
     api = Interface(
         prefix=prefix,
-        inputs=public_tensors(program.inputs, program.input_buffers(), needed, "input", golden.tolerances),
-        outputs=public_tensors(program.outputs, program.output_buffers(), needed, "output", golden.tolerances),
+        inputs=public_tensors(
+            program.inputs, program.input_buffers(), needed, "input", golden.tolerances, plan.offsets
+        ),
+        outputs=public_tensors(
+            program.outputs, program.output_buffers(), needed, "output", golden.tolerances, plan.offsets
+        ),
         workspace_bytes=content.workspace_bytes(program, plan, weights, device.threads),
         layers=len(stages(program)),
         external_weights=weights.placement == "external",
@@ -108,6 +112,7 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
         threads=device.threads,
         states=kept_states(program),
         stream=options.stream,
+        io=program.io,
     )
     calls = call_views(program, sources, plan, weights, api, model.provenance)
     if device.threads > 1:
@@ -121,8 +126,8 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
         content=content,
         flags=content.flags(target),
         cpu=content.cpu(target),
-        slots=arena_slots(program, plan, sources),
-        calls=layer_views(program, calls, written_places(program, plan, api), prefix),
+        slots=arena_slots(program, plan, sources, api),
+        calls=layer_views(program, calls, written_places(program, plan, api), api),
         loops=loop_views(program, calls, prefix),
         kernels=kernel_views(program, sources, model.provenance, _times_called(program)),
         weights=weights,

@@ -96,6 +96,9 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "p": api.prefix,
         "run": api.run_function,
         "turn": api.turn,
+        "parameters": "".join(f", const {api.prefix}_{name} *{name}" for name in api.passed),
+        "arguments": "".join(f", {name}" for name in api.passed),
+        "addresses": "".join(f", &{name}" for name in api.passed),
         "api": api,
         "program": facts.program,
         "plan": plan,
@@ -128,7 +131,8 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "weights_alignment": ALIGNMENT,
         "buffer_alignment": buffer_alignment,
         "guard_bytes": GUARD_BYTES,
-        "self_test_bytes": facts.image.self_test_bytes(1 + len(api.outputs), buffer_alignment) + _copies_of_states(api),
+        "self_test_bytes": facts.image.self_test_bytes(1 + sum(t.offset is None for t in api.outputs), buffer_alignment)
+        + _copies_of_states(api),
         "context_words": api.context_words,
         "resets": facts.resets,
         "state_word": layout_word(api.states),
@@ -156,6 +160,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "has_assembly": any(name.endswith(".S") for name in (*facts.sources(), *facts.test_assembly())),
         "ratio": f"{plan.arena_bytes / plan.bound_bytes:.3f}" if plan.bound_bytes else "-",
         "io_bytes": facts.size.io_bytes,
+        "io_beside": sum(t.nbytes for t in (*api.inputs, *api.outputs) if t.offset is None),
         "in_place": len(plan.in_place),
         "in_parts": len(facts.program.written_in_parts()),
         "renewed_in_parts": len(facts.program.renewed_in_parts()),
@@ -196,8 +201,7 @@ def _unused_by_layers(facts: PackageFacts) -> tuple[str, ...]:
     loops = bool(facts.loops)  # their functions take all
     uses = {
         "s": loops or re.search(by_instance, named) is not None or any(call.ahead for call in facts.calls),
-        "inputs": loops or "inputs->" in named,
-        "outputs": loops or "outputs->" in named,
+        **{name: loops or f"{name}->" in named for name in facts.api.passed},
         "alone": len(facts.calls) > 1,
     }
     return tuple(name for name, used in uses.items() if not used)
@@ -238,6 +242,7 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
             "weights_bytes": facts.weights.nbytes,
             "weights_placement": facts.weights.placement,
             "io_bytes": facts.size.io_bytes,
+            **({} if facts.api.passed else {"io": facts.api.io}),
             "code_bytes": code.code_bytes if code else None,
             "stack_bytes": code.stack_bytes if code else None,
             "call_stack_bytes": code.call_stack_bytes if code else None,
@@ -296,11 +301,13 @@ def _device_usage(kernel: KernelView, code: CodeSize | None) -> dict[str, object
 
 def _tensor(tensor: PublicTensor) -> dict[str, object]:
     layout = {"layout": tensor.layout} if tensor.layout != "model" else {}
+    place = {} if tensor.offset is None else {"offset": tensor.offset}
     found = tensor.quantisation
     quantisation = {} if found is None else {"scale": found.scale, "zero_point": found.zero_point}
     return {
         **layout,
         **quantisation,
+        **place,
         "name": tensor.name,
         "field": tensor.field,
         "shape": list(tensor.shape),

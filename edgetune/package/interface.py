@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Literal
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from edgetune.package.ctext import c_type, element_type, real
 from edgetune.package.golden import OutputTolerance
 from edgetune.package.ident import unique_identifiers
 from edgetune.package.states import WORD_BYTES, KeptState, layout_word, state_bytes
-from edgetune.target.preferences import Layout
+from edgetune.target.preferences import Io, Layout
 
 LAYOUT_VERSION = 2
 CONTEXT_WORDS = 8
@@ -32,6 +33,7 @@ class PublicTensor:
 
     `layout` says how the order of its axes differs from the model's, `image` whether the model has (N, C, spatial...).
     `selection`: only the first rows are selected, all later rows are -1. `quantisation`: what integers stand for.
+    `offset` is where it begins in the workspace, in bytes; None where the caller has it.
     """
 
     field: str
@@ -48,6 +50,7 @@ class PublicTensor:
     image: bool = False
     selection: bool = False
     quantisation: LinearQuantisation | None = None
+    offset: int | None = None
 
     @property
     def extents(self) -> tuple[tuple[str, int], ...]:
@@ -130,6 +133,18 @@ class Interface:
     threads: int = 1
     states: tuple[KeptState, ...] = ()
     stream: WindowStream | None = None
+    io: Io = "caller"
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """What a run is passed of its tensors: two structs of pointers, or nothing where they lie in the workspace."""
+        return () if self.io == "arena" else ("inputs", "outputs")
+
+    def spelled(self, side: Literal["inputs", "outputs"], tensor: PublicTensor) -> str:
+        """How C names a tensor: as a field of the struct that a run is passed, or as the function with its address."""
+        if side in self.passed:
+            return f"{side}.{tensor.field}"
+        return f"{self.prefix}_{side.removesuffix('s')}_{tensor.field}"
 
     @property
     def run_function(self) -> str:
@@ -209,6 +224,8 @@ class Interface:
             facts["states"] = layout_word(self.states)
         if self.stream is not None:
             facts["stream"] = self.stream.latency_frames
+        if not self.passed:
+            facts["offsets"] = [[t.field, t.offset] for t in (*self.inputs, *self.outputs)]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
 
 
@@ -242,8 +259,12 @@ def public_tensors(
     needed: Mapping[int, int],
     fallback: str,
     tolerances: Mapping[str, OutputTolerance],
+    offsets: Mapping[int, int],
 ) -> tuple[PublicTensor, ...]:
-    """Return the struct fields of the inputs or outputs, in the model's order; unnamed tensors use `fallback`."""
+    """Return the inputs or outputs, in the model's order; unnamed tensors use `fallback`.
+
+    `offsets` are those of the tensors in the workspace, by buffer: these have the alignment of the arena.
+    """
     fields = unique_identifiers([spec.name for spec in specs], fallback)
     return tuple(
         PublicTensor(
@@ -254,13 +275,16 @@ def public_tensors(
             c_type=c_type(spec.dtype),
             elements=prod(spec.shape),
             nbytes=spec.nbytes,
-            alignment=max(_natural_alignment(spec.dtype), needed.get(buffer.id, 1)),
+            alignment=ARENA_ALIGNMENT
+            if buffer.id in offsets
+            else max(_natural_alignment(spec.dtype), needed.get(buffer.id, 1)),
             buffer=buffer.id,
             tolerance=tolerances.get(spec.name, OutputTolerance.default(spec.dtype)),
             layout=spec.layout,
             image=spec.image or spec.layout != "model",
             selection=spec.selection,
             quantisation=spec.quantisation,
+            offset=offsets.get(buffer.id),
         )
         for field, spec, buffer in zip(fields, specs, buffers, strict=True)
     )

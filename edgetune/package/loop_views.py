@@ -10,10 +10,8 @@ from edgetune.graph.loops import Stage, stages, times_called
 from edgetune.graph.program import Program
 from edgetune.package.arguments import loop_variable
 from edgetune.package.calls import CallView, WrittenPlace, distinct
+from edgetune.package.interface import Interface
 from edgetune.package.provenance import KernelProvenance
-
-ARGUMENTS = ("s", "inputs", "outputs")
-"""What the function of a loop takes."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class LoopView:
 
 
 def layer_views(
-    program: Program, calls: Sequence[CallView], written: Sequence[Sequence[WrittenPlace]], prefix: str
+    program: Program, calls: Sequence[CallView], written: Sequence[Sequence[WrittenPlace]], api: Interface
 ) -> tuple[CallView, ...]:
     """The layers of a package: its calls outside of loops, and one for each outermost loop.
 
@@ -63,8 +61,8 @@ def layer_views(
         own = [calls[number] for number in inside]
         layers.append(
             CallView(
-                symbol=f"{prefix}__loop_{stage.loop}",
-                arguments=ARGUMENTS,
+                symbol=f"{api.prefix}__loop_{stage.loop}",
+                arguments=("s", *api.passed),
                 label=label,
                 kernel="",
                 shape=own[-1].shape,

@@ -129,6 +129,11 @@ def run_function(manifest: Mapping[str, Any]) -> str:
     return f"{manifest['prefix']}_{'run' if manifest.get('stream') is None else 'step'}"
 
 
+def in_arena(manifest: Mapping[str, Any]) -> bool:
+    """Return whether inputs and outputs lie in the workspace: a run is passed none."""
+    return bool(manifest["memory"].get("io", "caller") == "arena")
+
+
 def _quantisation(tensor: dict[str, Any]) -> LinearQuantisation | None:
     scale, zero_point = tensor.get("scale"), tensor.get("zero_point")
     return None if scale is None or zero_point is None else LinearQuantisation(scale, zero_point)

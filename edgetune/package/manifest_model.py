@@ -10,6 +10,7 @@ from edgetune.package.manifest_part import ClosedPart, Count, ManifestPart, Shap
 from edgetune.package.manifest_states import StatePart, require_places
 from edgetune.package.manifest_stream import StreamPart, require_frames
 from edgetune.target.isa import Isa
+from edgetune.target.preferences import Io
 from edgetune.yaml_reader.messages import complaint as in_words
 
 _Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -49,6 +50,7 @@ class _Memory(ManifestPart):
     workspace_bytes: Count | None = None
     arena_bytes: Count | None = None
     io_bytes: Count | None = None
+    io: Io = "caller"
     state_bytes: Count | None = None
     code_bytes: Count | None = None
     call_stack_bytes: Count | None = None

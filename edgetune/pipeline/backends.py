@@ -10,7 +10,7 @@ from edgetune.backends.backend import Backend
 from edgetune.errors import BoardUnavailable, ConfigError, UsageError
 from edgetune.registry import Registry
 from edgetune.target.board_kind import BoardKind
-from edgetune.target.preferences import Precision
+from edgetune.target.preferences import Io, Precision
 from edgetune.target.target import KeyFault
 from edgetune.yaml_reader.nearest import nearest
 
@@ -62,6 +62,16 @@ def require_threads(target: BoardKind, threads: int) -> None:
         raise UsageError(
             f"{threads} threads are asked for, but a package for board '{target.name}' has {most} at most: "
             f"ask for {most}"
+        )
+
+
+def require_io(target: BoardKind, io: Io) -> None:
+    """Raise UsageError where inputs and outputs of a package for `target` cannot lie in `io`."""
+    backend = backend_of(target)
+    if io not in backend.io:
+        raise UsageError(
+            f"io {io} is asked for, which packages in C have, and those for board '{target.name}' are in "
+            f"{backend.dialect.name}: ask for --io {' or '.join(backend.io)}, or build for a board with a CPU"
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from edgetune.package.manifest_model import Manifest, ManifestKernel, ManifestLayer, parsed
+from edgetune.target.preferences import Io
 from edgetune.verify.notebook_table import table
 
 Unit = Literal["bytes", "count", "us", "instructions"]
@@ -245,12 +246,18 @@ _MEMORY = (
 )
 
 
+_PLACES: Mapping[Io, str] = {"caller": "in memory of the caller", "arena": "in the workspace"}
+
+
 def _remarks(a: _Side, b: _Side, timing: TimesInTurns | None) -> Iterator[str]:
     one, other = a.package, b.package
     if one.model_sha256 != other.model_sha256:
         yield f"the models differ: A is from {one.model} ({one.model_sha256[:12]}), B from {_model(one, other)}"
     if _interface(a) != _interface(b):
         yield "the interfaces differ: inputs or outputs have other names, shapes, types or scales"
+    if a.manifest.memory.io != b.manifest.memory.io:
+        places = [_PLACES[side.manifest.memory.io] for side in (a, b)]
+        yield f"inputs and outputs lie in other memory: those of A {places[0]}, those of B {places[1]}"
     if one.board != other.board:
         yield f"the boards differ: A is for {one.board}, B for {other.board}"
     if one.threads != other.threads:

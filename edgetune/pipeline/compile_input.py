@@ -105,7 +105,7 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
             if not one.step
         }
     return CompileInput(
-        with_precision(program, settings.precision),
+        with_precision(program, settings.precision).with_io(settings.io),
         tuple(golden.exchanged(layouts) for golden in goldens),
         reference,
         tolerances,

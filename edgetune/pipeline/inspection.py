@@ -77,6 +77,11 @@ class LeastRam(_Part):
 
     workspace_bytes: int = Field(description="Tensors between layers.")
     interface_bytes: int = Field(description="Inputs and outputs, which the program around the package holds.")
+    shared_bytes: int | None = Field(
+        default=None,
+        description="Tensors between layers, inputs and outputs together, where these share memory (--io arena). Null "
+        "where the model has states by itself: there a build says it.",
+    )
     state_bytes: int = Field(default=0, description="States that the model has by itself.")
     found_by: RamSource = Field(
         description="Memory plan of the program; or the largest set of tensors that are alive at once, if elementwise "
@@ -155,6 +160,7 @@ def inspect_model(
         ram = LeastRam(
             workspace_bytes=facts.ram_bytes,
             interface_bytes=interface,
+            shared_bytes=None if facts.kept else facts.shared_ram_bytes,
             state_bytes=sum(map(_bytes, facts.kept)),
             found_by=facts.ram_source,
         )

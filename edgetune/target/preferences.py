@@ -15,6 +15,8 @@ Rpc = Annotated[StrictStr, Field(min_length=1, examples=["agent", "tvm"])]
 Grade = Literal["A", "B", "C", "D"]
 Winograd = Literal["off", "f2", "f4"]
 Layout = Literal["model", "channels_last"]
+Io = Literal["caller", "arena"]
+"""Where inputs and outputs of a package lie: in the caller's own memory, or in the workspace among inner tensors."""
 Precision = Literal["fp32", "fp16", "bf16", "tf32"]
 """How weights and tensors between layers are stored, or multiplied; sums are in float32."""
 
@@ -74,6 +76,13 @@ class Preferences(Checked):
         default=None,
         description=(
             "Order of the axes of image inputs and outputs: model, as in the model; channels_last: (N, H, W, C)."
+        ),
+    )
+    io: Io | None = Field(
+        default=None,
+        description=(
+            "Where inputs and outputs lie: caller, in memory of the caller's own; arena, in the workspace, where they "
+            "share memory with tensors between layers."
         ),
     )
     rpc: Rpc | None = Field(

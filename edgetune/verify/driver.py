@@ -11,7 +11,7 @@ import numpy as np
 
 from edgetune.errors import SelfTestFailed, WrongResult
 from edgetune.package.golden import Golden
-from edgetune.package.manifest import run_function
+from edgetune.package.manifest import in_arena, run_function
 from edgetune.package.rendering import render
 from edgetune.package.states import KeptState, state_bytes
 from edgetune.verify.place import ExecutionPlace
@@ -72,6 +72,7 @@ def run_driver(
         inputs=inputs,
         outputs=outputs,
         external=external,
+        in_arena=in_arena(manifest),
         alignment=alignment,
         cases=len(cases),
         allocates="instead" in manifest["target"],

@@ -9,7 +9,7 @@ from typing import Any
 
 from edgetune.errors import CompileFailed
 from edgetune.package.diagnostics import first_diagnostic
-from edgetune.package.manifest import run_function
+from edgetune.package.manifest import in_arena, run_function
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import make, run, work_copy
 
@@ -20,13 +20,12 @@ static _Alignas(64) unsigned char workspace[{P}_WORKSPACE_BYTES + 64];
 {buffers}
 {weights}
 static {p}_ctx ctx;
-static {p}_inputs inputs;
-static {p}_outputs outputs;
+{structs}
 static void *const input_places[] = {{{input_places}0}};
 static void *const output_places[] = {{{output_places}0}};
 void *shim_input(unsigned index) {{ return input_places[index]; }}
 void *shim_output(unsigned index) {{ return output_places[index]; }}
-int shim_run(void) {{ return (int){run}(&ctx, &inputs, &outputs); }}
+int shim_run(void) {{ return (int){run}(&ctx{passed}); }}
 int shim_start(void)
 {{
     int status = (int){p}_init(&ctx, workspace, sizeof workspace);
@@ -97,15 +96,14 @@ def _linked(
 
 
 def shim(manifest: Mapping[str, Any]) -> str:
-    """C text of the shim: static buffers for all tensors, and functions without arguments that start and run.
+    """C text of the shim: buffers for the tensors that a run is passed, and functions without arguments that run.
 
     For a package with states, `shim_begin` makes it go on from what `shim_keep` has copied, or begin anew.
     """
     prefix = str(manifest["prefix"])
     inputs, outputs = manifest["inputs"], manifest["outputs"]
-    tensors = [*(("inputs", t) for t in inputs), *(("outputs", t) for t in outputs)]
-    buffers = [f"static _Alignas(64) unsigned char {kind}_{t['field']}[{t['bytes']} + 1];" for kind, t in tensors]
-    assignments = [f"    {kind}.{t['field']} = (void *){kind}_{t['field']};" for kind, t in tensors]
+    passed = () if in_arena(manifest) else (("inputs", inputs), ("outputs", outputs))
+    tensors = [(kind, t["field"], t["bytes"]) for kind, side in passed for t in side]
     external = _external(manifest)
     weights = f"{prefix}__test_weights"
     binding = (
@@ -115,15 +113,23 @@ def shim(manifest: Mapping[str, Any]) -> str:
         p=prefix,
         P=prefix.upper(),
         run=run_function(manifest),
-        buffers="\n".join(buffers),
+        structs="\n".join(f"static {prefix}_{kind} {kind};" for kind, _ in passed),
+        passed="".join(f", &{kind}" for kind, _ in passed),
+        buffers="\n".join(f"static _Alignas(64) unsigned char {kind}_{t}[{size} + 1];" for kind, t, size in tensors),
         weights=f"extern const unsigned char {weights}[];" if external else "",
-        input_places="".join(f"inputs_{t['field']}, " for t in inputs),
-        output_places="".join(f"outputs_{t['field']}, " for t in outputs),
-        assignments="\n".join(assignments),
+        input_places="".join(f"{_place(manifest, 'input', t)}, " for t in inputs),
+        output_places="".join(f"{_place(manifest, 'output', t)}, " for t in outputs),
+        assignments="\n".join(f"    {kind}.{t} = (void *){kind}_{t};" for kind, t, _ in tensors),
         bind=binding if external else "",
         threads=_THREADS.format(p=prefix) if manifest.get("threads", 1) > 1 else "",
         states=_STATES.format(p=prefix, P=prefix.upper()) if manifest.get("states") else "",
     )
+
+
+def _place(manifest: Mapping[str, Any], side: str, tensor: Mapping[str, Any]) -> str:
+    """Where the shim has a tensor, as C text: in a buffer of its own, or in the workspace."""
+    offset = f"{manifest['prefix']}_{side}_{tensor['field']}_OFFSET".upper()
+    return f"workspace + {offset}" if in_arena(manifest) else f"{side}s_{tensor['field']}"
 
 
 def _external(manifest: Mapping[str, Any]) -> bool:

@@ -39,8 +39,9 @@ Linker script and memory map
 
 
 @pytest.mark.skipif(not MODEL.is_file(), reason=f"{MODEL} is not there")
-def test_report_and_map_agree(tmp_path: Path) -> None:
-    done = edgetune(["build", str(MODEL), "--board", BOARD, "-o", "package"], cwd=tmp_path)
+@pytest.mark.parametrize("io", ["caller", "arena"])
+def test_report_and_map_agree(tmp_path: Path, io: str) -> None:
+    done = edgetune(["build", str(MODEL), "--board", BOARD, "--io", io, "-o", "package"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     package = tmp_path / "package"
     command = ["make", "-s", "build/ad_int8_example", "LDFLAGS=-Wl,-Map,build/example.map"]
@@ -51,7 +52,8 @@ def test_report_and_map_agree(tmp_path: Path) -> None:
     assert sum(library) == 0, "the library has no variables: all its memory is the caller's"
     memory = json.loads((package / "MANIFEST.json").read_text())["memory"]
     callers = sum(size for file, size in found if file.endswith("ad_int8_example.o"))
-    assert callers == memory["workspace_bytes"] + 8 * CONTEXT_WORDS + memory["io_bytes"]
+    beside = memory["io_bytes"] if io == "caller" else 0
+    assert callers == memory["workspace_bytes"] + 8 * CONTEXT_WORDS + beside
     stated = re.search(r"^\| \*\*RAM in all\*\*.*\| ([\d,]+) \|$", (package / "REPORT.md").read_text(), re.MULTILINE)
     assert stated is not None
     assert int(stated[1].replace(",", "")) == callers + memory["call_stack_bytes"]

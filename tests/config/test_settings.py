@@ -176,6 +176,20 @@ def test_how_images_are_exchanged(folder: Path) -> None:
         resolve_settings(CommandLineFlags(), NO_VARIABLES, folder)
 
 
+def test_where_inputs_and_outputs_lie(folder: Path) -> None:
+    flags = CommandLineFlags(model=Path("net-1.onnx"), board="host")
+    plain = resolve_settings(flags, NO_VARIABLES, folder)
+    assert (plain.io, plain.origins["io"]) == ("caller", "default")
+    write_project(folder, "boards: [rpi4]\nio: arena\n")
+    stated = resolve_settings(CommandLineFlags(), NO_VARIABLES, folder)
+    assert stated.io == "arena"
+    assert stated.origins["io"].endswith("edgetune.yaml, line 3")
+    assert resolve_settings(CommandLineFlags(), {"EDGETUNE_IO": "caller"}, folder).io == "caller"
+    assert resolve_settings(CommandLineFlags(io="arena"), {"EDGETUNE_IO": "caller"}, folder).io == "arena"
+    with pytest.raises(ConfigError, match="EDGETUNE_IO must be 'caller' or 'arena', not 'heap'"):
+        resolve_settings(CommandLineFlags(), {"EDGETUNE_IO": "heap"}, folder)
+
+
 def test_the_version_of_a_package(folder: Path) -> None:
     plain = resolve_settings(CommandLineFlags(model=Path("net-1.onnx"), board="host"), NO_VARIABLES, folder)
     assert (plain.package_version, plain.origins["package_version"]) == ((1, 0, 0), "default")

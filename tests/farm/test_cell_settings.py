@@ -35,7 +35,9 @@ def model_of(began: CellSettings, farm: Farm) -> Path:
 
 
 def test_they_are_those_of_the_farm_file_and_survive_the_database(farm: Farm, tmp_path: Path) -> None:
-    entry = "{file: m.onnx, threads: 2, shapes: {x: [1, 3]}, dims: {t: 7}, layout: channels_last, state: {h: g}}"
+    entry = (
+        "{file: m.onnx, threads: 2, shapes: {x: [1, 3]}, dims: {t: 7}, layout: channels_last, io: arena, state: {h: g}}"
+    )
     began = CellSettings.stated(edited(tmp_path, entry), "ad")
     assert began == CellSettings(
         file=str(tmp_path / "m.onnx"),
@@ -43,6 +45,7 @@ def test_they_are_those_of_the_farm_file_and_survive_the_database(farm: Farm, tm
         trials=8,
         threads=2,
         layout="channels_last",
+        io="arena",
         shapes={"x": (1, 3)},
         dims={"t": 7},
         state={"h": "g"},
@@ -51,6 +54,7 @@ def test_they_are_those_of_the_farm_file_and_survive_the_database(farm: Farm, tm
     settings = began.to_settings(farm, "ad", "qemu-aarch64", "", tmp_path)
     assert (settings.name, settings.budget_trials, settings.threads, settings.out) == ("ad", 8, 2, tmp_path / "package")
     assert (settings.shapes, settings.dims, settings.states) == ({"x": (1, 3)}, {"t": 7}, {"h": "g"})
+    assert (settings.layout, settings.io) == ("channels_last", "arena")
     assert began.to_settings(farm, "ad", "qemu-aarch64", "accepted", tmp_path).name == "accepted"
 
 

@@ -55,7 +55,8 @@ def test_loops_compute_what_onnx_runtime_does_wherever_tensors_lie(model: OnnxMo
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
     functions = ReferenceFunction.together([kernel.function for kernel in program.kernels])
     over = {number: in_place_candidates(kernel) for number, kernel in enumerate(program.kernels)}
-    for each in (program, without_loops(program)):
+    forms = (program, without_loops(program))
+    for each in (form.with_io(io) for form in forms for io in ("caller", "arena")):
         for in_place in ({}, in_place_outputs(each, over)):
             outputs = run_in_arena(each, plan(each, {}, in_place), feed, functions)
             for name, value in found.items():

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgetune.graph.memory.cache_model import Caches
+from edgetune.graph.memory.core_affinity import with_core_affinity
 from edgetune.graph.memory.in_place import in_place_outputs, with_lower_peak
 from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT, live_bytes
 from edgetune.graph.memory.plan import MemoryPlan, plan, scratch_limits
-from edgetune.graph.program import Buffer, Call, Kernel, Param, Program
+from edgetune.graph.program import Buffer, BufferKind, Call, Kernel, Param, Program
 
 
 def program_of(sizes: list[int], reads: list[list[int]]) -> Program:
@@ -71,6 +74,98 @@ def check_places(program: Program, scratch: dict[int, int], memory: MemoryPlan) 
 def test_nothing_alive_at_the_same_time_overlaps(case: tuple[Program, dict[int, int]], in_place: bool) -> None:
     program, scratch = case
     check_places(program, scratch, plan(program, scratch, over_operands(program) if in_place else {}))
+
+
+def with_ends(program: Program, inputs: set[int], outputs: set[int]) -> Program:
+    """`program` with other kinds of tensors, all in the arena; the calls that would write inputs are left out."""
+    kinds: dict[int, BufferKind] = {**dict.fromkeys(inputs, "input"), **dict.fromkeys(outputs, "output")}
+    buffers = tuple(replace(buffer, kind=kinds.get(buffer.id, buffer.kind)) for buffer in program.buffers)
+    calls = tuple(call for call in program.calls if call.arguments[-1] not in inputs)
+    return replace(program, buffers=buffers, calls=calls, io="arena")
+
+
+@st.composite
+def programs_in_an_arena(draw: st.DrawFn) -> tuple[Program, dict[int, int]]:
+    """As `programs`, but some of the first tensors are inputs, which no call writes, and some others are outputs."""
+    program, scratch = draw(programs())
+    count = draw(st.integers(0, min(3, len(program.calls) - 1)))
+    written = [buffer.id for buffer in program.buffers[count:]]
+    outputs = draw(st.sets(st.sampled_from(written), max_size=3)) | {written[-1]}
+    return with_ends(program, set(range(count)), outputs), scratch
+
+
+def check_bytes(program: Program, scratch: dict[int, int], memory: MemoryPlan) -> None:
+    """No byte of a tensor is lost before its last reader, of an input from the start on, of an output to the end.
+
+    Says of each byte of the arena whose it is, in a run that knows nothing of live ranges.
+    """
+    owner = np.full(memory.arena_bytes, -1)
+
+    def place(tensor: int) -> slice:
+        return slice(memory.offsets[tensor], memory.offsets[tensor] + program.buffers[tensor].nbytes)
+
+    for one in program.input_buffers():
+        assert (owner[place(one.id)] == -1).all(), "inputs are there together"
+        owner[place(one.id)] = one.id
+    for number, call in enumerate(program.calls):
+        *reads, written = call.arguments
+        if call.kernel in scratch:
+            start = memory.scratch_offsets[number]
+            owner[start : start + scratch[call.kernel]] = -1
+        assert all((owner[place(read)] == read).all() for read in reads)
+        if written in memory.in_place:
+            assert memory.in_place[written] in reads
+        else:
+            owner[place(written)] = -1
+            assert all((owner[place(read)] == read).all() for read in reads), "a kernel may write before it reads"
+        owner[place(written)] = written
+        if call.kernel in scratch:
+            assert (owner[start : start + scratch[call.kernel]] == -1).all()
+    assert all((owner[place(one.id)] == one.id).all() for one in program.output_buffers())
+
+
+@given(programs_in_an_arena(), st.booleans())
+def test_inputs_and_outputs_in_the_arena_live_as_long_as_they_are_wanted(
+    case: tuple[Program, dict[int, int]], in_place: bool
+) -> None:
+    program, scratch = case
+    memory = plan(program, scratch, over_operands(program) if in_place else {})
+    assert {one.id for one in (*program.input_buffers(), *program.output_buffers())} <= memory.offsets.keys()
+    assert memory.bound_bytes <= memory.arena_bytes
+    check_bytes(program, scratch, memory)
+
+
+@given(programs_in_an_arena(), st.integers(2, 4))
+def test_so_they_do_in_a_plan_for_cores(case: tuple[Program, dict[int, int]], cores: int) -> None:
+    program, scratch = case
+    before, caches = plan(program, scratch, over_operands(program)), Caches(cores, 1 << 14)
+    memory = with_core_affinity(before, program, scratch, [cores] * len(program.kernels), caches)
+    assert memory.arena_bytes == before.arena_bytes
+    check_bytes(program, scratch, memory)
+
+
+def test_an_input_is_overwritten_where_nobody_reads_it_any_more() -> None:
+    """A chain of two layers needs two of its three tensors, where the caller has none of them."""
+    program = with_ends(program_of([640, 640, 640], [[], [0], [1]]), {0}, {2})
+    memory = plan(program, {})
+    assert memory.offsets[0] == memory.offsets[2] != memory.offsets[1]
+    assert memory.arena_bytes == memory.bound_bytes == 2 * 640
+    assert over_operands(program) == {1: 0, 2: 1}
+    assert plan(program, {}, over_operands(program)).arena_bytes == 640
+    assert plan(program.with_io("caller"), {}).offsets.keys() == {1}
+
+
+def test_an_output_that_the_last_call_reads_is_not_overwritten() -> None:
+    program = with_ends(program_of([640, 640, 640], [[], [0], [1]]), {0}, {1, 2})
+    assert over_operands(program) == {1: 0}
+    memory = plan(program, {}, over_operands(program))
+    assert memory.offsets[1] != memory.offsets[2]
+
+
+def test_an_input_that_no_call_reads_has_a_place_of_its_own() -> None:
+    program = with_ends(program_of([640, 640, 640], [[], [], [0]]), {0, 1}, {2})
+    memory = plan(program, {}, over_operands(program))
+    assert memory.offsets[0] == memory.offsets[2] != memory.offsets[1]
 
 
 @given(programs(), st.booleans())

@@ -25,6 +25,7 @@ def test_real_models_cost_what_their_programs_do(name: str) -> None:
     costs, program = costs_of(imported), to_program(imported)
     assert costs.macs == sum(program.kernels[call.kernel].macs for call in program.calls)
     assert costs.live_bytes <= plan(program, {}).arena_bytes <= 1.25 * costs.live_bytes
+    assert costs.shared_bytes <= plan(program.with_io("arena"), {}).arena_bytes <= 1.25 * costs.shared_bytes
 
 
 def costs(text: str, **weights: np.ndarray) -> ModuleCosts:
@@ -52,6 +53,24 @@ def test_what_is_read_twice_stays() -> None:
         v=np.ones((100, 2), np.float32),
     )
     assert found.live_bytes == 1200  # a, its Relu, and the product that d takes the place of
+
+
+def test_inputs_and_outputs_among_the_others_are_there_from_the_start_and_to_the_end() -> None:
+    found = costs(
+        "g (float[1, 100] x, float[1, 50] b) => (float[1, 100] y, float[1, 50] z) {"
+        " a = MatMul (x, w) y = Relu (a) c = MatMul (y, v) z = Add (c, b) }",
+        w=np.ones((100, 100), np.float32),
+        v=np.ones((100, 50), np.float32),
+    )
+    assert (found.live_bytes, found.shared_bytes) == (0, 400 + 200 + 400)  # x, b and y; then y, b and z
+
+
+def test_an_input_is_not_smaller_than_it_is() -> None:
+    found = costs(
+        "g (float[1, 100] x) => (int8[1, 100] y) <float s = {0.1}, int8 z = {0}> {"
+        " a = Relu (x) y = QuantizeLinear (a, s, z) }"
+    )
+    assert (found.live_bytes, found.shared_bytes) == (0, 400 + 100)
 
 
 def test_floats_between_quantised_layers_are_computed_and_not_kept() -> None:

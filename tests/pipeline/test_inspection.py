@@ -75,7 +75,8 @@ def test_words_for_a_board(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["inspect", str(DS_CNN), "--board", "mps2-an500"]) == 0
     said = capsys.readouterr().out
     assert "unsupported: nothing\nmultiply-adds: 2,656,768\nweights: 97.3 KiB of float32\n" in said
-    assert "least RAM: 62.5 KiB for tensors between layers (by the largest live set)" in said
+    assert "least RAM: 62.5 KiB for tensors between layers (by the largest live set), 2.0 KiB for" in said
+    assert "inputs and outputs; with --io arena, 62.5 KiB for both" in said
     assert "flash of mps2-an500: 3.5 MiB suffices (weights alone 97.3 KiB)" in said
     assert "RAM of mps2-an500: 3.5 MiB suffices (at least 64.5 KiB)" in said
     assert "time on mps2-an500: an estimate, not a measurement: at least 106 ms a run, limited by multiply-adds" in said

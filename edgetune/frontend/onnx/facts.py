@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 from edgetune.errors import DynamicShape, UnsupportedOperator
 from edgetune.frontend.model_facts import (
     InterfaceTensor,
+    ModelCosts,
     ModelFacts,
-    RamSource,
     TensorQuantisation,
     UnsupportedNode,
     facts_of_program,
@@ -43,9 +43,7 @@ def facts_of(stored: OnnxFile, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
     operators = Counter(shown_operator(node) for node in all_nodes(stored.proto.graph))
     weights = _weight_bytes(stored.proto, stored.weights)
     quantised = quantisations(stored.proto.graph, stored.weights)
-    unsupported: tuple[UnsupportedNode, ...] = ()
-    macs = ram = None
-    source: RamSource = "largest live set"
+    costs = ModelCosts()
     inputs: Iterable[onnx.ValueInfoProto] = real_inputs(stored.proto.graph)
     outputs: Iterable[onnx.ValueInfoProto] = stored.proto.graph.output
     try:
@@ -53,11 +51,11 @@ def facts_of(stored: OnnxFile, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
     except DynamicShape as error:
         remarks: tuple[str, ...] = (error.message,)
     except UnsupportedOperator as error:  # an old form of an operator, which keeps all shapes behind it unknown
-        remarks, unsupported = (), (UnsupportedNode("", "", error.message),)
+        remarks, costs = (), ModelCosts((UnsupportedNode("", "", error.message),))
     else:
         remarks = model.settled
         inputs, outputs = real_inputs(model.proto.graph), model.proto.graph.output
-        unsupported, macs, ram, source = costs_of_import(model)
+        costs = costs_of_import(model)
     return ModelFacts(
         format="ONNX",
         version=_version(stored.proto),
@@ -65,13 +63,10 @@ def facts_of(stored: OnnxFile, shapes: Shapes, sizes: AxisSizes) -> ModelFacts:
         inputs=tuple(_tensor(value, quantised) for value in inputs),
         outputs=tuple(_tensor(value, quantised) for value in outputs),
         operators=dict(operators.most_common()),
-        unsupported=unsupported,
+        unsupported=(),
         weights=weights,
-        macs=macs,
-        ram_bytes=ram,
-        ram_source=source,
         remarks=remarks,
-    )
+    ).with_costs(costs)
 
 
 def interface_of(model: OnnxModel) -> Interface:
@@ -82,7 +77,7 @@ def interface_of(model: OnnxModel) -> Interface:
     )
 
 
-def costs_of_import(model: OnnxModel) -> tuple[tuple[UnsupportedNode, ...], int | None, int | None, RamSource]:
+def costs_of_import(model: OnnxModel) -> ModelCosts:
     """Nodes that cannot be imported; multiply-adds and least memory of the others, and where that is from."""
     from edgetune.frontend.onnx.importer import import_supported
     from edgetune.graph.module_costs import costs_of
@@ -90,23 +85,23 @@ def costs_of_import(model: OnnxModel) -> tuple[tuple[UnsupportedNode, ...], int 
     imported, refused = import_supported(model)
     unsupported = tuple(UnsupportedNode(one.operator, one.name, one.sentence) for one in refused)
     if imported is None:
-        return unsupported, None, None, "largest live set"
+        return ModelCosts(unsupported)
     try:
         costs = costs_of(imported)
     except UnsupportedOperator:
-        return (unsupported, None, None, "largest live set") if unsupported else _partitioned(imported)
-    return unsupported, costs.macs, costs.live_bytes, "largest live set"
+        return ModelCosts(unsupported) if unsupported else _partitioned(imported)
+    return ModelCosts(unsupported, costs.macs, costs.live_bytes, costs.shared_bytes)
 
 
-def _partitioned(imported: Imported) -> tuple[tuple[UnsupportedNode, ...], int | None, int | None, RamSource]:
+def _partitioned(imported: Imported) -> ModelCosts:
     """The same from the graph passes, which take longer and have the last word."""
     from edgetune.graph.partition import to_program
 
     try:
         found = facts_of_program(to_program(imported))
     except UnsupportedOperator as error:
-        return (UnsupportedNode("", "", error.message),), None, None, "memory plan"
-    return (), found.macs, found.ram_bytes, found.ram_source
+        return ModelCosts((UnsupportedNode("", "", error.message),), ram_source="memory plan")
+    return ModelCosts((), found.macs, found.ram_bytes, found.shared_ram_bytes, found.ram_source)
 
 
 def _version(proto: onnx.ModelProto) -> str:

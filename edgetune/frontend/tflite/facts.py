@@ -40,7 +40,7 @@ def facts_of(content: TfliteContent, loaded: Callable[[], OnnxModel]) -> ModelFa
         model = loaded()
     except DynamicShape as error:
         return facts.with_remarks(error.message)
-    return facts.with_costs(*costs_of_import(model))
+    return facts.with_costs(costs_of_import(model))
 
 
 def _interface(tensor: Tensor) -> InterfaceTensor:

@@ -1,1 +1,1 @@
-"""Memory planning: the arena offset of every intermediate tensor, and which outputs overwrite an operand."""
+"""Memory planning: the arena offset of every tensor in it, and which outputs overwrite an operand."""

@@ -37,7 +37,7 @@ class CallTraffic:
     """A call as the caches see it: the blocks that it touches, the number of cores, and its other reads and writes.
 
     Each core reads all `constant_bytes`, even if the call only looks up entries of a table. The cores share
-    `outside_bytes`, the inputs and outputs of the model.
+    `outside_bytes`: states, and inputs and outputs that lie outside of the arena.
     """
 
     blocks: tuple[Key, ...]

@@ -55,14 +55,14 @@ def traffic_of_calls(
     """What each call touches; an argument that is a part of a tensor counts as the whole tensor."""
     for index, call in enumerate(program.calls):
         touched = [program.buffers[argument] for argument in call.arguments]
-        keys = [("buffer", owner_of(b.id, in_place)) for b in touched if b.kind == "intermediate"]
+        keys = [("buffer", owner_of(b.id, in_place)) for b in touched if program.in_arena(b.id)]
         if scratch.get(call.kernel, 0) > 0:
             keys.append(("scratch", index))
         yield CallTraffic(
             blocks=tuple(dict.fromkeys(keys)),
             cores=workers[call.kernel],
             constant_bytes=sum(b.nbytes for b in touched if b.kind == "constant"),
-            outside_bytes=sum(b.nbytes for b in touched if b.kind in ("input", "output", "state")),
+            outside_bytes=sum(b.nbytes for b in touched if b.kind != "constant" and not program.in_arena(b.id)),
         )
 
 

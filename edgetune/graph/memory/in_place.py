@@ -53,8 +53,8 @@ def in_place_outputs(program: Program, replaceable: Mapping[int, Sequence[int]])
     """Tensors that overwrite an operand of the call that writes them: maps their ids to the operand's id.
 
     `replaceable` has, by kernel, the parameters (by index) whose memory its only output may take. The output takes it
-    if the operand is an intermediate tensor, no later call, later iteration or other argument of the call reads it, and
-    neither tensor is a part of a larger one.
+    if the operand lies in the arena and is no output, no later call, later iteration or other argument of the call
+    reads it, and neither tensor is a part of a larger one.
     """
     ranges = live_ranges(program)
     kept = list(zip(program.loops, kept_in_loops(program), strict=True))

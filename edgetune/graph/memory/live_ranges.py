@@ -14,7 +14,10 @@ Key = tuple[str, int]  # "buffer" and a tensor's id, or "scratch" and a call's n
 
 @dataclass(frozen=True)
 class Block:
-    """A memory block of `size` bytes (a multiple of the alignment), alive from call `first` to `last`, inclusive."""
+    """A memory block of `size` bytes (a multiple of the alignment), alive from call `first` to `last`, inclusive.
+
+    The number of calls as `last` is the time behind all of them.
+    """
 
     key: Key
     size: int
@@ -42,19 +45,26 @@ def blocks_of(program: Program, scratch: Mapping[int, int], in_place: Mapping[in
 
 
 def live_ranges(program: Program) -> dict[int, tuple[int, int]]:
-    """First and last call that touches each intermediate tensor, by its id.
+    """First and last call that touches each tensor in the arena, by its id.
 
     A tensor that an iteration of a loop leaves for a later one is alive during the whole loop (see `kept_in_loops`).
+    Inputs in the arena are written before the run, so they are alive from call 0 on, all together. Outputs are read
+    after it: they are alive to the end, which is the number of calls, and no call may write over them.
     """
     ranges: dict[int, tuple[int, int]] = {}
     for index, call in enumerate(program.calls):
         for buffer in call.buffers:
-            if program.buffers[buffer].kind == "intermediate":
+            if program.in_arena(buffer):
                 ranges[buffer] = (ranges.get(buffer, (index, index))[0], index)
     for loop, buffers in zip(reversed(program.loops), reversed(kept_in_loops(program)), strict=True):
         for buffer in buffers & ranges.keys():
             first, last = ranges[buffer]
             ranges[buffer] = (min(first, loop.start), max(last, loop.stop - 1))
+    end = len(program.calls)
+    for one in (*program.input_buffers(), *program.output_buffers()):
+        if program.in_arena(one.id):
+            first, last = ranges.get(one.id, (0, 0))  # an input may have no reader
+            ranges[one.id] = (0, last) if one.kind == "input" else (first, end)
     return ranges
 
 
@@ -102,13 +112,13 @@ def owner_of(buffer: int, in_place: Mapping[int, int]) -> int:
 
 
 def live_bytes(program: Program, in_place: Mapping[int, int] | None = None) -> list[int]:
-    """Bytes of intermediate tensors alive during each call: its inputs and outputs, and tensors that later calls read.
+    """Bytes in the arena alive during each call: what it reads and writes there, and tensors that are read later.
 
     `in_place` maps tensors to the operand that they overwrite: the two count once.
     """
     totals = [0] * len(program.calls)
     for buffer, (first, last) in shared_live_ranges(live_ranges(program), in_place or {}).items():
-        for call in range(first, last + 1):
+        for call in range(first, min(last + 1, len(totals))):
             totals[call] += program.buffers[buffer].nbytes
     return totals
 

@@ -65,7 +65,7 @@ def scratch_limits(
 
 
 def plan(program: Program, scratch: dict[int, int], in_place: Mapping[int, int] | None = None) -> MemoryPlan:
-    """Places every intermediate tensor, and the scratch of each call whose kernel (by index) needs some.
+    """Places every tensor of the arena, and the scratch of each call whose kernel (by index) needs some.
 
     Tensors written `in_place` (see `in_place_outputs`) share their operand's memory.
 

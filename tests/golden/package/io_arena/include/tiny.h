@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tiny: a neural network as plain C. Target: plain-x86.
+ * Written by edgetune 0.1.0; edits are lost when `edgetune build` writes it again.
+ */
+#ifndef TINY_H
+#define TINY_H
+
+/*
+ * Model:   tiny
+ *          SHA-256 abababababababababababababababababababababababababababababababab
+ *
+ * Use:     allocate an instance (tiny_ctx) and a workspace, call tiny_init() once,
+ *          then tiny_run() as often as wanted.
+ * Memory:  the caller owns all of it. The library has no heap, no stdio and no writable globals, so any
+ *          number of instances may run at once, each with its own context and its own workspace. One
+ *          instance is not to be used by two threads at the same time.
+ * Tensors: inputs and outputs lie in the workspace, where they share memory with what layers compute. Write all inputs
+ *          before each run: what one holds after it is of no use. Outputs are there from the end of a run until the next
+ *          one begins or an input is written, which may lie at the same place. Touch neither while a run is going on.
+ * Errors:  tiny_run() checks its arguments first. If it returns an error nothing is computed, and the outputs hold
+ *          what they held before.
+ * Indices: indices that are data (Gather, Scatter and their kin) are clamped to their axis, after negative ones have been
+ *          counted from its end: one out of range reads or changes another element of the same tensor.
+ * Floats:  the floating-point environment is the caller's. The library changes neither rounding mode nor flushing of
+ *          denormals, and clears no exception flags; they may be raised. Results are for rounding to nearest.
+ *
+ * Macros that may be defined before this header is included:
+ *   TINY_NO_ATTRIBUTES   leaves out warn_unused_result and nonnull
+ *   TINY_API   goes before every function, to export it: __attribute__((visibility("default"))), __declspec(dllexport)
+ * Macros that may be defined for the library (-D...), and then before this header is included too:
+ *   TINY_NO_PROFILER   leaves out tiny_set_profiler() and the names of the layers: less flash
+ * Macros that may be defined when the library is compiled (-D...):
+ *   TINY_WEIGHTS_SECTION '".section"'   places the weights in a linker section
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Version of this package, and the generator's. */
+#define TINY_VERSION_MAJOR 1
+#define TINY_VERSION_MINOR 0
+#define TINY_VERSION_PATCH 0
+#define TINY_GENERATOR "edgetune 0.1.0"
+
+/* Fingerprint of everything below. The sources of the library refuse to compile against another header. */
+#define TINY_ABI 0x575ff883u
+
+/* Bytes and alignment of the workspace: all tensors, inputs and outputs too, and the scratch of the kernels. */
+#define TINY_WORKSPACE_BYTES 384u
+#define TINY_WORKSPACE_ALIGN 64u
+
+/* Bytes of weights, constant data inside the library. */
+#define TINY_WEIGHTS_BYTES 128u
+
+/* Layers that a profiler sees in one run. */
+#define TINY_LAYERS 3u
+
+/* Extents of single tensors by axis, and their sizes. OFFSET is where one begins in the workspace, in bytes. */
+#define TINY_INPUT_X_DIM0 4u
+#define TINY_INPUT_X_DIM1 8u
+#define TINY_INPUT_X_ELEMENTS 32u
+#define TINY_INPUT_X_BYTES 128u
+#define TINY_INPUT_X_OFFSET 0u
+#define TINY_OUTPUT_Y_DIM0 4u
+#define TINY_OUTPUT_Y_DIM1 8u
+#define TINY_OUTPUT_Y_ELEMENTS 32u
+#define TINY_OUTPUT_Y_BYTES 128u
+#define TINY_OUTPUT_Y_OFFSET 128u
+
+#if !defined(TINY_NO_ATTRIBUTES) && (defined(__GNUC__) || defined(__clang__))
+#define TINY_CHECKED __attribute__((warn_unused_result))
+#define TINY_NONNULL __attribute__((nonnull))
+#define TINY_NONNULL_FIRST __attribute__((nonnull(1)))
+#else
+#define TINY_CHECKED
+#define TINY_NONNULL
+#define TINY_NONNULL_FIRST
+#endif
+
+#ifndef TINY_API
+#define TINY_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum tiny_status {
+    TINY_OK = 0,
+    TINY_ERR_NULL = -1,            /* a pointer is null that must not be */
+    TINY_ERR_WORKSPACE_SIZE = -2,  /* the workspace has fewer than TINY_WORKSPACE_BYTES bytes */
+    TINY_ERR_WORKSPACE_ALIGN = -3, /* the workspace is not aligned to TINY_WORKSPACE_ALIGN bytes */
+    TINY_ERR_CPU = -4,             /* this CPU lacks instructions that the kernels were compiled for */
+    TINY_ERR_NOT_READY = -5,       /* init was not called, failed, or deinit was called */
+    TINY_ERR_TENSOR_ALIGN = -6,    /* not used by this package */
+    TINY_ERR_TENSOR_OVERLAP = -7,  /* not used by this package */
+    TINY_ERR_WEIGHTS = -8          /* not used by this package */
+} tiny_status;
+
+/* One instance. Complete, so that the caller can allocate it; what is inside is not for the caller. */
+typedef struct tiny_ctx {
+    uint64_t opaque[8];
+} tiny_ctx;
+
+#ifndef TINY_NO_PROFILER
+/* Called before (end == 0) and after (end == 1) each layer. The hook brings its own clock. */
+typedef void (*tiny_profile_fn)(void *user, unsigned layer, const char *name, int end);
+#endif
+
+/* TINY_WORKSPACE_BYTES, for callers that cannot use the macro. */
+TINY_API size_t tiny_workspace_size(void);
+
+/* Makes *ctx an instance that works in `workspace`, which stays the caller's and must outlive it. What either
+ * holds before the call does not matter. On a CPU that is too old, returns TINY_ERR_CPU and
+ * executes none of the instructions that it lacks. */
+TINY_API tiny_status tiny_init(tiny_ctx *ctx, void *workspace, size_t bytes)
+    TINY_CHECKED TINY_NONNULL;
+
+/* The addresses of the tensors, in the workspace of an instance: dense arrays in C order, last axis fastest, all aligned
+ * to 64 bytes. They stay the same from tiny_init() on; before it they are null. */
+/* Input x: 4x8, IEEE 754 single precision */
+TINY_API float *tiny_input_x(const tiny_ctx *ctx)
+    TINY_NONNULL;
+/* Output y: 4x8, IEEE 754 single precision */
+TINY_API const float *tiny_output_y(const tiny_ctx *ctx)
+    TINY_NONNULL;
+
+/* Computes all outputs. Nothing is kept from one run to the next. The inputs are
+ * to be written before each run, also where they are to be the same again. */
+TINY_API tiny_status tiny_run(tiny_ctx *ctx)
+    TINY_CHECKED TINY_NONNULL;
+
+#ifndef TINY_NO_PROFILER
+/* Sets the hook around every layer, after init, from the next run on; null removes it. */
+TINY_API void tiny_set_profiler(tiny_ctx *ctx, tiny_profile_fn hook, void *user)
+    TINY_NONNULL_FIRST;
+#endif
+
+/* Ends the instance; the workspace is free for other use. A null ctx is allowed. */
+TINY_API void tiny_deinit(tiny_ctx *ctx);
+
+/* A sentence for a status, never null. */
+TINY_API const char *tiny_strerror(tiny_status status);
+
+/* Model hash, target and generator in one line. */
+TINY_API const char *tiny_build_info(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TINY_H */
