@@ -54,7 +54,19 @@ def tile_sizes(
 
 def tile_note(sizes: dict[str, int], tile: Tile) -> str:
     """The sizes as text for people."""
-    return f"{sizes['row']}x{sizes['pixel']} pixels, {sizes['vectors']} vectors of {tile.lanes}"
+    strips = f", strips of {sizes['strip'] * sizes['pixel']} pixels" if "strip" in sizes else ""
+    return f"{sizes['row']}x{sizes['pixel']} pixels, {sizes['vectors']} vectors of {tile.lanes}{strips}"
+
+
+def strip_sizes(tile: Tile, variant: Variant, sizes: dict[str, int]) -> list[dict[str, int]]:
+    """`sizes` with the number of tiles in a strip, the longest strip first; `sizes` alone where there are no strips.
+
+    No strip is a whole row, for which there is a structure without strips.
+    """
+    if "strip" not in variant.order or tile.pixel is None:
+        return [sizes]
+    tiles = tile.anchor.spatial_extents[tile.pixel] // sizes.get("pixel", 1)
+    return [sizes | {"strip": number} for number in reversed(divisors(tiles, tiles // 2))] if tiles > 1 else []
 
 
 def block_sizes(
