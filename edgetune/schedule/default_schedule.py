@@ -20,6 +20,7 @@ from edgetune.errors import KernelFailed
 from edgetune.graph.written_loops import is_written
 from edgetune.schedule.algorithms.schedule_text import trace_text
 from edgetune.schedule.default_sizes import (
+    MOST_PIXELS,
     block_note,
     block_sizes,
     row_sizes,
@@ -65,6 +66,10 @@ PLAIN = "plain loops"
 
 WRITTEN_NOTE = "loops as written: each step depends on those before it"
 """The note where a kernel has no other schedule than its own loops (see `edgetune.graph.written_loops`)."""
+
+_LARGEST = (MAX_ROWS, MOST_PIXELS)
+_SMALLER = (*((rows, MOST_PIXELS) for rows in range(MAX_ROWS - 1, 0, -1)), (1, 2), (1, 1))
+"""Most rows and pixels of tiles that need less scratch for the copy of what they read."""
 
 _WIDE = 256  # bits; vectors this wide use up a cache line in one or two steps, so lines are prefetched before each
 
@@ -200,13 +205,13 @@ def _candidates(
 def _tiled(
     function: PrimFunc, analysis: BlockAnalysis, tile: Tile, target: Target, scratch_limit: int, *, streamed: bool
 ) -> Iterator[tuple[Schedule, str, float | None]]:
-    """One schedule for each variant and number of rows: that with the longest strips within the limit of scratch."""
+    """One schedule for each variant and limit of a tile: that with the longest strips within the limit of scratch."""
     allowed = limits(target, scratch_limit)
     variants = ranked_variants(tile, target, streamed=streamed)
     tried: list[tuple[Variant, dict[str, int]]] = []
-    lower = range(MAX_ROWS - 1, 0, -1) if tile.copies else ()  # fewer rows need less scratch for the copy
-    for rows, variant in product((MAX_ROWS, *lower), variants):
-        sizes = tile_sizes(analysis, tile, variant, target, rows)
+    smaller = _SMALLER if tile.copies else ()
+    for most, variant in product((_LARGEST, *smaller), variants):
+        sizes = tile_sizes(analysis, tile, variant, target, most)
         if (variant, sizes) in tried:
             continue
         tried.append((variant, sizes))

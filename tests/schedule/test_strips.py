@@ -88,7 +88,9 @@ def test_shorter_strips_need_less_scratch_and_few_more_instructions() -> None:
     assert all(less < more < 1.05 * less for less, more in pairwise(counts))
 
 
-@pytest.mark.parametrize(("limit", "columns"), [(8160, 32), (8159, 16), (4320, 16), (2400, 8), (1440, 4)])
+@pytest.mark.parametrize(
+    ("limit", "columns"), [(8160, 32), (8159, 16), (4320, 16), (2400, 8), (1440, 4), (960, 2), (720, 1)]
+)
 def test_the_longest_strips_are_chosen_that_fit(limit: int, columns: int) -> None:
     text, _ = default_schedule(WIDE.function(), load_target("mps2-an386"), limit, FORMS)
     assert algorithm_of(text) == FORM
