@@ -12,8 +12,12 @@ import numpy as np
 from edgetune.codegen import KernelSource, emit_kernel
 from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.catalogue import algorithm_named
-from edgetune.schedule.algorithms.schedule_text import schedule_text
+from edgetune.schedule.algorithms.schedule_text import schedule_text, trace_text
 from edgetune.schedule.default_schedule import guesses
+from edgetune.schedule.default_sizes import strip_sizes, tile_sizes
+from edgetune.schedule.sketches.decisions import Chosen
+from edgetune.schedule.sketches.spaces import postprocs, tile_of, tiled
+from edgetune.schedule.sketches.variants import variants_of
 from edgetune.target.isa import INSTRUCTION_SETS
 from edgetune.target.target import Target, load_target
 from tests.integer_samples import Quantised
@@ -47,10 +51,34 @@ def extreme(sample: Quantised, seed: int = 0) -> list[Array]:
 def printed(sample: Quantised, target: Target, name: str, arrays: list[Array]) -> tuple[KernelSource, list[Array]]:
     """The kernel by the formula's best schedule of an algorithm, and its arguments."""
     guess = next(guesses(algorithm_named(sample.function(), name).function, target, 1 << 16))
-    scheduled = apply_schedule(sample.function(), schedule_text(name, guess.trace))
+    return printed_as(sample, target, schedule_text(name, guess.trace), arrays)
+
+
+def printed_as(sample: Quantised, target: Target, text: str, arrays: list[Array]) -> tuple[KernelSource, list[Array]]:
+    """The kernel by a schedule's text, and its arguments."""
+    scheduled = apply_schedule(sample.function(), text)
     source = emit_kernel(scheduled.module, target, "k")
     constants = scheduled.constants_of(source)
     return source, [constants[n].apply(a) if n in constants else a for n, a in enumerate(arrays)]
+
+
+def in_strips(sample: Quantised, target: Target, name: str = "dot_int16_4") -> dict[int, str]:
+    """The schedules' texts of an algorithm whose copy has strips, by the tiles in a strip; the longest strips first.
+
+    All other sizes are those of the formula.
+    """
+    function = algorithm_named(sample.function(), name).function
+    found = tile_of(function, target)
+    assert found is not None
+    analysis, tile = found
+    variant = next(one for one in variants_of(tile) if "strip" in one.order)
+    texts = {}
+    for sizes in strip_sizes(tile, variant, tile_sizes(analysis, tile, variant, target)):
+        sch = tiled(function, tile, variant, Chosen(sizes), target)
+        sch.enter_postproc()
+        assert all(post.apply(sch) for post in postprocs(target))
+        texts[sizes["strip"]] = schedule_text(name, trace_text(sch.trace))
+    return texts
 
 
 def dsp_core(*cflags: str) -> Target:

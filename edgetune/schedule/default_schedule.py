@@ -19,7 +19,16 @@ from edgetune.codegen.packing import split_packing
 from edgetune.errors import KernelFailed
 from edgetune.graph.written_loops import is_written
 from edgetune.schedule.algorithms.schedule_text import trace_text
-from edgetune.schedule.default_sizes import block_note, block_sizes, row_sizes, rows_note, tile_note, tile_sizes
+from edgetune.schedule.default_sizes import (
+    MOST_PIXELS,
+    block_note,
+    block_sizes,
+    row_sizes,
+    rows_note,
+    strip_sizes,
+    tile_note,
+    tile_sizes,
+)
 from edgetune.schedule.rules.derivation import cycles_of_largest, ranked_structures, rules_of
 from edgetune.schedule.rules.factored_reduction import factored_sizes
 from edgetune.schedule.sketches import elementwise
@@ -57,6 +66,10 @@ PLAIN = "plain loops"
 
 WRITTEN_NOTE = "loops as written: each step depends on those before it"
 """The note where a kernel has no other schedule than its own loops (see `edgetune.graph.written_loops`)."""
+
+_LARGEST = (MAX_ROWS, MOST_PIXELS)
+_SMALLER = (*((rows, MOST_PIXELS) for rows in range(MAX_ROWS - 1, 0, -1)), (1, 2), (1, 1))
+"""Most rows and pixels of tiles that need less scratch for the copy of what they read."""
 
 _WIDE = 256  # bits; vectors this wide use up a cache line in one or two steps, so lines are prefetched before each
 
@@ -185,27 +198,32 @@ def _candidates(
     if found is None:
         yield from general
     else:
-        of_tile = _tiled(function, *found, target, streamed=streamed)
+        of_tile = _tiled(function, *found, target, scratch_limit, streamed=streamed)
         yield from chain(general, of_tile) if is_factored_cheaper(function, target) else chain(of_tile, general)
 
 
 def _tiled(
-    function: PrimFunc, analysis: BlockAnalysis, tile: Tile, target: Target, *, streamed: bool
+    function: PrimFunc, analysis: BlockAnalysis, tile: Tile, target: Target, scratch_limit: int, *, streamed: bool
 ) -> Iterator[tuple[Schedule, str, float | None]]:
+    """One schedule for each variant and limit of a tile: that with the longest strips within the limit of scratch."""
+    allowed = limits(target, scratch_limit)
     variants = ranked_variants(tile, target, streamed=streamed)
     tried: list[tuple[Variant, dict[str, int]]] = []
-    lower = range(MAX_ROWS - 1, 0, -1) if tile.copies else ()  # fewer rows need less scratch for the copy
-    for rows, variant in product((MAX_ROWS, *lower), variants):
-        sizes = tile_sizes(analysis, tile, variant, target, rows)
+    smaller = _SMALLER if tile.copies else ()
+    for most, variant in product((_LARGEST, *smaller), variants):
+        sizes = tile_sizes(analysis, tile, variant, target, most)
         if (variant, sizes) in tried:
             continue
         tried.append((variant, sizes))
-        with suppress(RuntimeError):  # ScheduleError, or TVM's error for a case that it does not handle
-            sch = tiled(function, tile, variant, Chosen(sizes), target)
-            of_vector = cheapest(analysis, tile, variant, target, [(sizes["row"], sizes["pixel"])])[0] if sizes else inf
-            work = prod(tile.anchor.spatial_extents) * prod(tile.anchor.reduction_extents)
-            share = _share(function, work, of_vector * work / tile.lanes, target)
-            yield sch, f"register tile {tile_note(sizes, tile)}", share
+        of_vector = cheapest(analysis, tile, variant, target, [(sizes["row"], sizes["pixel"])])[0] if sizes else inf
+        work = prod(tile.anchor.spatial_extents) * prod(tile.anchor.reduction_extents)
+        share = _share(function, work, of_vector * work / tile.lanes, target)
+        for divided in strip_sizes(tile, variant, sizes):
+            with suppress(RuntimeError):  # ScheduleError, or TVM's error for a case that it does not handle
+                sch = tiled(function, tile, variant, Chosen(divided), target)
+                yield sch, f"register tile {tile_note(divided, tile)}", share
+                if divided != sizes and footprint(sch.mod).within(allowed):
+                    break  # shorter strips take no less time
 
 
 def _derived(function: PrimFunc, target: Target) -> Iterator[tuple[Schedule, str, float | None]]:
@@ -268,11 +286,12 @@ def ranked_variants(tile: Tile, target: Target, *, streamed: bool) -> list[Varia
     variants = variants_of(tile, cache, kept_bytes(target, streamed=streamed), target.l1_bytes if wide else 0)
     far = any(variant.prefetch_weights_l2 for variant in variants) and not by_rows
 
-    def rank(variant: Variant) -> tuple[bool, bool, int, bool, bool, bool, bool, bool, bool]:
+    def rank(variant: Variant) -> tuple[bool, bool, bool, int, bool, bool, bool, bool, bool, bool]:
         inside = (variant.order[-2:-1] == ("channel",)) != (first == "channel")
         again = far and variant.order[0] != "channel"  # uncached weights would be loaded again for each row
         outputs = variant.prefetch_outputs != (by_rows and tile.added > 0)
         return (
+            "strip" in variant.order,  # it copies more elements than whole rows do
             not variant.copy_columns,
             variant.prefetch_inputs != wide,
             -variant.parts,

@@ -32,6 +32,9 @@ from edgetune.schedule.sketches.winograd_tile import MAX_BLOCK, BlockVariant, Tr
 from edgetune.schedule.tile_costs import LINE, cheapest, divisors, step_cycles
 from edgetune.target.target import Target
 
+MOST_PIXELS = 1 << 10
+"""More pixels than any register tile has."""
+
 _SCORES_SHARE = 4  # scores may fill one part in this many of L1
 _DEPTH = 4  # steps of the sum over channels that are unrolled
 _ENOUGH = 24  # tiles of a block above which streaming the weights once more costs little
@@ -39,22 +42,41 @@ _TRIED = 8  # most block sizes
 
 
 def tile_sizes(
-    analysis: BlockAnalysis, tile: Tile, variant: Variant, target: Target, most_rows: int = MAX_ROWS
+    analysis: BlockAnalysis,
+    tile: Tile,
+    variant: Variant,
+    target: Target,
+    most: tuple[int, int] = (MAX_ROWS, MOST_PIXELS),
 ) -> dict[str, int]:
-    """Inner extents by tile name: "row", "pixel", "vectors" and "reduction0" .. in order of the reduction axes."""
+    """Inner extents by tile name: "row", "pixel", "vectors" and "reduction0" .. in order of the reduction axes.
+
+    The tile has at `most` so many rows, and so many pixels in a row.
+    """
     spatial = tile.anchor.spatial_extents
     pixels = 1 if tile.pixel is None else tile.block or spatial[tile.pixel]
     rows = 1 if tile.row is None else spatial[tile.row]
     if variant.fuse:
         pixels, rows = pixels * rows, 1
     registers = max(2, target.vector_registers)
-    choices = product(divisors(rows, most_rows), divisors(pixels, registers))
+    choices = product(divisors(rows, most[0]), divisors(pixels, min(most[1], registers)))
     return cheapest(analysis, tile, variant, target, choices)[1]
 
 
 def tile_note(sizes: dict[str, int], tile: Tile) -> str:
     """The sizes as text for people."""
-    return f"{sizes['row']}x{sizes['pixel']} pixels, {sizes['vectors']} vectors of {tile.lanes}"
+    strips = f", strips of {sizes['strip'] * sizes['pixel']} pixels" if "strip" in sizes else ""
+    return f"{sizes['row']}x{sizes['pixel']} pixels, {sizes['vectors']} vectors of {tile.lanes}{strips}"
+
+
+def strip_sizes(tile: Tile, variant: Variant, sizes: dict[str, int]) -> list[dict[str, int]]:
+    """`sizes` with the number of tiles in a strip, the longest strip first; `sizes` alone where there are no strips.
+
+    No strip is a whole row, for which there is a structure without strips.
+    """
+    if "strip" not in variant.order or tile.pixel is None:
+        return [sizes]
+    tiles = tile.anchor.spatial_extents[tile.pixel] // sizes.get("pixel", 1)
+    return [sizes | {"strip": number} for number in reversed(divisors(tiles, tiles // 2))] if tiles > 1 else []
 
 
 def block_sizes(

@@ -82,17 +82,23 @@ def _arena(folder: Path) -> int:
     return found
 
 
+def _forms(folder: Path) -> list[str]:
+    kernels = json.loads((folder / "out" / "MANIFEST.json").read_text())["kernels"]
+    return [kernel["provenance"]["form"] for kernel in kernels]
+
+
 @pytest.mark.long
 def test_kernels_are_chosen_for_the_ram_that_is_stated(tmp_path: Path) -> None:
     """Its tensors take 32,768 bytes; the copies of rows that are usual take some 3,500 more."""
     code, told = _built(tmp_path)
-    usual = _arena(tmp_path)
+    usual, forms = _arena(tmp_path), _forms(tmp_path)
     assert code == 0, told
     assert 34_000 < usual < 40_000
     code, told = _built(tmp_path, "--ram", "34000")
     assert code == 0, told
     assert _arena(tmp_path) <= 34_000
     assert "scratch memory than is usual: the workspace may take 34,000 bytes (flag --ram)" in told
+    assert _forms(tmp_path) == forms  # their copies have strips
     code, told = _built(tmp_path, "--ram", "30KiB")
     assert code == MemoryLimitExceeded.exit_code
     assert "needs an arena of 32768 bytes, and the limit is 30720 bytes, 2048 too few; the largest tensors are" in told

@@ -1,7 +1,8 @@
 """Register tiling: accumulates a tile of pixels times vectors of channels in registers over the whole reduction.
 
 Loops from outside to inside: outer tiles in the order of the variant, reductions, unrolled parts of reductions, rows,
-pixels, vectors, lanes, and the products that one instruction adds to a lane.
+pixels, vectors, lanes, and the products that one instruction adds to a lane. Strips of a row have their own loop around
+the tiles of pixels that are in one.
 """
 
 from __future__ import annotations
@@ -75,6 +76,9 @@ def _tile_loops(
         if axis is not None:
             outer[name], part = decide.tile(sch, name, spatial[axis], limit)
             inner.append(part)
+    if "strip" in variant.order:
+        tiles = outer["pixel"]
+        outer["strip"], outer["pixel"] = decide.tile(sch, "strip", tiles, loop_extent(sch, tiles))
     vectors, lanes = sch.split(spatial[channel], [None, tile.lanes])
     outer["channel"], vectors = decide.tile(sch, "vectors", vectors, registers)
     products = [reduction.pop()] if tile.products > 1 else []
@@ -114,9 +118,12 @@ def _tile_loops(
 def _loop_of_copy(sch: Schedule, tile: Tile, variant: Variant, outer: Mapping[str, LoopRV]) -> LoopRV | None:
     """The loop in which what pixels read is copied; None: all of it at once.
 
-    It is the one over rows: these overlap, and so do the tiles of pixels in a row. Where each channel reads its own
-    input, the loop over channels copies nothing again, and what it copies at a time is smaller.
+    It is the one over strips, if rows are divided into these, else the one over rows: rows overlap, and so do the tiles
+    of pixels in a row. Where each channel reads its own input, the loop over channels copies nothing again, and what it
+    copies at a time is smaller.
     """
+    if "strip" in outer:
+        return outer["strip"]
     if not tile.per_channel:
         rows = [outer[name] for name in ("row", "pixel") if name in outer and variant.order[0] != "channel"]
         return next(iter(rows), None)

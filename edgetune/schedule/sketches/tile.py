@@ -258,6 +258,15 @@ def reads_each_once(tile: Tile) -> bool:
     return not tile.per_channel and max(tile.anchor.reduction_extents) == prod(tile.anchor.reduction_extents)
 
 
+def has_windows(tile: Tile) -> bool:
+    """Whether neighbouring pixels read some of the same elements."""
+    if tile.pixel is None:
+        return False
+    pixel = tile.anchor.spatial[tile.pixel].var
+    own = [item.min for read in tile.anchor.reads() for item in read.region if mentions(item.min, pixel)]
+    return any(mentions(index, axis.var) for index in own for axis in tile.anchor.reduction if extent_of(axis) > 1)
+
+
 def streams_weights(tile: Tile, kept_bytes: int) -> bool:
     """Whether the weights, each of which all pixels need, exceed the `kept_bytes` that stay in a cache."""
     return not tile.per_channel and tile.pixel is not None and tile.weight_bytes > kept_bytes

@@ -7,9 +7,9 @@ from math import prod
 from typing import Literal
 
 from edgetune.codegen.reduction_blocks import near_divisor
-from edgetune.schedule.sketches.tile import Tile, reads_each_once, streams_weights
+from edgetune.schedule.sketches.tile import Tile, has_windows, reads_each_once, streams_weights
 
-Outer = Literal["row", "pixel", "channel"]
+Outer = Literal["row", "strip", "pixel", "channel"]
 _BLOCK_VECTORS = 3  # approximate vectors of channels in a tile
 _ROWS_OF_COPIES = 32  # a copy costs as much as two rows, and saves half a row each
 _FAR_APART = 256  # bytes between elements of a column: each line is used for one step
@@ -21,7 +21,8 @@ _SHORTEST_PART = 256  # steps; storing and loading the sums costs little compare
 class Variant:
     """The choices that change a trace's structure. `pad_rows` copies padded rows instead of testing each access.
 
-    It also copies what an instruction reads in another type: with channels outermost, all of it at once.
+    It also copies what an instruction reads in another type: with channels outermost, all of it at once. A "strip" in
+    the `order` is a number of neighbouring tiles of a row: what they read is copied at a time instead of whole rows.
     `parts`: number of parts of the reduction, each computed for all tiles (see `edgetune.codegen.reduction_blocks`).
     `prefetch_weights_l2`: the weights of the next block of channels are prefetched while the current block is computed.
     `prefetch_outputs`: the output (and residual) lines of a tile are prefetched before its reduction.
@@ -100,13 +101,22 @@ def _whole(tile: Tile) -> tuple[Variant, ...]:
         return (Variant(("channel",), pad_rows=tile.copies),)
     if tile.row is None:
         orders: tuple[tuple[Outer, ...], ...] = (("pixel", "channel"), ("channel", "pixel"))
-        return tuple(Variant(order, pad_rows=rows) for order in orders for rows in _pad_choices(tile, order))
+        found = [Variant(order, pad_rows=rows) for order in orders for rows in _pad_choices(tile, order)]
+        return (*found, *(_in_strips(tile, ("strip", "channel", "pixel")) if has_windows(tile) else ()))
     orders = (("row", "pixel", "channel"), ("row", "channel", "pixel"), ("channel", "row", "pixel"))
     found = [Variant(order, pad_rows=rows) for order in orders for rows in _pad_choices(tile, order)]
     if tile.fusible:
         fused: tuple[tuple[Outer, ...], ...] = (("pixel", "channel"), ("channel", "pixel"))
         found = [Variant(order, fuse=True) for order in fused] + found[:1]
-    return tuple(found)
+    return (*found, *_in_strips(tile, ("row", "strip", "channel", "pixel")))
+
+
+def _in_strips(tile: Tile, order: tuple[Outer, ...]) -> tuple[Variant, ...]:
+    """The structure that copies strips of rows, where a copy is no choice and blocks of channels share it.
+
+    Strips need less scratch memory than rows, and copy again what windows at their ends share.
+    """
+    return (Variant(order, pad_rows=True),) if tile.copies and not tile.per_channel else ()
 
 
 def _pad_choices(tile: Tile, order: tuple[Outer, ...]) -> tuple[bool, ...]:
