@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetune.config.settings import Settings
-from edgetune.errors import UnsupportedOperator
+from edgetune.errors import MemoryLimitExceeded, UnsupportedOperator
 from edgetune.events import Event
 from edgetune.frontend.model_format import Model
 from edgetune.graph.loops import times_called, without_loops
@@ -84,6 +84,7 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
     whole = _for_board(plain, settings.target)
     require_equal_ends(settings, model, whole)
     program = with_states(whole, states, first_values(settings, model))
+    _require_ends_in_memory(program, settings.target)
     stream = model.stream()
     goldens, reference = golden_cases(
         model,
@@ -112,6 +113,24 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
         settings.model.name,
         model,
         stream,
+    )
+
+
+def _require_ends_in_memory(program: Program, target: BoardKind) -> None:
+    """Refuse inputs and outputs that no memory of `target` holds, before a reference computes with them.
+
+    Raises MemoryLimitExceeded. What fits has indices of 32 bits.
+    """
+    ends = (*program.input_buffers(), *program.output_buffers())
+    needed, size = sum(one.nbytes for one in ends), target.memory_sizes.get("ram")
+    if size is None or needed <= size:
+        return
+    largest = max(ends, key=lambda one: one.nbytes)
+    shown = f"{largest.name} {'x'.join(map(str, largest.shape))} of {largest.nbytes} bytes"
+    raise MemoryLimitExceeded(
+        f"the inputs and outputs of {program.name} take {needed} bytes, and board '{target.name}' has {size} bytes of "
+        f"RAM, {needed - size} too few; the largest is {shown}: use a smaller model or a larger board",
+        ("ram", needed - size),
     )
 
 

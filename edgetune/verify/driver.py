@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.boards.image.faults import fault_of_program
 from edgetune.errors import SelfTestFailed, WrongResult
 from edgetune.package.golden import Golden
 from edgetune.package.manifest import in_arena, run_function
@@ -92,10 +93,10 @@ def run_driver(
 
 
 def last_words(status: int, text: str) -> str:
-    """Return the last text that a program wrote, or how it died."""
+    """Return the last text that a program wrote, or how it died; a fault of an image in words."""
     lines = text.strip().splitlines()
     if lines:
-        return lines[-1][:300]
+        return fault_of_program(lines[-1]) or lines[-1][:300]
     return f"killed by signal {-status}" if status < 0 else f"exit status {status}"
 
 

@@ -27,6 +27,7 @@ from edgetune.errors import (
 from edgetune.package.interface import CONTEXT_WORDS
 from edgetune.resources import targets_dir
 from edgetune.target.target import load_target
+from edgetune.verify.driver import last_words
 from edgetune.verify.work_copy import work_copy
 from tests.distribution_sample import edgetune
 
@@ -161,6 +162,37 @@ def test_the_package_says_what_a_run_of_it_executes(package: Path) -> None:
     assert f"about **{counted['cycles']:,} cycles**" in report
     assert "an estimate by the costs of the target file (`cycles`: instructions " in report
     assert "## Forms of kernels" in report
+
+
+def test_a_fault_of_the_self_test_is_printed_with_its_registers(package: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(package, copy)
+    kernels = copy / "src/small_kernels.c"
+    text = kernels.read_text()
+    kernels.write_text(text.replace("\n{\n", "\n{\n    *(volatile unsigned *)0xF0000000u = 1;\n", 1))
+    done = subprocess.run(["make", "-s", "selftest"], cwd=copy, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    fault = last_words(done.returncode, done.stderr.partition("make: ")[0])
+    assert fault.startswith("HardFault: an invalid address")
+    at = re.search(r"instruction at 0x0*([0-9a-f]+)", fault)
+    assert at is not None
+    command = ["arm-none-eabi-nm", "-S", "--defined-only", "build/small_selftest"]
+    symbols = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=True).stdout
+    sized = (line.split() for line in symbols.splitlines())
+    places = {words[3]: range(int(words[0], 16), int(words[0], 16) + int(words[1], 16)) for words in sized if words[3:]}
+    assert any(name.startswith("small__k_") for name, place in places.items() if int(at[1], 16) in place)
+
+
+def test_inputs_that_no_memory_of_the_board_holds_are_refused_before_a_reference_reads_them(tmp_path: Path) -> None:
+    """Else 11 GB are drawn; indices of what fits have 32 bits."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [70000, 40000]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "large", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "large.onnx")
+    done = edgetune(["build", "large.onnx", "--board", BOARD, "-o", "large"], cwd=tmp_path)
+    assert done.returncode == MemoryLimitExceeded.exit_code
+    assert "the inputs and outputs of large take 22400000000 bytes, and board" in done.stderr
+    assert "the largest is x 70000x40000 of 11200000000 bytes" in done.stderr
+    assert not (tmp_path / "large").exists()
 
 
 @pytest.mark.long
