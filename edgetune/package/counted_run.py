@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+_WHOLE = 100  # milliseconds, from which on fractions are noise
+
 
 @dataclass(frozen=True)
 class CountedRun:
@@ -21,9 +23,12 @@ class CountedRun:
     clock_mhz: float | None = None
 
     @property
-    def milliseconds(self) -> float | None:
-        """The cycles at the clock of the core."""
-        return None if self.cycles is None or self.clock_mhz is None else self.cycles / self.clock_mhz / 1e3
+    def milliseconds(self) -> str:
+        """The cycles at the clock of the core, as three digits or more; "" where either is not known."""
+        if self.cycles is None or self.clock_mhz is None:
+            return ""
+        found = self.cycles / self.clock_mhz / 1e3
+        return f"{found:,.0f}" if found >= _WHOLE else f"{found:.3g}"
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values."""

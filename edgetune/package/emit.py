@@ -41,6 +41,9 @@ Check = Callable[[Path, Path], CountedRun | None]
 Returns what an emulator counts of a run, None where nothing does.
 """
 
+_README = "README.md"
+_REPORT = PackageFile(REPORT, "core/REPORT.md.j2")
+
 
 @dataclass(frozen=True)
 class PackageSummary:
@@ -76,7 +79,7 @@ def emit_package(
         code = _write(stage, facts, options.flavours, Path(objects) if options.measure else None)
         _check_flash(facts, code, device)
         if check is not None and (counted := check(stage, Path(objects))) is not None:
-            _write_report(stage, facts, code, counted)
+            _write_counts(stage, facts, options.flavours, code, counted)
     tuned_by = facts.content.tuned_by(facts.target)
     warnings = (
         *_float_warnings(facts),
@@ -180,22 +183,32 @@ def _write(stage: Path, facts: PackageFacts, flavours: Sequence[Flavour], object
 
     Templates of the report and of what test programs are linked with get the result as `code`.
     """
-    files = (*facts.files, *flavour_files(flavours, facts))
-    context = {**template_context(facts), "paths": frozenset(file.path for file in files)}
-    write_files(stage, (file for file in files if file not in facts.image.files), context)
+    context = _context(facts, flavours)
+    write_files(stage, (file for file in _files(facts, flavours) if file not in facts.image.files), context)
     code = None
     if objects is not None:
         code = facts.content.code_size(stage, facts.api.prefix, facts.target, objects, facts.code_sources())
-    write_files(stage, facts.image.files, {**context, "code": code})
-    _write_report(stage, facts, code)
+    write_files(stage, (*facts.image.files, _REPORT), {**context, "code": code})
+    write_manifest(stage, manifest_facts(facts, code))
     return code
 
 
-def _write_report(stage: Path, facts: PackageFacts, code: CodeSize | None, counted: CountedRun | None = None) -> None:
-    """Write report and manifest, with what was counted of a run."""
-    context = {**template_context(facts), "code": code, "counted": counted}
-    write_files(stage, (PackageFile(REPORT, "core/REPORT.md.j2"),), context)
-    write_manifest(stage, manifest_facts(facts, code) | ({} if counted is None else {"counted": counted.to_json()}))
+def _write_counts(
+    stage: Path, facts: PackageFacts, flavours: Sequence[Flavour], code: CodeSize | None, counted: CountedRun
+) -> None:
+    """Write again what says how long a run takes: the README, the report and the manifest."""
+    context = {**_context(facts, flavours), "code": code, "counted": counted}
+    write_files(stage, (*(file for file in facts.files if file.path == _README), _REPORT), context)
+    write_manifest(stage, manifest_facts(facts, code) | {"counted": counted.to_json()})
+
+
+def _files(facts: PackageFacts, flavours: Sequence[Flavour]) -> tuple[PackageFile, ...]:
+    return (*facts.files, *flavour_files(flavours, facts))
+
+
+def _context(facts: PackageFacts, flavours: Sequence[Flavour]) -> dict[str, object]:
+    paths = frozenset(file.path for file in _files(facts, flavours))
+    return {**template_context(facts), "paths": paths, "counted": None}
 
 
 def _check_flash(facts: PackageFacts, code: CodeSize | None, device: Device) -> None:

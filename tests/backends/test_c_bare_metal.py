@@ -162,6 +162,8 @@ def test_the_package_says_what_a_run_of_it_executes(package: Path) -> None:
     assert f"about **{counted['cycles']:,} cycles**" in report
     assert "an estimate by the costs of the target file (`cycles`: instructions " in report
     assert "## Forms of kernels" in report
+    readme = (package / "README.md").read_text()
+    assert f"One run executes {counted['instructions']:,} instructions, as qemu-system-arm counts them: " in readme
 
 
 def test_a_fault_of_the_self_test_is_printed_with_its_registers(package: Path, tmp_path: Path) -> None:
