@@ -68,11 +68,8 @@ def assemble(
     prefix = package_prefix(options.name or program.name)
     all_printed = print_kernels(program, choices, target, prefix, events, threads)
     printed = all_printed.kernels
-    program, over = with_states_overwritten(program, all_printed.in_place)
     scratch = {i: p.source.scratch_bytes for i, p in enumerate(printed)}
-    # Placement is a heuristic: in rare cases, tensors that share memory need more of it.
-    plans = (plan(program, scratch, in_place) for in_place in (over, {}))
-    memory = min(plans, key=lambda one: one.arena_bytes)
+    program, memory = _planned(program, scratch, all_printed.in_place)
     packed = pack_constants(program, printed)
     check_limits(program, memory, packed, device)
     if threads > 1:
@@ -91,6 +88,21 @@ def assemble(
         backend.content,
     )
     return emit_package(model, golden, device, options, out, on_event=events, check=check)
+
+
+def arena_bytes(program: Program, choices: Sequence[Choice], target: BoardKind, threads: int = 1) -> int:
+    """Bytes of the arena of a package of `program` under `choices`; raises what the backend raises."""
+    printed = print_kernels(program, choices, target, package_prefix(program.name), lambda _: None, threads)
+    scratch = {i: p.source.scratch_bytes for i, p in enumerate(printed.kernels)}
+    return _planned(program, scratch, printed.in_place)[1].arena_bytes
+
+
+def _planned(program: Program, scratch: dict[int, int], in_place: Mapping[int, int]) -> tuple[Program, MemoryPlan]:
+    """The program with the states that are overwritten, and its plan; `scratch` is bytes by kernel."""
+    program, over = with_states_overwritten(program, in_place)
+    # Placement is a heuristic: in rare cases, tensors that share memory need more of it.
+    plans = (plan(program, scratch, one) for one in (over, {}))
+    return program, min(plans, key=lambda one: one.arena_bytes)
 
 
 def pack_constants(program: Program, printed: Sequence[Printed]) -> dict[tuple[int, int], np.ndarray]:

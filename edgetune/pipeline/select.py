@@ -20,7 +20,8 @@ from edgetune.package.emit import OnEvent
 from edgetune.package.provenance import KernelProvenance
 from edgetune.pipeline.in_model_cost import PackageContext, compared_first, expected_order, streams
 from edgetune.pipeline.kernel_scratch import kernel_scratch
-from edgetune.pipeline.link import Choice
+from edgetune.pipeline.link import Choice, arena_bytes
+from edgetune.pipeline.strips_for_arena import strips_for_arena
 from edgetune.records import Record, RecordStore
 from edgetune.records.ranking import passes
 from edgetune.schedule.algorithms.apply import apply_schedule
@@ -32,6 +33,7 @@ from edgetune.schedule.guessed_schedule import guessed_schedule
 from edgetune.schedule.sketches.winograd_tile import PRODUCTS
 from edgetune.schedule.summary import summary
 from edgetune.search.migrate import record_key, still_valid, trouble
+from edgetune.target.costs import MARGINS
 from edgetune.target.target import Target
 
 _CONSIDERED = 50
@@ -53,7 +55,8 @@ def choose(
 ) -> list[Choice]:
     """One choice per kernel of `program`, in order; none needs more scratch than this program's memory plan allows.
 
-    With `arena`, all tensors and scratch may take so many bytes.
+    With `arena`, all tensors and scratch may take so many bytes. Without it, where memory is scarce, default schedules
+    copy strips of rows if that saves much of the arena for few instructions.
 
     A record counts only if its trace still gives the very C text that was timed; a warning names the others, and those
     graded below `min_trust`. A record without a grade counts as D. Only `forms` (names of algorithms) may win. Without
@@ -67,7 +70,24 @@ def choose(
     for number, kernel in enumerate(program.kernels):
         with kernel_named(program, number):
             choices.append(_choose(kernel, store, limits[number], rules, events))
-    return choices
+    return (
+        choices if arena is not None or not target.memory_is_scarce else _with_strips(program, target, threads, choices)
+    )
+
+
+def _with_strips(program: Program, target: Target, threads: int, usual: list[Choice]) -> list[Choice]:
+    """`usual`, or default schedules that copy strips of rows instead, where these make the arena smaller."""
+    free = {number for number, choice in enumerate(usual) if choice.provenance.origin == "fixed"}
+    found = strips_for_arena(program, target, threads, [choice.trace for choice in usual], free)
+    if not found:
+        return usual
+    divided = list(usual)
+    for number, guess in found.items():
+        share = usual[number].provenance.predicted_share
+        divided[number] = default_choice(program.kernels[number], guess.trace, guess.note, share)
+    # Tensors that kernels do not write in place after all, and gaps between tensors, may take what strips save.
+    most = (1 - MARGINS.least_of_arena) * arena_bytes(program, usual, target, threads)
+    return divided if arena_bytes(program, divided, target, threads) <= most else usual
 
 
 def contenders(

@@ -109,7 +109,7 @@ def default_guess(function: PrimFunc, target: Target, scratch_limit: int = 0, *,
     found = guess(function, target, scratch_limit, streamed=streamed) or _least_scratch(function, target)
     if found is not None:
         return found
-    if not _finish(sch, target, UNLIMITED_SCRATCH):
+    if not finish(sch, target, UNLIMITED_SCRATCH):
         sch = untouched(function)  # weights stay as they are
     return Guess(trace_text(sch.trace), "plain loops: no schedule rule fits this kernel", 0.0)
 
@@ -143,7 +143,7 @@ def guesses(function: PrimFunc, target: Target, scratch_limit: int = 0, *, strea
     if has_empty_tensor(function) or is_written(function):
         return
     for sch, note, share in _candidates(function, target, scratch_limit, streamed=streamed):
-        if footprint(sch.mod).within(limits(target, scratch_limit)) and _finish(sch, target, scratch_limit):
+        if footprint(sch.mod).within(limits(target, scratch_limit)) and finish(sch, target, scratch_limit):
             yield Guess(trace_text(sch.trace), note, share)
 
 
@@ -156,18 +156,18 @@ def _least_scratch(function: PrimFunc, target: Target) -> Guess | None:
     if rows is not None:
         *_, (variant, sizes) = row_sizes(rows, target)
         sch = in_rows(function, rows, variant, Chosen(sizes), target)
-        return Guess(trace_text(sch.trace), rows_note(rows, sizes)) if _finish(sch, target, UNLIMITED_SCRATCH) else None
+        return Guess(trace_text(sch.trace), rows_note(rows, sizes)) if finish(sch, target, UNLIMITED_SCRATCH) else None
     found: Guess | None = None
     least = footprint(untouched(function).mod).scratch_bytes
     allowed = limits(target, UNLIMITED_SCRATCH)
     for sch, note, share in _candidates(function, target, UNLIMITED_SCRATCH, streamed=False):
         used = footprint(sch.mod)
-        if used.scratch_bytes < least and used.within(allowed) and _finish(sch, target, UNLIMITED_SCRATCH):
+        if used.scratch_bytes < least and used.within(allowed) and finish(sch, target, UNLIMITED_SCRATCH):
             least, found = used.scratch_bytes, Guess(trace_text(sch.trace), note, share)
     return found
 
 
-def _finish(sch: Schedule, target: Target, scratch_limit: int) -> bool:
+def finish(sch: Schedule, target: Target, scratch_limit: int) -> bool:
     """Whether the schedule is within the limits, and its weights can be packed when the package is built."""
     sch.enter_postproc()
     if not all(post.apply(sch) for post in postprocs(target, scratch_limit)):

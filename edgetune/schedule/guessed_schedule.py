@@ -10,7 +10,7 @@ and where padding is tested for each of many terms or copied once.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
 
@@ -101,13 +101,28 @@ def _compared(
     return min(found, key=lambda guess: found[guess])
 
 
+@dataclass(frozen=True)
+class Estimate:
+    """Estimated instructions of a run of a printed kernel, and the bytes of scratch memory that it asks for."""
+
+    instructions: float
+    scratch_bytes: int
+
+
 @memoised(64)
+def estimate(function: PrimFunc, text: str, target: Target) -> Estimate | None:
+    """What an unscheduled function takes under the schedule `text`; None where it is refused."""
+    try:
+        source = emit_kernel(apply_schedule(function, text).module, target, _SYMBOL)
+    except KernelFailed:
+        return None
+    return Estimate(source.instructions, source.scratch_bytes)
+
+
 def estimated_instructions(function: PrimFunc, text: str, target: Target) -> float:
     """Instructions of a run of an unscheduled function under the schedule `text`; infinite where it is refused."""
-    try:
-        return emit_kernel(apply_schedule(function, text).module, target, _SYMBOL).instructions
-    except KernelFailed:
-        return inf
+    found = estimate(function, text, target)
+    return inf if found is None else found.instructions
 
 
 def formula_schedule(

@@ -238,6 +238,18 @@ class Margins:
     """Most share of the estimated instructions of a kernel as it is that another form, or another schedule, must leave.
     """
 
+    arena_of_strips: float = 12.0
+    """Percent of the arena that strips of copies must save for each percent that they add to the instructions of a run.
+
+    The instructions are estimated: counted, strips add two to three times as many.
+    """
+
+    least_of_arena: float = 0.02
+    """Least share of the arena that strips must save."""
+
+    most_of_strips: float = 0.01
+    """Most share that strips may add to the estimated instructions of a run."""
+
     of_ideal: float = 1.6
     """How many times its least instructions a schedule may have which is not compared with others."""
 

@@ -16,6 +16,7 @@ from edgetune.schedule.algorithms.apply import apply_schedule
 from edgetune.schedule.algorithms.catalogue import algorithm_named
 from edgetune.schedule.algorithms.schedule_text import FORMS, algorithm_of
 from edgetune.schedule.default_schedule import guesses
+from edgetune.schedule.divided_copies import divided_copies
 from edgetune.schedule.guessed_schedule import default_schedule, estimated_instructions
 from edgetune.schedule.sketches.spaces import tile_of
 from edgetune.schedule.sketches.variants import variants_of
@@ -103,6 +104,18 @@ def test_default_schedules_divide_no_row_that_fits() -> None:
     assert "strips" not in first.note
     first = next(guesses(algorithm_named(WIDE.function(), FORM).function, target, 3000))
     assert "strips of 8 pixels" in first.note
+
+
+def test_divided_copies_are_otherwise_the_same_schedule() -> None:
+    target, function = load_target("mps2-an386"), WIDE.function()
+    whole, _ = default_schedule(function, target, 8192, FORMS)
+    found = divided_copies(function, whole, target)
+    assert [one.trace for one in found] == [*in_strips(WIDE, target).values()]
+    assert [one.note for one in found] == [
+        f"register tile 1x4 pixels, 1 vectors of 1, strips of {columns} pixels" for columns in (16, 8, 4)
+    ]
+    assert not divided_copies(function, found[0].trace, target)  # it has strips
+    assert not divided_copies(function, default_schedule(function, target, 0, [])[0], target)  # it copies nothing
 
 
 @pytest.mark.parametrize(
