@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from edgetune.schedule.algorithms.schedule_text import DIRECT
+from edgetune.schedule.algorithms.schedule_text import DIRECT, WIDE
 
 _FAMILIES = (
     (r"winograd_f(\d)", r"Winograd's algorithm by tiles of \1x\1 outputs"),
@@ -18,7 +18,7 @@ _FAMILIES = (
     ),
     (r"pairs_(\d+)", r"\1 neighbouring results a step, two taps at a time"),
     (r"lanes_(\d+)_int(\d+)", r"\1 neighbouring results a step, weights of \2 bits in memory"),
-    (r"wide_float32", r"integers as floats"),
+    ("|".join(WIDE), r"integers as floats"),
 )
 
 
