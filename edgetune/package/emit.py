@@ -70,7 +70,8 @@ def emit_package(
 
     `check` may reject the package by raising, before it replaces another.
 
-    The bytes depend only on the arguments (and, with `measure`, on the compiler): not on time, folder or locale.
+    The bytes depend only on the arguments, and, with `measure`, on the compiler: not on time, folder or locale. What
+    `check` returns is in the README, the report and the manifest, so there they depend on whether an emulator is there.
     Raises OutputRefused, DiskFull, KernelFailed, WrongResult (golden does not fit), CompileFailed and
     MemoryLimitExceeded, and what `check` raises; after any error, nothing is left behind.
     """

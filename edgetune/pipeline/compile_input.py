@@ -117,20 +117,19 @@ def load(settings: Settings, events: Events = lambda _: None, model: Model | Non
 
 
 def _require_ends_in_memory(program: Program, target: BoardKind) -> None:
-    """Refuse inputs and outputs that no memory of `target` holds, before a reference computes with them.
+    """Refuse an input or an output that no memory of `target` holds, before a reference computes with it.
 
     Raises MemoryLimitExceeded. What fits has indices of 32 bits.
     """
-    ends = (*program.input_buffers(), *program.output_buffers())
-    needed, size = sum(one.nbytes for one in ends), target.memory_sizes.get("ram")
-    if size is None or needed <= size:
+    size = max(target.memory_sizes.values(), default=None)  # an input may lie in flash
+    largest = max((*program.input_buffers(), *program.output_buffers()), key=lambda one: one.nbytes)
+    if size is None or largest.nbytes <= size:
         return
-    largest = max(ends, key=lambda one: one.nbytes)
-    shown = f"{largest.name} {'x'.join(map(str, largest.shape))} of {largest.nbytes} bytes"
+    shown = f"{largest.kind} {largest.name} {'x'.join(map(str, largest.shape))} of {program.name}"
     raise MemoryLimitExceeded(
-        f"the inputs and outputs of {program.name} take {needed} bytes, and board '{target.name}' has {size} bytes of "
-        f"RAM, {needed - size} too few; the largest is {shown}: use a smaller model or a larger board",
-        ("ram", needed - size),
+        f"{shown} takes {largest.nbytes} bytes, and board '{target.name}' has no memory of more than {size} bytes, "
+        f"{largest.nbytes - size} too few: use a smaller model or a larger board",
+        ("ram", largest.nbytes - size),
     )
 
 

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Protocol
 
 from edgetune.boards.lock import timing_lock
-from edgetune.errors import BoardLost, MemoryLimitExceeded, NothingRunsIt, SelfTestFailed, ToolchainMissing
+from edgetune.errors import (
+    BoardLost,
+    CompileFailed,
+    MemoryLimitExceeded,
+    NothingRunsIt,
+    SelfTestFailed,
+    ToolchainMissing,
+    ToolHung,
+)
 from edgetune.events import Event
 from edgetune.package.counted_run import CountedRun
 from edgetune.package.golden import Golden
@@ -85,7 +93,7 @@ class SelfTest:
         """Count a run of `package`, which has passed its self-test; None where no emulator counts it, which is told."""
         try:
             return counted_run(package, target=self._target, objects=objects)
-        except (MemoryLimitExceeded, SelfTestFailed) as error:
+        except (MemoryLimitExceeded, SelfTestFailed, ToolchainMissing, CompileFailed, ToolHung) as error:
             self._events(Event("warning", {"message": f"the instructions of layers are not counted: {error.message}"}))
             return None
 

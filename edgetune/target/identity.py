@@ -31,6 +31,8 @@ def target_fingerprint(target: Target) -> str:
         facts.append(target.cpu_part)
     if target.emulated:  # times of an emulator are compared only with times of the same emulator
         facts += [target.reach, target.clock]
+    if target.debug_probe is not None:  # the part itself, at a clock and with wait states that its start sets
+        facts += [target.reach, target.name, target.clock_mhz, target.debug_probe.start]
     if target.caches == "cold":
         facts.append(target.caches)
     return _digest(facts)

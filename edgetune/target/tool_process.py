@@ -30,7 +30,18 @@ _KEPT = frozenset(
         *("IAR_LMS_BEARER_TOKEN", "IAR_LMS_SETTINGS_DIR"),
     }
 )
-_KEPT_PREFIXES = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC_", "NIX_", "OECORE_", "QEMU_")
+_KEPT_PREFIXES = (
+    "PROBE_RS_",
+    "PYOCD_",
+    "OPENOCD_",
+    "CCACHE_",
+    "SCCACHE_",
+    "DISTCC_",
+    "ICECC_",
+    "NIX_",
+    "OECORE_",
+    "QEMU_",
+)
 NO_PATH = (
     "PATH is not set, so that compilers and make do not find the programs that they start: set it, such as "
     "PATH=/usr/local/bin:/usr/bin:/bin"

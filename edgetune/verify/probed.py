@@ -9,7 +9,7 @@ from pathlib import Path
 from edgetune.boards.environment import Reading
 from edgetune.boards.image.probe_command import run_by_probe
 from edgetune.boards.image.probe_lock import probe_lock
-from edgetune.errors import BoardLost
+from edgetune.errors import BoardLost, SelfTestFailed
 from edgetune.measure.trust import Conditions
 from edgetune.target.target import Probe
 from edgetune.verify.place import Here
@@ -31,6 +31,16 @@ class BehindProbe(Here):
     def where(self) -> str:
         """The board, and the program that drives its probe."""
         return f"board {self.tools.board}, by {Path(self.probe.command[0]).name}"
+
+    def execute(
+        self,
+        program: Path,
+        arguments: Sequence[str | Path],
+        timeout_s: float,
+        cores: Sequence[int] = (),  # noqa: ARG002  a part runs one program
+    ) -> ProgramResult:
+        """Run it while no other run uses the probe; raises BoardLost, and SelfTestFailed where it does not end."""
+        return self._run(program, arguments, timeout_s)
 
     def timed(
         self, program: Path, arguments: Sequence[str | Path], timeout_s: float, cores: Sequence[int] = ()
@@ -54,6 +64,8 @@ class BehindProbe(Here):
             return ProgramResult(int(not _is_success(done.lines[-1])), text, "")
         if done.late or done.flooded:
             why = f"did not end within {timeout_s:g} s" if done.late else "prints without end"
+            if any(line.startswith(f"{self.tools.prefix} ".encode()) for line in done.lines):  # the image runs
+                raise SelfTestFailed(f"{program.name} {why} on board '{self.tools.board}' ({done.last_words})")
             raise BoardLost(
                 f"board '{self.tools.board}': {program.name} {why} ({done.last_words}): see that the board is "
                 "connected, and that the command of its probe ends with the image"
@@ -72,8 +84,8 @@ def execution_place(tools: PackageToolchain, alone: Callable[[], AbstractContext
 
 
 def _is_success(line: bytes) -> bool:
-    """Whether it is the last line of a self-test that passed, or of a benchmark."""
-    return line == b"PASS" or (line.startswith(b'{"') and line.endswith(b"}"))
+    """Whether it is the last line of a self-test that passed, of a benchmark, or of the test driver."""
+    return line in {b"PASS", b"end"} or (line.startswith(b'{"') and line.endswith(b"}")) or line.endswith(b" end")
 
 
 def _is_last(line: bytes) -> bool:

@@ -3,6 +3,7 @@
    it looks at the outputs, at what lies around each buffer, at what the candidate must only read, and at the stack. */
 #include "image.h"
 
+enum { LONG_CALL = 1 << 24 }; /* cycles from which on one sample is enough */
 enum { PATTERN = 0xA5, STACK_WORD = 0x5AC35AC3, OWN_STACK = 256 };
 enum { MODE_BITS = 0x07C00000 }; /* AHP, DN, FZ, RMode of FPSCR (ARMv7-M B1.4.7) */
 
@@ -183,7 +184,7 @@ void run(void)
             image_sums[i] = sum_of(image_parameters[i].given, image_parameters[i].bytes);
     count_start();
     result.cycles[0] = count(nothing);
-    for (unsigned call = 0; call <= counted_calls; call++)
+    for (unsigned call = 0; call <= counted_calls && (call < 2 || result.cycles[call - 1] < (uint32_t)LONG_CALL); call++)
         attempt(call);
     conclude();
 }

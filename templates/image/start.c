@@ -63,6 +63,7 @@ void image_reset(void)
     for (uint32_t *to = image_bss_start; to < image_bss_end; to++)
         *to = 0;
     image_board();
+    __asm__ volatile("cpsie i" ::: "memory"); /* SysTick interrupts; a boot loader may have left them off */
     run();
 }
 

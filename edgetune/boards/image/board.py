@@ -22,6 +22,7 @@ from edgetune.ipc.wakeup_descriptor import WakeupDescriptor
 from edgetune.target.target import Target
 
 _ANSWER_S = 8.0  # within the patience of a session after the deadline of a trial
+_LEAVE_S = 2.0
 _END_S = 35.0  # for the thread of a trial whose processes were killed
 
 
@@ -54,11 +55,16 @@ class _Running:
         """Wait for the thread, up to `timeout_s`."""
         self._thread.join(timeout_s)
 
+    def _see_that_images_run(self, trial: ImageTrial) -> None:
+        """Raise BoardLost where an image that does nothing does not run either."""
+        if fault := idle_fault(trial, self._cache, self._current, _ANSWER_S):
+            raise lost(trial, fault)
+
     def _run(self, trial: ImageTrial, request: RunRequest, folder: Path, bell: WakeupDescriptor) -> None:
         try:
             result = trial.run(request, folder, self._current)
-            if result.status == "timeout" and trial.runner.may_vanish:
-                require_answer(trial, self._cache, self._current)
+            if result.status in {"timeout", "crashed"} and trial.runner.may_vanish:
+                self._see_that_images_run(trial)
             self.result = result
         except Exception as error:  # noqa: BLE001  raised again by `collect`
             self.error = error
@@ -67,13 +73,10 @@ class _Running:
             bell.ring()
 
 
-def require_answer(trial: ImageTrial, cache: Path | None, current: CurrentProcess | None = None) -> None:
-    """Raise BoardLost where not even an image that does nothing runs, so that no candidate is to blame."""
-    if fault := idle_fault(trial, cache, current, _ANSWER_S):
-        raise BoardLost(
-            f"board '{trial.target.name}' does not run an image that does nothing ({fault}): see that it is connected "
-            "and has power"
-        )
+def lost(trial: ImageTrial, fault: str) -> BoardLost:
+    """The error of a board that does not even run an image that does nothing, so that no candidate is to blame."""
+    words = f"does not run an image that does nothing ({fault})"
+    return BoardLost(f"board '{trial.target.name}' {words}: see that it is connected and has power")
 
 
 class ImageBoard:
@@ -103,6 +106,8 @@ class ImageBoard:
         self._folder: Path | None = None
         self._running: _Running | None = None
         self._bell = WakeupDescriptor()
+        self._idle = CurrentProcess()
+        self._using = threading.Lock()  # held while an image that does nothing runs, and while the lock is waited for
         self._closed = False
 
     def reserve(self) -> None:
@@ -112,22 +117,32 @@ class ImageBoard:
         """
         if self._closed:
             raise BoardLost(f"board '{self.name}' was closed")
-        if self._lock is not None:
-            self._lock.acquire()
-        if self._trial is not None:
-            return
+        with self._using:
+            if self._lock is not None:
+                self._lock.acquire()
+            if self._trial is None:
+                try:
+                    self._trial = self._first_trial()
+                except BaseException:
+                    self.release()
+                    raise
+
+    def _first_trial(self) -> ImageTrial:
+        """See that an image runs; raises what `reserve` raises."""
         runner = self._make_runner()
         harness = build_harness(self._target, runner.counting, self._cache)
         if self._closed:  # meanwhile, by another thread
             raise BoardLost(f"board '{self.name}' was closed")
         trial = ImageTrial(self._target, harness, runner)
         began = time.monotonic()
-        if fault := idle_fault(trial, self._cache):
+        if fault := idle_fault(trial, self._cache, self._idle):
+            if self._closed:
+                raise BoardLost(f"board '{self.name}' was closed")
             raise BoardUnfit(f"board '{self.name}': {unfit_words(trial, fault)}: {trial.runner.remedy}")
         self.round_trip_s = time.monotonic() - began if runner.may_vanish else 0.0
         self._folder = Path(tempfile.mkdtemp(prefix="images-", dir=self._host.folder))
         self.facts = {**self.facts, **runner.facts}
-        self._trial = trial
+        return trial
 
     def put(self, path: Path) -> str:
         """Return the path itself: images are linked on this machine."""
@@ -162,12 +177,14 @@ class ImageBoard:
         self._bell.hush()
         if running.error is None:
             return running.result
+        if isinstance(running.error, BoardLost):
+            raise running.error
         if isinstance(running.error, EdgetuneError):
             raise BoardLost(f"board '{self.name}': {running.error.message}") from running.error
         raise running.error
 
     def health(self) -> dict[str, Reading]:
-        """Return nothing: counts depend on no condition, and an image reads no sensor."""
+        """Return nothing: an image reads no sensor of its board."""
         return {}
 
     def recover(self) -> None:
@@ -176,8 +193,13 @@ class ImageBoard:
         if running is not None:
             running.end()
             self._bell.hush()
-        if self._trial is not None and self._trial.runner.may_vanish:
-            require_answer(self._trial, self._cache)
+        if self._trial is None:
+            self.reserve()
+        elif self._trial.runner.may_vanish:
+            with self._using:
+                fault = idle_fault(self._trial, self._cache, self._idle, _ANSWER_S)
+            if fault:
+                raise lost(self._trial, fault)
 
     def release(self) -> None:
         """Let others use the board."""
@@ -190,10 +212,14 @@ class ImageBoard:
             return
         self._closed = True
         running, self._running, self._trial = self._running, None, None
+        self._idle.stop()
         if running is not None:
             running.end()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
         if self._lock is not None:
-            self._lock.close()
+            self._lock.release()
+            if self._using.acquire(timeout=_LEAVE_S):  # else a thread still waits for the lock, and needs its file
+                self._using.release()
+                self._lock.close()
         self._bell.close()

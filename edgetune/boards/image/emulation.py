@@ -80,14 +80,14 @@ def emulate(
             output, late = _output(process, deadline := time.monotonic() + timeout_s)
             flooded, status = len(output) > MOST_OUTPUT_BYTES, 0
             if not late and not flooded:
-                status, late = _status(process, deadline)
+                status, late = exit_status(process, deadline)
     except OSError as error:
         raise BoardLost(f"board '{board}': {emulator[0]} cannot be started: {error.strerror}") from error
     return Emulation(output[:MOST_OUTPUT_BYTES], read_records(records), status, late, flooded)
 
 
-def _status(process: subprocess.Popen[bytes], deadline: float) -> tuple[int, bool]:
-    """The exit status of what has closed its output, and whether it goes on after the deadline; then 0."""
+def exit_status(process: subprocess.Popen[bytes], deadline: float) -> tuple[int, bool]:
+    """Return the exit status of what has closed its output, and whether it goes on after the deadline; then 0."""
     try:
         return process.wait(max(deadline - time.monotonic(), 0)), False
     except subprocess.TimeoutExpired:

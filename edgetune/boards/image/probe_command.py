@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgetune.boards.agent.frames import printable
+from edgetune.boards.image.emulation import exit_status
 from edgetune.errors import BoardLost
 from edgetune.ipc.process_group import program
 from edgetune.target.tool_process import tool_environment
@@ -27,7 +28,7 @@ MOST_OUTPUT_BYTES = 1 << 20
 
 _CHUNK = 4096
 _END_S = 0.5  # for a command that ends by itself after the image
-_INTERRUPTED_S = 3.0  # for one that is interrupted: it releases the probe
+_INTERRUPTED_S = 4.0  # for one that is interrupted: it releases the probe
 _TICK_S = 0.05
 
 
@@ -35,9 +36,9 @@ _TICK_S = 0.05
 class ProbeOutput:
     """What a probe's command printed: `lines` of its standard output without their ends, as far as they are whole.
 
-    `ended` says whether the last of them is one that ends the image, `late` whether the deadline came before,
-    `flooded` whether there was too much; `status` is the exit status of a command that ended without such a line.
-    `last_words` is the last line of all that it printed, printable.
+    `ended` says whether the last of them is one that ends the image, after which nothing is read; `late` whether the
+    deadline came before, `flooded` whether there was too much; `status` is the exit status of a command that ended
+    without such a line. `last_words` is the last line of all that it printed, printable.
     """
 
     lines: tuple[bytes, ...]
@@ -116,23 +117,18 @@ def _read(process: subprocess.Popen[bytes], deadline: float, ends: Callable[[byt
                 open_ones.remove(one)
                 continue
             said, size = one, size + len(data)
-            ended = (any(map(ends, one.take(data))) and one is image) or ended
+            new = one.take(data)
+            if one is image and (last := next((at for at, line in enumerate(new) if ends(line)), None)) is not None:
+                ended = True  # what the command says itself after it is none of the image's
+                del image.lines[len(image.lines) - len(new) + last + 1 :]
     flooded = size > MOST_OUTPUT_BYTES and not ended
     status = 0
-    if ended:
+    if not ended and not late and not flooded:
+        status, late = exit_status(process, deadline)
+    if process.poll() is None:
         _let_go(process, [one.descriptor for one in open_ones])
-    elif not late and not flooded:
-        status, late = _exit_status(process, deadline)
     words = said.last_words or own.last_words or image.last_words
     return ProbeOutput(tuple(image.lines), words, ended, late, flooded, status)
-
-
-def _exit_status(process: subprocess.Popen[bytes], deadline: float) -> tuple[int, bool]:
-    """The exit status of what has closed its output, and whether it goes on after the deadline; then 0."""
-    try:
-        return process.wait(max(deadline - time.monotonic(), 0)), False
-    except subprocess.TimeoutExpired:
-        return 0, True
 
 
 def _let_go(process: subprocess.Popen[bytes], open_ones: list[int]) -> None:

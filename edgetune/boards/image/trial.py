@@ -85,7 +85,7 @@ class ImageTrial:
         seconds["time"] = time.monotonic() - began
         report = read_report(ran.line, identity, len(request.arrays), self.runner.counted_words)
         if report is None or ran.fault:
-            return _unreported(request, ran)
+            return _unreported(request, ran, seconds["time"] if self.runner.may_vanish else 0.0)
         return self._result(request, ran, report, seconds)
 
     def _result(self, request: RunRequest, ran: ImageRun, report: ImageReport, seconds: dict[str, float]) -> RunResult:
@@ -114,10 +114,10 @@ class ImageTrial:
         )
 
 
-def _unreported(request: RunRequest, ran: ImageRun) -> RunResult:
+def _unreported(request: RunRequest, ran: ImageRun, waited_s: float) -> RunResult:
     """The result of an image that did not report: it hung, printed something else, or ended what runs it."""
     if ran.late:
-        return _ended(request, "timeout", f"still in phase 'time' after {request.deadline_s:g} s")
+        return _ended(request, "timeout", f"still in phase 'time' after {max(request.deadline_s, waited_s):.3g} s")
     said = f" ({ran.last_words})" if ran.last_words else ""
     if ran.fault:
         return _ended(request, "crashed", f"{ran.fault}{said}")

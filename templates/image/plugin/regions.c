@@ -82,8 +82,14 @@ static void note_wide(uint32_t word, uint64_t amounts[COUNTERS])
 {
     const bool loads = word >> 20 & 1;
     const uint32_t group = word >> 24;
+    const bool of_float = (word >> 9 & 7) == 5; /* 101 in bits 9 to 11 */
+    const bool divides = group == 0xEE && (((word >> 20 & 0xB) == 8 && (word >> 6 & 1) == 0) /* VDIV */
+                                           || ((word >> 16 & 0xBF) == 0xB1 && (word >> 6 & 3) == 3)); /* VSQRT */
 
-    if (word >> 25 == 0x74) { /* 1110100: LDM, STM; LDRD, STRD, exclusive ones, and branches by tables */
+    if ((word & 0xFFF0FFE0) == 0xE8D0F000) { /* TBB, TBH */
+        amounts[LOADS]++;
+        amounts[BRANCHES]++;
+    } else if (word >> 25 == 0x74) { /* 1110100: LDM, STM; LDRD, STRD and exclusive ones */
         const bool several = (word >> 22 & 1) == 0;
         amounts[loads ? LOADS : STORES] += several ? ones(word & 0xFFFF) : 2;
         amounts[BRANCHES] += several && loads ? word >> 15 & 1 : 0;
@@ -96,10 +102,12 @@ static void note_wide(uint32_t word, uint64_t amounts[COUNTERS])
     else if (word >> 27 == 0x1E && (word >> 15 & 1) != 0) { /* branches; loops of Armv8.1-M (bits 15, 14 and 12: 110) cost none */
         const uint32_t kind = word >> 12 & 13;
         amounts[BRANCHES] += kind == 9 || kind == 13 || (kind == 8 && (word >> 23 & 7) != 7);
-    } else if ((group & 0xEE) == 0xEC) /* 111x110x: of floats and vectors, in words of 32 bits or whole vectors */
-        amounts[loads ? LOADS : STORES]++;
-    else if ((group & 0xEF) == 0xEE && (word >> 9 & 7) == 5) /* 101 in bits 9 to 11: of a float or a double */
-        amounts[(word >> 20 & 0xB) == 8 && (word >> 6 & 1) == 0 ? DIVIDES : FLOATS]++;
+    } else if ((group & 0xEE) == 0xEC) { /* 111x110x: of floats in words, and of whole vectors */
+        const bool single = (word >> 24 & 1) != 0 && (word >> 21 & 1) == 0; /* an offset, and no register written back */
+        if (word >> 21 != 0x762 || !of_float) /* VMOV of two registers moves nothing from memory */
+            amounts[loads ? LOADS : STORES] += of_float && !single ? word & 0xFF : 1;
+    } else if ((group & 0xEF) == 0xEE && of_float)
+        amounts[divides ? DIVIDES : FLOATS]++;
     else if ((group & 0xEE) == 0xEE) /* vectors (Helium) */
         amounts[VECTORS]++;
 }

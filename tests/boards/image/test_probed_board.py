@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from edgetune.boards.image.probe_lock import probe_lock
 from edgetune.boards.transports.probe import PROBE
 from edgetune.errors import BoardBusy, BoardLost, BoardUnfit, ToolchainMissing
 from edgetune.resources import targets_dir
+from edgetune.target.identity import target_fingerprint
 from edgetune.target.target import Probe, Target, load_target
 from tests.backends.test_c_bare_metal import model
 from tests.boards.image.image_bench import RIGHT, ImageBench, image_board
@@ -105,7 +106,8 @@ def test_a_tool_that_goes_on_is_interrupted_so_that_it_releases_the_probe(
 
 def test_a_candidate_that_hangs_is_not_the_boards_fault(bench: ImageBench) -> None:
     result = bench.run(HANGS, deadline_s=0.5)
-    assert (result.status, result.reason) == ("timeout", "still in phase 'time' after 0.5 s")
+    assert result.status == "timeout"
+    assert result.reason.startswith("still in phase 'time' after ")
     assert bench.run(RIGHT).status == "ok"
 
 
@@ -138,8 +140,8 @@ def test_a_probe_that_fails_blames_no_candidate(bench: ImageBench, fault: Path, 
 def test_a_probe_without_end_is_ended(bench: ImageBench, fault: Path) -> None:
     request = bench.request(RIGHT)
     fault.write_text("endless")
-    result = bench.wait_for(request)
-    assert (result.status, result.reason) == ("crashed", "its image prints without end")
+    with pytest.raises(BoardLost, match=r"does not run an image that does nothing .* prints without end"):
+        bench.wait_for(request)
     with pytest.raises(BoardLost, match="does not run an image that does nothing"):
         bench.board.recover()
 
@@ -148,10 +150,83 @@ def test_a_probe_that_says_nothing_blames_no_candidate(bench: ImageBench, fault:
     """What is silent after a candidate is asked to run an image that does nothing."""
     request = replace(bench.request(RIGHT), deadline_s=0.5)
     fault.write_text("silent")
-    began = time.monotonic()
     with pytest.raises(BoardLost, match="see that it is connected and has power"):
         bench.wait_for(request)
-    assert time.monotonic() - began < 60
+
+
+def test_a_tool_that_ends_when_an_image_crashes_blames_the_candidate(bench: ImageBench, fault: Path) -> None:
+    """As probe-rs does where it catches a fault itself: without a report, but the board goes on."""
+    request = bench.request("y[0] = *(volatile float *)0x60000000u;")
+    fault.write_text("catches")
+    result = bench.wait_for(request)
+    assert result.status == "crashed"
+    assert "ended with status 1 without a report of the image" in result.reason
+
+
+@pytest.mark.long
+def test_interrupts_that_are_off_do_not_stop_the_clock(cache: Path, tmp_path: Path, fault: Path) -> None:
+    probe = Probe(command=command("pyocd", BOARD, fault), start='__asm__ volatile("cpsid i");')
+    bench = ImageBench.of(probed(BOARD, probe), tmp_path, cache, PROBE)
+    try:
+        result = bench.run(f"for (volatile int i = 0; i < 120000000; i++) {{ }} {RIGHT}", deadline_s=60.0)
+    finally:
+        bench.board.close()
+    assert result.status == "ok"
+    assert len(result.samples_ns) == 1
+    assert result.samples_ns[0] > 600e6
+
+
+def test_a_board_that_cannot_be_reserved_leaves_its_probe_to_others(
+    bench: ImageBench, cache: Path, fault: Path
+) -> None:
+    probe = bench.target.debug_probe
+    assert probe is not None
+    mine, other = probe_lock(probe), probe_lock(probe, timeout_s=0.1)
+    board = ImageBoard(bench.target, bench.board._make_runner, bench.board._host, cache, lock=mine)
+    fault.write_text("absent")
+    with pytest.raises(BoardUnfit):
+        board.reserve()
+    other.acquire()
+    other.close()
+    fault.unlink()
+    board.recover()
+    assert mine.held
+    board.close()
+
+
+def test_records_of_a_probe_belong_to_a_part_its_clock_and_its_start() -> None:
+    target = probed(BOARD, Probe(command=("pyocd", "{image}")))
+    others = [
+        target.model_copy(update=update)
+        for update in (
+            {"name": "another"},
+            {"clock_mhz": 168},
+            {"debug_probe": Probe(command=("pyocd", "{image}"), start="(void)0;")},
+        )
+    ]
+    assert len({target_fingerprint(one) for one in (target, *others, load_target(BOARD))}) == 5
+    faster = target.model_copy(update={"debug_probe": Probe(command=("pyocd", "-f", "10m", "{image}"))})
+    assert target_fingerprint(faster) == target_fingerprint(target)
+
+
+def test_the_file_of_an_image_holds_nothing_before_its_origin(bench: ImageBench, tmp_path: Path) -> None:
+    """A probe writes what lies in the segments: headers before the origin would go over a boot loader."""
+    kept = tmp_path / "kept.elf"
+    words = ("sh", "-c", f'cp "$0" {kept}; exec "$@"')
+    probe = Probe(command=(*words, "{image}", *command("pyocd", BOARD, tmp_path / "none")))
+    space = bench.target.memory_map
+    assert space is not None
+    flash = space.flash.model_copy(update={"origin": 0x100, "bytes": 1 << 20})
+    target = bench.target.model_copy(
+        update={"debug_probe": probe, "memory_map": space.model_copy(update={"flash": flash})}
+    )
+    board = image_board(target, tmp_path, tmp_path, PROBE)
+    with pytest.raises(BoardUnfit):  # the emulator begins at address 0
+        board.reserve()
+    board.close()
+    told = subprocess.run(["arm-none-eabi-readelf", "-lW", kept], capture_output=True, text=True, check=True).stdout
+    loads = [line.split() for line in told.splitlines() if line.split()[:1] == ["LOAD"]]
+    assert min(int(words[3], 16) for words in loads) == 0x100
 
 
 def test_what_a_board_does_first_is_compiled_into_its_images(cache: Path, tmp_path: Path, fault: Path) -> None:
