@@ -113,7 +113,7 @@ typedef struct tiny_outputs {
 } tiny_outputs;
 
 #ifndef TINY_NO_PROFILER
-/* Called before (end == 0) and after (end == 1) each layer. The hook brings its own clock. */
+/* Called before (end == 0) and after (end == 1) each layer. The hook brings its own clock; it may feed a watchdog. */
 typedef void (*tiny_profile_fn)(void *user, unsigned layer, const char *name, int end);
 #endif
 
