@@ -4,7 +4,9 @@
    more, which is reported as 2^32 - 1, from one of a few. */
 #include "image.h"
 
+#ifndef REGISTER /* a test has its own */
 #define REGISTER(address) (*(volatile uint32_t *)(address))
+#endif
 #define SYSTICK_CONTROL REGISTER(0xE000E010u)
 #define SYSTICK_RELOAD REGISTER(0xE000E014u)
 #define SYSTICK_VALUE REGISTER(0xE000E018u)
@@ -45,7 +47,7 @@ static uint32_t cycles_of_debug_unit(void)
     return has_cycles ? DWT_CYCLES : 0;
 }
 
-/* Cycles since SysTick was started. */
+/* Cycles since SysTick was started. A round is pending until its interrupt has counted it. */
 static uint64_t elapsed(void)
 {
     uint32_t before, value;
@@ -53,7 +55,7 @@ static uint64_t elapsed(void)
     do {
         before = rounds;
         value = SYSTICK_VALUE;
-    } while (before != rounds || (INTERRUPT_STATE & (uint32_t)PENDING) != 0); /* a round that is not counted yet */
+    } while ((INTERRUPT_STATE & (uint32_t)PENDING) != 0 || before != rounds); /* in this order: it may come between both */
     return ((uint64_t)before << COUNTER_BITS) + ((uint32_t)RELOAD - value);
 }
 

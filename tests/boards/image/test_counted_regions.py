@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from edgetune.boards.image.emulation import Emulation, emulate
-from edgetune.boards.image.parts import build_regions_plugin, image_folder, layout_words
 from edgetune.target.cycles import COUNTERS
-from edgetune.target.newlib import NEWLIB
-from edgetune.target.target import load_target
+from tests.boards.image.emulated_program import emulated_program
 
 PAGE = 1024
 """Bytes of the smallest page of an emulated Cortex-M."""
@@ -26,24 +22,14 @@ static __attribute__((naked, aligned({page}))) void at_{place}(void)
 """
 
 
-def counted(name: str, text: str, folder: Path) -> Emulation:
-    """The emulation of a program on board `name`, in `text` with a function `run`."""
-    target = load_target(name)
-    assert target.memory_map is not None
-    (folder / "marks.c").write_text(f'#include "image.h"\nconst uint32_t image_identity = 7;\n{text}')
-    image = folder / "image.elf"
-    words = [target.compiler.cc, *target.compiler.cflags, "-w", f"-I{image_folder()}", *NEWLIB]
-    words += ["-Wl,--no-warn-rwx-segments", *layout_words(target.memory_map, 4096), str(image_folder() / "start.c")]
-    subprocess.run([*words, str(folder / "marks.c"), "-o", str(image)], check=True)
-    return emulate(name, target.emulator, build_regions_plugin(folder), image, (), 30.0, lambda _: None)
-
-
 @pytest.mark.parametrize("name", ["mps2-an386", "mps3-an547"])
 def test_a_mark_at_the_end_of_a_page_is_seen(name: str, tmp_path: Path) -> None:
     """The instruction behind it is read ahead there, and its bytes were taken for those of the mark."""
     functions = "".join(_FUNCTION.format(page=PAGE, place=place, before=place - 2) for place in PLACES)
     calls = "".join(f"at_{place}(); " for place in PLACES)
-    done = counted(name, f"{functions}\nvoid run(void) {{ uint32_t word = 0; {calls}report(&word, 1); }}\n", tmp_path)
+    done = emulated_program(
+        name, f"{functions}\nvoid run(void) {{ uint32_t word = 0; {calls}report(&word, 1); }}\n", tmp_path
+    )
     assert done.last_words == "edgetune: 00000007 00000000"
     assert [instructions for instructions, *_ in done.counts] == [2] * len(PLACES)
 
@@ -122,7 +108,7 @@ __attribute__((noinline)) static void marked(void)
 }}
 void run(void) {{ uint32_t word = 0; marked(); report(&word, 1); }}
 """
-    done = counted(name, text, tmp_path)
+    done = emulated_program(name, text, tmp_path)
     assert done.last_words == "edgetune: 00000007 00000000"
     assert len(done.counts) == 1
     executed = [line for line in lines if line]
