@@ -23,11 +23,16 @@ class CountedRun:
     clock_mhz: float | None = None
 
     @property
-    def milliseconds(self) -> str:
-        """The cycles at the clock of the core, as three digits or more; "" where either is not known."""
-        if self.cycles is None or self.clock_mhz is None:
+    def milliseconds(self) -> float | None:
+        """The cycles at the clock of the core; None where either is not known."""
+        return None if self.cycles is None or self.clock_mhz is None else self.cycles / self.clock_mhz / 1e3
+
+    @property
+    def shown_milliseconds(self) -> str:
+        """The same as three digits or more; "" for None."""
+        found = self.milliseconds
+        if found is None:
             return ""
-        found = self.cycles / self.clock_mhz / 1e3
         return f"{found:,.0f}" if found >= _WHOLE else f"{found:.3g}"
 
     def to_json(self) -> dict[str, object]:

@@ -43,7 +43,7 @@ class LayerTime:
     macs: int
     median_us: float
     min_us: float
-    estimated_cycles: float | None = None
+    estimated_cycles: int | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class BenchReport:
     trust: str = ""
     trust_reason: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
-    estimated_cycles: float | None = None
+    estimated_cycles: int | None = None
     estimated_ms: float | None = None
 
     def to_json(self) -> dict[str, object]:
@@ -152,16 +152,15 @@ def here(tools: PackageToolchain, alone: Callable[[], AbstractContextManager[obj
 
 def _counted(report: BenchReport, counts: ClassCounts, tools: PackageToolchain) -> BenchReport:
     """Add what was counted by class, and the cycles that the target's costs estimate from it."""
-    report = replace(report, counts=counts.named())
-    if tools.cycles is None:
-        return report
-    cycles, of_layers = counts.cycles(tools.cycles)
+    run = counts.estimated(tools.emulator[0], tools.cycles, tools.clock_mhz)
+    of_layers = run.layer_cycles or [None] * len(report.layers)
     layers = zip(report.layers, of_layers, strict=True)
     return replace(
         report,
-        estimated_cycles=cycles,
-        estimated_ms=None if tools.clock_mhz is None else cycles / tools.clock_mhz / 1e3,
-        layers=tuple(replace(layer, estimated_cycles=estimated) for layer, estimated in layers),
+        counts=counts.named(),
+        estimated_cycles=run.cycles,
+        estimated_ms=run.milliseconds,
+        layers=tuple(replace(layer, estimated_cycles=cycles) for layer, cycles in layers),
     )
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from edgetune.package.counted_run import CountedRun
 from edgetune.target.cycles import COUNTERS, CycleCosts
 
 Counts = tuple[int, ...]
@@ -26,9 +28,14 @@ class ClassCounts:
         """Those of a run by their names."""
         return dict(zip(COUNTERS, self.run, strict=True))
 
-    def cycles(self, costs: CycleCosts) -> tuple[float, tuple[float, ...]]:
-        """Estimated cycles of a run, and of each layer."""
-        return costs.estimate(self.run), tuple(costs.estimate(layer) for layer in self.layers)
+    def estimated(self, emulator: str, costs: CycleCosts | None, clock_mhz: float | None) -> CountedRun:
+        """The instructions under `emulator`, a program, and by `costs` the cycles of a core with this clock."""
+        emulator = Path(emulator).name
+        layers = tuple(instructions for instructions, *_ in self.layers)
+        if costs is None:
+            return CountedRun(emulator, self.run[0], layers, clock_mhz=clock_mhz)
+        of_layers = tuple(round(costs.estimate(layer)) for layer in self.layers)
+        return CountedRun(emulator, self.run[0], layers, round(costs.estimate(self.run)), of_layers, clock_mhz)
 
 
 def class_counts(records: Sequence[Counts], runs: int, layers: int) -> ClassCounts | None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from edgetune.package.counted_run import CountedRun
 from edgetune.target.board_kind import BoardKind
 from edgetune.verify.bench import answer_of, linked
-from edgetune.verify.class_counts import ClassCounts
 from edgetune.verify.image_counts import image_counts
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import reuse, work_copy
@@ -31,16 +30,4 @@ def counted_run(package: Path, *, target: BoardKind, objects: Path | None = None
         binary = linked(copy, manifest, tools, place, _TIMEOUT_S)
         layers = answer_of(package, manifest, place.execute(binary, (), _TIMEOUT_S))[1]
         counts = place.counts(binary, 1, len(layers))
-    return None if counts is None else _estimated(counts, tools)
-
-
-def _estimated(counts: ClassCounts, tools: PackageToolchain) -> CountedRun:
-    emulator, (instructions, *_), layers = (
-        Path(tools.emulator[0]).name,
-        counts.run,
-        tuple(one[0] for one in counts.layers),
-    )
-    if tools.cycles is None:
-        return CountedRun(emulator, instructions, layers, clock_mhz=tools.clock_mhz)
-    cycles, of_layers = counts.cycles(tools.cycles)
-    return CountedRun(emulator, instructions, layers, round(cycles), tuple(map(round, of_layers)), tools.clock_mhz)
+    return None if counts is None else counts.estimated(tools.emulator[0], tools.cycles, tools.clock_mhz)

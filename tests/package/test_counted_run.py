@@ -20,4 +20,4 @@ from edgetune.package.counted_run import CountedRun
     ],
 )
 def test_milliseconds_have_three_digits_or_more(cycles: int | None, clock: float | None, shown: str) -> None:
-    assert CountedRun("qemu", 1, (), cycles, (), clock).milliseconds == shown
+    assert CountedRun("qemu", 1, (), cycles, (), clock).shown_milliseconds == shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from edgetune.package.counted_run import CountedRun
 from edgetune.target.cycles import COUNTERS, CycleCosts
 from edgetune.verify.class_counts import ClassCounts, Counts, class_counts
 
@@ -38,7 +39,9 @@ def test_cycles_add_up_by_class() -> None:
     costs = CycleCosts(instructions=0.5, loads=2, vectors=7)
     assert costs.estimate((100, 10, 9, 8, 7, 6, 5, 1)) == 50 + 20 + 7
     assert CycleCosts().estimate((100, 10, 9, 8, 7, 6, 5, 1)) == 100
-    assert ClassCounts(counts(10, 1), (counts(4, 1),)).cycles(costs) == (7.0, (4.0,))
+    found = ClassCounts(counts(10, 1), (counts(4, 1),))
+    assert found.estimated("qemu", costs, 100) == CountedRun("qemu", 10, (4,), 7, (4,), 100)
+    assert found.estimated("qemu", None, 100) == CountedRun("qemu", 10, (4,), clock_mhz=100)
 
 
 def test_there_is_a_cost_for_each_class() -> None:
