@@ -128,11 +128,12 @@ class _OnItsBoard:
         self._used = False
         self.report: VerifyReport | None = None
         self.why = ""
+        self.silent = ""
 
     def __call__(self, package: Path, *, interrupted: bool = False) -> bool:
         """Whether the board verified `package`; an event reports why it did not, where that was due."""
         settings, boards = self._settings, accesses(self._resolved)
-        self.report, self.why, self._used = None, "", False
+        self.report, self.why, self.silent, self._used = None, "", "", False
         if RULES.here(settings.target):
             return False
         if interrupted:
@@ -147,6 +148,7 @@ class _OnItsBoard:
         try:
             self.report = _verify(package, self._resolved, self._events)
         except BoardUnavailable as error:
+            self.silent = "" if self._used else error.message
             self._used = False
             again = f"`edgetune verify {settings.out} --board {settings.board}` does it"
             self._warn(f"the package was not verified on its board ({error.message}); {again}")

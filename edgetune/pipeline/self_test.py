@@ -45,7 +45,14 @@ class PackageCheck(Protocol):
 
 
 class VerifiedThere(Protocol):
-    """Verifies a package, not yet in its place, on the board it was tuned for."""
+    """Verifies a package, not yet in its place, on the board it was tuned for.
+
+    `silent` is the reason why a board that this machine drives did not answer, so that it is not asked again; else "".
+    """
+
+    @property
+    def silent(self) -> str:
+        """See above."""
 
     def __call__(self, package: Path, *, interrupted: bool) -> bool:
         """Whether the board was used. `interrupted`: the user ended the search."""
@@ -90,7 +97,10 @@ class SelfTest:
         return None
 
     def counted(self, package: Path, objects: Path) -> CountedRun | None:
-        """Count a run of `package`, which has passed its self-test; None where no emulator counts it, which is told."""
+        """Count a run of `package`, which has passed its self-test.
+
+        Returns None where no emulator runs it. Where one fails to count it, an event reports why.
+        """
         try:
             return counted_run(package, target=self._target, objects=objects)
         except (MemoryLimitExceeded, SelfTestFailed, ToolchainMissing, CompileFailed, ToolHung) as error:
@@ -118,9 +128,12 @@ class ThereOrHere:
 
     def __call__(self, package: Path, objects: Path) -> CountedRun | None:
         """Test there; here where the board is not used."""
-        if not self.there(package, interrupted=self.interrupted):
-            return self.here(package, objects)
-        return self.here.counted(package, objects)
+        if self.there(package, interrupted=self.interrupted):
+            return self.here.counted(package, objects)
+        if self.there.silent:
+            self.here.not_tested = self.there.silent
+            return None
+        return self.here(package, objects)
 
     def layers(self, package: Path, case: Golden) -> LayersRun:
         """What the layers write where `package` was tested."""
