@@ -62,7 +62,7 @@ def _target_row(target: BoardKind, boards: int) -> dict[str, object]:
 
 
 def _verified(target: BoardKind, own: Transport | None) -> str:
-    if own is not None and own.elsewhere:
+    if own is not None and (own.elsewhere or not (own.here or own.emulates)):
         return "on the board"
     if target.stand_in:
         return target.stand_in

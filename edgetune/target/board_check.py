@@ -15,6 +15,7 @@ from edgetune.target.board_kind import BoardKind
 from edgetune.target.cuda_toolkit import WHEELS, find_nvcc
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.libc import lacks_libc, libc_package
+from edgetune.target.programs import install_line, probe_of
 from edgetune.target.target import Target, with_cpu
 from edgetune.target.tool_process import run_tool
 from edgetune.target.toolchain import install_command, lacks_program
@@ -85,7 +86,7 @@ def _check_gpu(target: GpuTarget, *, required: bool) -> Iterator[Finding]:
 
 
 def _check_cpu(target: Target, *, emulated: bool, required: bool, start: StartWords) -> Iterator[Finding]:
-    """Whether the compiler is there, compiles a program, and that runs with the right result. Raises ToolHung."""
+    """Whether compiler and probe are there, and a program compiles and runs with the right result. Raises ToolHung."""
     compiler = target.compiler
     path = shutil.which(compiler.cc)
     name = f"compiler of {target.name}"
@@ -96,6 +97,10 @@ def _check_cpu(target: Target, *, emulated: bool, required: bool, start: StartWo
     yield Finding(name, True, f"{compiler.cc}: {_first_line([path, '--version'])}")
     with tempfile.TemporaryDirectory(prefix="edgetune-check-") as folder:
         yield from _compile_and_run(target, path, Path(folder), start, required=required, emulated=emulated)
+    for probe in probe_of(target):
+        found, name = shutil.which(probe.name) is not None, f"probe of {target.name}"
+        words = probe.name if found else f"{probe.name} is not on PATH"
+        yield Finding(name, found, words, "" if found else install_line([probe]), required, ToolchainMissing.exit_code)
 
 
 def _compile_and_run(

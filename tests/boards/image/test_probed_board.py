@@ -320,6 +320,15 @@ def test_a_model_is_tuned_on_a_board_behind_a_probe_and_its_package_verified_the
     without = edgetune(["build", "small.onnx", "--board", "my-part.yaml", "--db", "r.db", "-o", "small"], cwd=tmp_path)
     assert without.returncode == 0, without.stderr
     assert "the self-test of the package does not run here" in without.stderr
+    own = tmp_path / "config/edgetune/targets"
+    own.mkdir(parents=True)
+    (own / "my-part.yaml").write_text((tmp_path / "my-part.yaml").read_text())
+    listed = edgetune(["boards", "list"], cwd=tmp_path, environment={"XDG_CONFIG_HOME": str(tmp_path / "config")})
+    row = next(line for line in listed.stdout.splitlines() if line.startswith("my-part"))
+    assert "cycles, by a debug probe" in row
+    assert "on the board" in row
+    checked = edgetune(["doctor", "--board", "my-part.yaml", "--json"], cwd=tmp_path)
+    assert {one["check"]: one["ok"] for one in json.loads(checked.stdout)}["probe of my-part"]
     refused = edgetune(["verify", "small"], cwd=tmp_path)
     assert refused.returncode == BoardLost.exit_code
     assert "No connected probes were found" in refused.stderr
