@@ -55,16 +55,11 @@ class _Running:
         """Wait for the thread, up to `timeout_s`."""
         self._thread.join(timeout_s)
 
-    def _see_that_images_run(self, trial: ImageTrial) -> None:
-        """Raise BoardLost where an image that does nothing does not run either."""
-        if fault := idle_fault(trial, self._cache, self._current, _ANSWER_S):
-            raise lost(trial, fault)
-
     def _run(self, trial: ImageTrial, request: RunRequest, folder: Path, bell: WakeupDescriptor) -> None:
         try:
             result = trial.run(request, folder, self._current)
             if result.status in {"timeout", "crashed"} and trial.runner.may_vanish:
-                self._see_that_images_run(trial)
+                require_answer(trial, self._cache, self._current)
             self.result = result
         except Exception as error:  # noqa: BLE001  raised again by `collect`
             self.error = error
@@ -73,10 +68,12 @@ class _Running:
             bell.ring()
 
 
-def lost(trial: ImageTrial, fault: str) -> BoardLost:
-    """The error of a board that does not even run an image that does nothing, so that no candidate is to blame."""
-    words = f"does not run an image that does nothing ({fault})"
-    return BoardLost(f"board '{trial.target.name}' {words}: see that it is connected and has power")
+def require_answer(trial: ImageTrial, cache: Path | None, current: CurrentProcess) -> None:
+    """Raise BoardLost where not even an image that does nothing runs, so that no candidate is to blame."""
+    if fault := idle_fault(trial, cache, current, _ANSWER_S):
+        raise BoardLost(
+            f"board '{trial.target.name}': {unfit_words(trial, fault)}: see that it is connected and has power"
+        )
 
 
 class ImageBoard:
@@ -197,9 +194,7 @@ class ImageBoard:
             self.reserve()
         elif self._trial.runner.may_vanish:
             with self._using:
-                fault = idle_fault(self._trial, self._cache, self._idle, _ANSWER_S)
-            if fault:
-                raise lost(self._trial, fault)
+                require_answer(self._trial, self._cache, self._idle)
 
     def release(self) -> None:
         """Let others use the board."""

@@ -132,7 +132,7 @@ def _read(process: subprocess.Popen[bytes], deadline: float, ends: Callable[[byt
 
 
 def _let_go(process: subprocess.Popen[bytes], open_ones: list[int]) -> None:
-    """Let a command end by itself, then by an interrupt, so that it releases the probe; whoever started it kills it."""
+    """Wait for the end of a command, then interrupt it and wait again: it releases the probe. The caller kills it."""
     if _gone(process, open_ones, _END_S):
         return
     with contextlib.suppress(ProcessLookupError):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ProbeTransport(ImageTransport):
-    """Each candidate is an image of its own on the board behind the target's probe, which counts cycles itself."""
+    """Each candidate is an image of its own. The probe writes it to a real board, where it counts its cycles."""
 
     without_address = "a debug probe reaches it"
     alone = "runs images by a debug probe, which no other transport does"
