@@ -23,11 +23,13 @@ from edgetune.schedule.sketches.variants import Outer, Variant, variants_of
 from edgetune.target.target import Target
 from edgetune.tvm_types import PrimFunc
 
+_PARTS = 2  # of a tile's loop: the outer and the inner one
+
 
 def divided_copies(function: PrimFunc, text: str, target: Target) -> list[Guess]:
     """The schedules that divide the copied rows of the schedule `text` into strips, the longest strips first.
 
-    None where it is no register tile, copies nothing, or has strips already.
+    Empty where it is no register tile, copies nothing, or has strips already.
     """
     name, trace = algorithm_and_trace(text)
     form = algorithm_named(function, name).function
@@ -86,7 +88,7 @@ class _Repeated(Decisions):
 
     def _decision(self, name: str, extent: int) -> list[int] | None:
         value = next(self._left, None)
-        if not isinstance(value, list) or len(value) != len(("outer", "inner")) or value[0] * value[1] != extent:
+        if not isinstance(value, list) or len(value) != _PARTS or value[0] * value[1] != extent:
             return [extent, 1]  # of another structure
         self.sizes[name] = value[1]
         return value
