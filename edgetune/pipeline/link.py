@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from edgetune.backends.printed import Printed, PrintedKernels
-from edgetune.errors import MemoryLimitExceeded
+from edgetune.errors import MemoryLimitExceeded, UsageError
 from edgetune.graph.memory.cache_model import Caches
 from edgetune.graph.memory.core_affinity import with_core_affinity
 from edgetune.graph.memory.plan import MemoryPlan, plan
+from edgetune.graph.memory.regions import plan_in_regions
 from edgetune.graph.program import Program
 from edgetune.graph.states import with_states_overwritten
 from edgetune.package.content import PackageContent
@@ -70,9 +71,7 @@ def assemble(
     printed = all_printed.kernels
     program, over = with_states_overwritten(program, all_printed.in_place)
     scratch = {i: p.source.scratch_bytes for i, p in enumerate(printed)}
-    # Placement is a heuristic: in rare cases, tensors that share memory need more of it.
-    plans = (plan(program, scratch, in_place) for in_place in (over, {}))
-    memory = min(plans, key=lambda one: one.arena_bytes)
+    memory = plan_memory(program, scratch, over, device)
     packed = pack_constants(program, printed)
     check_limits(program, memory, packed, device)
     if threads > 1:
@@ -91,6 +90,23 @@ def assemble(
         backend.content,
     )
     return emit_package(model, golden, device, options, out, on_event=events, check=check)
+
+
+def plan_memory(program: Program, scratch: Mapping[int, int], over: Mapping[int, int], device: Device) -> MemoryPlan:
+    """The plan of tensors and scratch, of which tensors `over` may be written over their operand.
+
+    Raises MemoryLimitExceeded where they do not fit the regions of `device`, and UsageError for threads in them.
+    """
+    # Placement is a heuristic: in rare cases, tensors that share memory need more of it.
+    ways: Sequence[Mapping[int, int]] = (over, {}) if over else ({},)
+    if not device.regions:
+        return min((plan(program, scratch, in_place) for in_place in ways), key=lambda one: one.arena_bytes)
+    if device.threads > 1:
+        raise UsageError(
+            f"target '{device.target.name}' names regions of RAM, in which a package runs on one thread: build it with "
+            "`--threads 1`"
+        )
+    return plan_in_regions(program, scratch, device.regions, ways)
 
 
 def pack_constants(program: Program, printed: Sequence[Printed]) -> dict[tuple[int, int], np.ndarray]:
