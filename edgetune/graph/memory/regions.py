@@ -39,7 +39,8 @@ def plan_in_regions(
     that share memory share a region. Within a region, offsets are those of `plan`. The same arguments give the same
     plan. Raises MemoryLimitExceeded, naming a tensor, where a region is too small for one or all are for what is alive.
     """
-    found = [_search(_Problem(program, scratch, regions, way)) for way in ways]
+    problems = [_Problem(program, scratch, regions, way) for way in ways]
+    found = [placement for problem in problems for placement in (*_whole(problem), _search(problem))]
     best = min(found, key=lambda one: one.badness)
     if best.left_out:
         raise _no_room(best)
@@ -133,6 +134,13 @@ class _Placement:
             regions={buffer: numbers[owner] for buffer, owner in owners.items()},
             scratch_regions={call: at for (kind, call), at in numbers.items() if kind == "scratch"},
         )
+
+
+def _whole(problem: _Problem) -> list[_Placement]:
+    """All blocks in the first region that has room for all of them; none where no region has."""
+    offsets, nbytes = best_placement(problem.blocks, len(problem.program.calls))
+    fitting = [number for number, region in enumerate(problem.regions) if nbytes <= region.nbytes]
+    return [_Placement(problem, {key: (number, at) for key, at in offsets.items()}, ()) for number in fitting[:1]]
 
 
 def _search(problem: _Problem) -> _Placement:
