@@ -10,7 +10,7 @@ import numpy as np
 
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.graph.memory.plan import MemoryPlan
-from edgetune.graph.memory.regions import Region
+from edgetune.graph.memory.regions import RegionSize
 from edgetune.graph.program import Program
 from edgetune.graph.stream import WindowStream
 from edgetune.package.constants import Placement
@@ -53,7 +53,7 @@ class Device:
     threads: int = 1
     ram: int | None = None
     flash: int | None = None
-    regions: tuple[Region, ...] = ()
+    regions: tuple[RegionSize, ...] = ()
 
     def remedy(self, memory: Literal["ram", "flash"]) -> str:
         """What to do where a package needs more `memory` than there is; a board's own size cannot be raised."""

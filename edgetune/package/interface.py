@@ -21,7 +21,7 @@ from edgetune.package.ctext import c_type, element_type, real
 from edgetune.package.golden import OutputTolerance
 from edgetune.package.ident import unique_identifiers
 from edgetune.package.states import WORD_BYTES, KeptState, layout_word, state_bytes
-from edgetune.package.workspaces import Workspace
+from edgetune.package.workspaces import PackageWorkspace
 from edgetune.target.preferences import Io, Layout
 
 LAYOUT_VERSION = 2
@@ -137,14 +137,14 @@ class Interface:
     states: tuple[KeptState, ...] = ()
     stream: WindowStream | None = None
     io: Io = "caller"
-    workspaces: tuple[Workspace, ...] = ()
+    workspaces: tuple[PackageWorkspace, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.workspaces:
-            object.__setattr__(self, "workspaces", (Workspace("", "", self.workspace_bytes),))
+            object.__setattr__(self, "workspaces", (PackageWorkspace("", "", self.workspace_bytes),))
 
     @property
-    def regions(self) -> tuple[Workspace, ...]:
+    def regions(self) -> tuple[PackageWorkspace, ...]:
         """The workspaces, where there are several: then an instance is given a struct of them."""
         return self.workspaces if len(self.workspaces) > 1 else ()
 

@@ -12,7 +12,7 @@ from edgetune.target.memory_map import MemoryMap, NamedRegion
 
 
 @dataclass(frozen=True)
-class Workspace:
+class PackageWorkspace:
     """Memory that the caller gives an instance: `nbytes` in a region of RAM, "" where the target names none.
 
     `field` is what C calls it beside others, "" where it is the only one. Programs of the package have it in `section`,
@@ -46,7 +46,7 @@ class Workspace:
         return f'__attribute__((section("{self.section}"))) ' if self.section else ""
 
     @classmethod
-    def all_of(cls, memory: Mapping[str, Any]) -> tuple[Workspace, ...]:
+    def all_of(cls, memory: Mapping[str, Any]) -> tuple[PackageWorkspace, ...]:
         """The workspaces of a package by what its manifest says of memory."""
         listed = memory.get("workspaces") or [{"bytes": memory.get("workspace_bytes", 0)}]
         return tuple(
@@ -58,18 +58,18 @@ class Workspace:
         return {"region": self.region, "field": self.field, "bytes": self.nbytes, "section": self.section}
 
 
-def workspaces_of(plan: MemoryPlan, nbytes: int, prefix: str, space: MemoryMap | None) -> tuple[Workspace, ...]:
+def workspaces_of(plan: MemoryPlan, nbytes: int, prefix: str, space: MemoryMap | None) -> tuple[PackageWorkspace, ...]:
     """The workspaces of a package by the arenas of its plan: one of `nbytes`, or one in each of several regions.
 
     The names of sections begin as those of variables without a value, which is what other linker scripts take them for.
     """
     if not plan.arenas:
-        return (Workspace("", "", nbytes),)
+        return (PackageWorkspace("", "", nbytes),)
     fields = unique_identifiers([arena.region for arena in plan.arenas], "region")
     pieces = {one.name: one for one in space.workspaces if not space.is_ram(one)} if space is not None else {}
     single = len(plan.arenas) == 1
     return tuple(
-        Workspace(
+        PackageWorkspace(
             arena.region,
             "" if single else field,
             nbytes if single else arena.nbytes,

@@ -11,7 +11,7 @@ from edgetune.errors import UnsupportedOperator
 from edgetune.events import Event
 from edgetune.frontend.model_format import Model
 from edgetune.graph.loops import times_called, without_loops
-from edgetune.graph.memory.regions import Region
+from edgetune.graph.memory.regions import RegionSize
 from edgetune.graph.precision import ALLOWED, with_precision
 from edgetune.graph.program import Program
 from edgetune.graph.states import with_states
@@ -207,9 +207,9 @@ def device_of(settings: Settings) -> Device:
     return Device(settings.target, settings.threads, ram, flash, regions_of(settings.target))
 
 
-def regions_of(target: BoardKind) -> tuple[Region, ...]:
+def regions_of(target: BoardKind) -> tuple[RegionSize, ...]:
     """The regions of RAM that a target names, with what a workspace may take of each; none where it names none."""
     space = target.memory_map if isinstance(target, Target) else None
     if space is None or not space.regions:
         return ()
-    return tuple(Region(one.name, one.workspace or one.bytes - 2 * GUARD_BYTES) for one in space.workspaces)
+    return tuple(RegionSize(one.name, one.workspace or one.bytes - 2 * GUARD_BYTES) for one in space.workspaces)

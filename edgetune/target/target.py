@@ -190,7 +190,8 @@ class Target(BoardKind):
         "names a whole family: boards with different cores must not share records.",
     )
     memory_map: MemoryMap | None = Field(
-        default=None, description="Flash and RAM, for boards without operating system."
+        default=None,
+        description="Flash, RAM and [regions of RAM](#several-regions-of-ram), for boards without operating system.",
     )
     emulator: Words = Field(default=(), description="Command prefix that runs its binaries on this machine.")
     emulator_package: StrictStr | None = Field(default=None, description="Debian packages that bring the emulator.")

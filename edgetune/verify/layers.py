@@ -15,7 +15,7 @@ from typing import Any
 
 from edgetune.errors import PackageInvalid, SelfTestFailed, UsageError
 from edgetune.package.golden import Golden
-from edgetune.package.workspaces import Workspace
+from edgetune.package.workspaces import PackageWorkspace
 from edgetune.target.board_kind import BoardKind
 from edgetune.verify.driver import last_words, run_driver
 from edgetune.verify.notebook_table import table
@@ -111,7 +111,7 @@ def require_readable_layers(package: Path, manifest: Mapping[str, Any]) -> None:
             "again with `edgetune build`"
         )
     rooms = {(tensor["field"], "", False): tensor["bytes"] for tensor in manifest["outputs"]}
-    rooms |= {("", one.field, False): one.nbytes for one in Workspace.all_of(manifest["memory"])}
+    rooms |= {("", one.field, False): one.nbytes for one in PackageWorkspace.all_of(manifest["memory"])}
     rooms["", "", True] = manifest["memory"].get("state_bytes", 0)
     for number, layer in enumerate(manifest["layers"]):
         for place in layer["written"]:

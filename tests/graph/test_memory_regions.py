@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from edgetune.errors import MemoryLimitExceeded
 from edgetune.graph.memory.live_ranges import live_bytes
 from edgetune.graph.memory.plan import MemoryPlan, plan
-from edgetune.graph.memory.regions import Region, plan_in_regions
+from edgetune.graph.memory.regions import RegionSize, plan_in_regions
 from edgetune.graph.program import Program
 from tests.graph.test_memory_plan import (
     check_bytes,
@@ -28,7 +28,7 @@ Sizes = list[int]
 
 
 def planned(program: Program, scratch: dict[int, int], sizes: Sizes, *, in_place: bool = False) -> MemoryPlan:
-    regions = [Region(f"r{number}", size) for number, size in enumerate(sizes)]
+    regions = [RegionSize(f"r{number}", size) for number, size in enumerate(sizes)]
     return plan_in_regions(program, scratch, regions, (over_operands(program), {}) if in_place else ({},))
 
 

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
-from edgetune.graph.memory.regions import Region, plan_in_regions
+from edgetune.errors import UsageError
+from edgetune.graph.memory.regions import RegionSize, plan_in_regions
 from edgetune.graph.program import Program
 from edgetune.package.golden import Golden, GoldenCases
 from edgetune.package.inputs import CompiledModel, Device
 from edgetune.package.manifest import read_manifest
+from edgetune.pipeline.link import plan_memory
 from edgetune.target.memory_map import MemoryMap
 from edgetune.target.preferences import Io
 from edgetune.target.target import Target
@@ -25,7 +27,7 @@ from tests import package_sample as sample
 from tests.package.test_build import WARNINGS, last, make
 
 GOLDEN = ("include/tiny.h", "src/tiny.c", "examples/main.c", "test/tiny_selftest.c", "README.md", "REPORT.md")
-FAST, SLOW = Region("dtcm", 128), Region("sram", 4096)
+FAST, SLOW = RegionSize("dtcm", 128), RegionSize("sram", 4096)
 
 DEVICE = """
     #include "tiny.h"
@@ -71,7 +73,7 @@ DEVICE = """
 """
 
 
-def target(*regions: Region) -> Target:
+def target(*regions: RegionSize) -> Target:
     """A PC whose memory is said to be in regions: programs there take the sections for usual variables."""
     pieces = [
         {"name": one.name, "origin": 0x20000000 + number * 0x100000, "bytes": one.nbytes}
@@ -81,14 +83,16 @@ def target(*regions: Region) -> Target:
     return sample.generic_x86().model_copy(update={"memory_map": MemoryMap.model_validate(space)})
 
 
-def compiled(program: Program, made: list[Any], *regions: Region, **more: Any) -> CompiledModel:
+def compiled(program: Program, made: list[Any], *regions: RegionSize, **more: Any) -> CompiledModel:
     scratch = {number: source.scratch_bytes for number, source in enumerate(made)}
     return sample.compiled(
         program, made, sample.provenance(), plan=plan_in_regions(program, scratch, regions, ({},)), **more
     )
 
 
-def emit(out: Path, *, io: Io = "caller", regions: tuple[Region, ...] = (FAST, SLOW), **options: Any) -> list[Golden]:
+def emit(
+    out: Path, *, io: Io = "caller", regions: tuple[RegionSize, ...] = (FAST, SLOW), **options: Any
+) -> list[Golden]:
     """The hand-made program, with scratch; returns its cases."""
     program = sample.program().with_io(io)
     goldens = sample.goldens(program)
@@ -148,7 +152,7 @@ def test_sanitizers_find_nothing(tmp_path: Path, io: Io) -> None:
 @pytest.mark.parametrize("io", ["caller", "arena"])
 def test_a_package_that_keeps_a_state_passes(tmp_path: Path, io: Io) -> None:
     program, goldens = sample.keeping()
-    regions = (Region("dtcm", 128), SLOW)
+    regions = (RegionSize("dtcm", 128), SLOW)
     whole = compiled(program.with_io(io), sample.sources("keeping"), *regions)
     device = Device(target(*regions), regions=regions)
     sample.write(whole, goldens, tmp_path / "p", device=device, name="keeping", measure=False)
@@ -177,10 +181,16 @@ def test_the_self_test_sees_a_plan_that_is_wrong(tmp_path: Path) -> None:
     assert re.search(r"^FAIL: something was written beside the workspace in (dtcm|sram)", done.stdout, re.MULTILINE)
 
 
+def test_threads_in_regions_are_refused() -> None:
+    device = Device(target(FAST, SLOW), threads=2, regions=(FAST, SLOW))
+    with pytest.raises(UsageError, match=r"names regions of RAM, in which a package runs on one thread: build it with"):
+        plan_memory(sample.program(), {}, {}, device)
+
+
 def test_the_fingerprint_changes_with_a_region(tmp_path: Path) -> None:
     """A program with the header of one package cannot be linked with the source of another."""
     program = sample.program()
-    for name, regions in (("a", (FAST, SLOW)), ("b", (SLOW,)), ("c", (FAST, Region("axi", 4096)))):
+    for name, regions in (("a", (FAST, SLOW)), ("b", (SLOW,)), ("c", (FAST, RegionSize("axi", 4096)))):
         whole = compiled(program, sample.sources("tiny"), *regions)
         device = Device(target(*regions), regions=regions)
         sample.write(whole, sample.goldens(program), tmp_path / name, device=device, measure=False)
@@ -189,7 +199,7 @@ def test_the_fingerprint_changes_with_a_region(tmp_path: Path) -> None:
 
 def test_one_region_is_one_workspace(tmp_path: Path) -> None:
     """In the section of its region, if that is not the one of variables."""
-    emit(tmp_path / "p", regions=(Region("dtcm", 4096), SLOW))
+    emit(tmp_path / "p", regions=(RegionSize("dtcm", 4096), SLOW))
     header = (tmp_path / "p/include/tiny.h").read_text(encoding="ascii")
     assert "tiny_init(tiny_ctx *ctx, void *workspace, size_t bytes)" in header
     assert "sram" not in header

@@ -23,7 +23,7 @@ _SEARCH_STEPS = 1000
 
 
 @dataclass(frozen=True)
-class Region:
+class RegionSize:
     """Memory of a board: `nbytes` of it may hold tensors and scratch."""
 
     name: str
@@ -31,7 +31,7 @@ class Region:
 
 
 def plan_in_regions(
-    program: Program, scratch: Mapping[int, int], regions: Sequence[Region], ways: Sequence[Mapping[int, int]]
+    program: Program, scratch: Mapping[int, int], regions: Sequence[RegionSize], ways: Sequence[Mapping[int, int]]
 ) -> MemoryPlan:
     """Places every tensor of the arena, and the scratch of each call, in one of `regions`, the fastest first.
 
@@ -51,7 +51,7 @@ def plan_in_regions(
 class _Problem:
     program: Program
     scratch: Mapping[int, int]
-    regions: Sequence[Region]
+    regions: Sequence[RegionSize]
     in_place: Mapping[int, int]
 
     @cached_property
