@@ -62,7 +62,10 @@ class Arguments:
                 return f"STATE({state.macro}{self._terms(place, param)})"
         if place.buffer not in self.plan.offsets:
             raise KernelFailed(f"the memory plan has no place for tensor {place.buffer} of call {call}")
-        return f"ARENA(AT_{place.buffer}{self._terms(place, param)})"
+        return self._in_arena(place.buffer, self._terms(place, param))
+
+    def _in_arena(self, buffer: int, terms: str) -> str:
+        return self.api.arena(self.plan.regions.get(buffer, 0), f"AT_{buffer}{terms}")
 
     def _terms(self, place: BufferPart, param: CParam) -> str:
         """What is added to where a tensor begins, in bytes."""
@@ -79,7 +82,7 @@ class Arguments:
         field = next((tensor.field for tensor in inputs if tensor.offset is None), None)
         if kept is not None:
             return f"POSITION({kept})"
-        return f"ARENA(AT_{buffer})" if field is None else f"inputs->{field}"
+        return self._in_arena(buffer, "") if field is None else f"inputs->{field}"
 
 
 def _element(param: CParam) -> str:

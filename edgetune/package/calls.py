@@ -39,7 +39,7 @@ class Slot:
 
     `macro` is its offset's name without the prefix of the package. `over` is that of the operand that the call `first`
     overwrites with it. `public` is the name that the header has for the offset: of an input, which is there from the
-    start, or of an output, which stays there to the end.
+    start, or of an output, which stays there to the end. `workspace` is the number of the one that it lies in.
     """
 
     macro: str
@@ -53,6 +53,7 @@ class Slot:
     over: str = ""
     public: str = ""
     kind: BufferKind = "intermediate"
+    workspace: int = 0
 
     @property
     def span(self) -> str:
@@ -66,7 +67,7 @@ class WrittenPlace:
 
     `tensor` is the field of that tensor, empty for the workspace and for what an instance keeps (`in_state`). `nbytes`
     includes gaps that the call does not touch, except a gap at the end. With `row_bytes`,
-    it writes only so many of them.
+    it writes only so many of them. `workspace` is the field of that workspace where there are several.
     """
 
     tensor: str
@@ -74,12 +75,14 @@ class WrittenPlace:
     nbytes: int
     in_state: bool = False
     row_bytes: int = 0
+    workspace: str = ""
 
     def to_json(self) -> dict[str, object]:
         """Plain JSON values."""
         plain = {"tensor": self.tensor, "offset": self.offset, "bytes": self.nbytes}
+        where = {"workspace": self.workspace} if self.workspace else {}
         row = {"row_bytes": self.row_bytes} if self.row_bytes else {}
-        return {**plain, "in_state": True, **row} if self.in_state else plain
+        return {**plain, "in_state": True, **row} if self.in_state else plain | where
 
 
 @dataclass(frozen=True)
@@ -188,7 +191,7 @@ def distinct(texts: Sequence[str]) -> tuple[str, ...]:
 def arena_slots(
     program: Program, plan: MemoryPlan, sources: Sequence[KernelSource], api: Interface
 ) -> tuple[Slot, ...]:
-    """Return the arena's slots in the order in which a run first uses them."""
+    """Return the slots of each workspace in the order in which a run first uses them."""
     buffers = {buffer.id: buffer for buffer in program.buffers}
     public = {tensor.buffer: f"INPUT_{tensor.macro}_OFFSET" for tensor in api.inputs}
     public |= {tensor.buffer: f"OUTPUT_{tensor.macro}_OFFSET" for tensor in api.outputs}
@@ -213,14 +216,15 @@ def arena_slots(
             over=f"AT_{plan.in_place[buffer]}" if buffer in plan.in_place else "",
             public=public.get(buffer, ""),
             kind=buffers[buffer].kind,
+            workspace=plan.regions.get(buffer, 0),
         )
         for buffer, offset in plan.offsets.items()
     ]
     for number, offset in plan.scratch_offsets.items():
         nbytes = sources[program.calls[number].kernel].scratch_bytes
-        label = f"scratch of {labels[number]}"
-        slots.append(Slot(f"SCRATCH_{number}", offset, nbytes, layer[number], layer[number], label, (nbytes,), "bytes"))
-    return tuple(sorted(slots, key=lambda slot: (slot.first, slot.offset, slot.macro)))
+        label, at, region = f"scratch of {labels[number]}", layer[number], plan.scratch_regions.get(number, 0)
+        slots.append(Slot(f"SCRATCH_{number}", offset, nbytes, at, at, label, (nbytes,), "bytes", workspace=region))
+    return tuple(sorted(slots, key=lambda slot: (slot.workspace, slot.first, slot.offset, slot.macro)))
 
 
 def _slot_label(program: Program, labels: Sequence[str], buffer: int, writer: int) -> str:
@@ -267,7 +271,7 @@ def call_views(
         if source.scratch_bytes:
             if number not in plan.scratch_offsets:
                 raise KernelFailed(f"the memory plan has no scratch for call {number} (kernel {kernel.name})")
-            arguments.append(f"ARENA(SCRATCH_{number})")
+            arguments.append(api.arena(plan.scratch_regions.get(number, 0), f"SCRATCH_{number}"))
         if source.workers > 1:
             arguments.append("s->pool")
         outputs = [
@@ -311,7 +315,9 @@ def written_places(program: Program, plan: MemoryPlan, api: Interface) -> list[t
             start = starts[one.buffer] if one.buffer in starts else plan.offsets[one.buffer]
             first = start + one.first * np.dtype(one.dtype).itemsize
             row = one.some * np.dtype(one.dtype).itemsize
-            found.append(WrittenPlace(fields.get(one.buffer, ""), first, one.nbytes, one.buffer in states, row))
+            inside = one.buffer not in starts and api.regions
+            region = api.regions[plan.regions[one.buffer]].field if inside else ""
+            found.append(WrittenPlace(fields.get(one.buffer, ""), first, one.nbytes, one.buffer in states, row, region))
         places.append(tuple(found))
     return places
 

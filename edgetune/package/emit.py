@@ -32,7 +32,8 @@ from edgetune.package.size import CodeSize, StaticSize, static_size
 from edgetune.package.slow_kernels import slow_warnings
 from edgetune.package.states import kept_states
 from edgetune.package.vectors import place_vectors
-from edgetune.target.target import STACK_LIMIT_BYTES, with_cpu
+from edgetune.package.workspaces import workspaces_of
+from edgetune.target.target import STACK_LIMIT_BYTES, Target, with_cpu
 
 OnEvent = Callable[[Event], None]
 Check = Callable[[Path, Path], CountedRun | None]
@@ -101,15 +102,12 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
     content = model.content
     weights = place_weights(program, model.packed, content.placement(options.weights))
     needed = alignments(program, sources)
+    workspace_bytes = content.workspace_bytes(program, plan, weights, device.threads)
     api = Interface(
         prefix=prefix,
-        inputs=public_tensors(
-            program.inputs, program.input_buffers(), needed, "input", golden.tolerances, plan.offsets
-        ),
-        outputs=public_tensors(
-            program.outputs, program.output_buffers(), needed, "output", golden.tolerances, plan.offsets
-        ),
-        workspace_bytes=content.workspace_bytes(program, plan, weights, device.threads),
+        inputs=public_tensors(program.inputs, program.input_buffers(), needed, "input", golden.tolerances, plan),
+        outputs=public_tensors(program.outputs, program.output_buffers(), needed, "output", golden.tolerances, plan),
+        workspace_bytes=workspace_bytes,
         layers=len(stages(program)),
         external_weights=weights.placement == "external",
         weights_bytes=weights.nbytes,
@@ -117,6 +115,9 @@ def _facts(model: CompiledModel, golden: GoldenCases, device: Device, options: P
         states=kept_states(program),
         stream=options.stream,
         io=program.io,
+        workspaces=workspaces_of(
+            plan, workspace_bytes, prefix, target.memory_map if isinstance(target, Target) else None
+        ),
     )
     calls = call_views(program, sources, plan, weights, api, model.provenance)
     if device.threads > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
 from math import prod
 
 from edgetune.codegen.preamble import short_names
@@ -30,6 +31,9 @@ from edgetune.schedule.algorithms.descriptions import describe_form
 from edgetune.schedule.algorithms.schedule_text import WIDE
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.isa.cpu_features import CpuChecks
+
+_SHOWN = 8
+"""Tensors of a workspace in the report."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "arguments": "".join(f", {name}" for name in api.passed),
         "addresses": "".join(f", &{name}" for name in api.passed),
         "api": api,
+        "workspaces": api.workspaces,
         "program": facts.program,
         "plan": plan,
         "target": target,
@@ -131,7 +136,9 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "weights_alignment": ALIGNMENT,
         "buffer_alignment": buffer_alignment,
         "guard_bytes": GUARD_BYTES,
-        "self_test_bytes": facts.image.self_test_bytes(1 + sum(t.offset is None for t in api.outputs), buffer_alignment)
+        "self_test_bytes": facts.image.self_test_bytes(
+            len(api.workspaces) + sum(t.offset is None for t in api.outputs), buffer_alignment
+        )
         + _copies_of_states(api),
         "context_words": api.context_words,
         "resets": facts.resets,
@@ -166,7 +173,7 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
         "renewed_in_parts": len(facts.program.renewed_in_parts()),
         "parts_read": facts.program.parts_read(),
         "copies_into_parts": facts.program.copies_into_parts(),
-        "largest": sorted(facts.slots, key=lambda slot: (-slot.nbytes, slot.first, slot.macro))[:8],
+        "largest": _largest(facts.slots),
         "total_macs": sum(call.macs for call in facts.calls),
         "clock": target.clock,
         "measured_sum": amount(target.clock, sum(measured) if measured else None),
@@ -176,6 +183,12 @@ def template_context(facts: PackageFacts) -> dict[str, object]:
             facts.program, plan, facts.weights, target, facts.sources(), Views(facts.calls, facts.kernels)
         ),
     }
+
+
+def _largest(slots: Sequence[Slot]) -> list[Slot]:
+    """The largest tensors and scratch of each workspace."""
+    ordered = sorted(slots, key=lambda slot: (slot.workspace, -slot.nbytes, slot.first, slot.macro))
+    return [slot for _, group in groupby(ordered, lambda slot: slot.workspace) for slot in islice(group, _SHOWN)]
 
 
 def _copies_of_states(api: Interface) -> int:
@@ -242,6 +255,7 @@ def manifest_facts(facts: PackageFacts, code: CodeSize | None) -> dict[str, obje
             "weights_bytes": facts.weights.nbytes,
             "weights_placement": facts.weights.placement,
             "io_bytes": facts.size.io_bytes,
+            **({"workspaces": [one.to_json() for one in facts.api.workspaces]} if facts.plan.arenas else {}),
             **({} if facts.api.passed else {"io": facts.api.io}),
             "code_bytes": code.code_bytes if code else None,
             "stack_bytes": code.stack_bytes if code else None,

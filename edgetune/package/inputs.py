@@ -10,6 +10,7 @@ import numpy as np
 
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.graph.memory.plan import MemoryPlan
+from edgetune.graph.memory.regions import RegionSize
 from edgetune.graph.program import Program
 from edgetune.graph.stream import WindowStream
 from edgetune.package.constants import Placement
@@ -44,13 +45,15 @@ class CompiledModel:
 class Device:
     """What a package runs on: the target, the most threads of a run, and its memory in bytes (None for no limit).
 
-    `ram` holds the workspace, `flash` weights and code together.
+    `ram` holds the workspace, `flash` weights and code together. Where RAM has several `regions`, the fastest first,
+    each has a workspace, and `ram` all of them.
     """
 
     target: BoardKind
     threads: int = 1
     ram: int | None = None
     flash: int | None = None
+    regions: tuple[RegionSize, ...] = ()
 
     def remedy(self, memory: Literal["ram", "flash"]) -> str:
         """What to do where a package needs more `memory` than there is; a board's own size cannot be raised."""

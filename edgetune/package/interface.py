@@ -14,12 +14,14 @@ import numpy as np
 from edgetune.codegen.kernel_source import KernelSource
 from edgetune.graph.layout.axis_order import axis_names, from_model, reordered, to_model
 from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT
+from edgetune.graph.memory.plan import MemoryPlan
 from edgetune.graph.program import Buffer, LinearQuantisation, Program, TensorSpec
 from edgetune.graph.stream import SteppedTensor, StreamedTensor, WindowStream
 from edgetune.package.ctext import c_type, element_type, real
 from edgetune.package.golden import OutputTolerance
 from edgetune.package.ident import unique_identifiers
 from edgetune.package.states import WORD_BYTES, KeptState, layout_word, state_bytes
+from edgetune.package.workspaces import PackageWorkspace
 from edgetune.target.preferences import Io, Layout
 
 LAYOUT_VERSION = 2
@@ -33,7 +35,7 @@ class PublicTensor:
 
     `layout` says how the order of its axes differs from the model's, `image` whether the model has (N, C, spatial...).
     `selection`: only the first rows are selected, all later rows are -1. `quantisation`: what integers stand for.
-    `offset` is where it begins in the workspace, in bytes; None where the caller has it.
+    `offset` is where it begins in a workspace, by the number of it, in bytes; None where the caller has it.
     """
 
     field: str
@@ -51,6 +53,7 @@ class PublicTensor:
     selection: bool = False
     quantisation: LinearQuantisation | None = None
     offset: int | None = None
+    workspace: int = 0
 
     @property
     def extents(self) -> tuple[tuple[str, int], ...]:
@@ -134,11 +137,25 @@ class Interface:
     states: tuple[KeptState, ...] = ()
     stream: WindowStream | None = None
     io: Io = "caller"
+    workspaces: tuple[PackageWorkspace, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.workspaces:
+            object.__setattr__(self, "workspaces", (PackageWorkspace("", "", self.workspace_bytes),))
+
+    @property
+    def regions(self) -> tuple[PackageWorkspace, ...]:
+        """The workspaces, where there are several: then an instance is given a struct of them."""
+        return self.workspaces if len(self.workspaces) > 1 else ()
 
     @property
     def passed(self) -> tuple[str, ...]:
         """What a run is passed of its tensors: two structs of pointers, or nothing where they lie in the workspace."""
         return () if self.io == "arena" else ("inputs", "outputs")
+
+    def arena(self, workspace: int, slot: str) -> str:
+        """C of a place in a workspace, by the number of it: `slot` is an offset, without the prefix of its name."""
+        return f"ARENA({self.regions[workspace].field}, {slot})" if self.regions else f"ARENA({slot})"
 
     def spelled(self, side: Literal["inputs", "outputs"], tensor: PublicTensor) -> str:
         """How C names a tensor: as a field of the struct that a run is passed, or as the function with its address."""
@@ -182,7 +199,7 @@ class Interface:
     @property
     def context_words(self) -> int:
         """Words of 64 bits that an instance has, with its states."""
-        return CONTEXT_WORDS + self.state_bytes // WORD_BYTES
+        return CONTEXT_WORDS + len(self.workspaces) - 1 + self.state_bytes // WORD_BYTES
 
     @property
     def quantised(self) -> bool:
@@ -226,6 +243,9 @@ class Interface:
             facts["stream"] = self.stream.latency_frames
         if not self.passed:
             facts["offsets"] = [[t.field, t.offset] for t in (*self.inputs, *self.outputs)]
+        if self.regions:
+            facts["regions"] = [[one.field, one.nbytes] for one in self.regions]
+            facts["places"] = [[t.field, t.workspace] for t in (*self.inputs, *self.outputs)]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
 
 
@@ -259,11 +279,11 @@ def public_tensors(
     needed: Mapping[int, int],
     fallback: str,
     tolerances: Mapping[str, OutputTolerance],
-    offsets: Mapping[int, int],
+    plan: MemoryPlan,
 ) -> tuple[PublicTensor, ...]:
     """Return the inputs or outputs, in the model's order; unnamed tensors use `fallback`.
 
-    `offsets` are those of the tensors in the workspace, by buffer: these have the alignment of the arena.
+    Tensors that `plan` has a place for lie in a workspace, and have the alignment of the arena.
     """
     fields = unique_identifiers([spec.name for spec in specs], fallback)
     return tuple(
@@ -276,7 +296,7 @@ def public_tensors(
             elements=prod(spec.shape),
             nbytes=spec.nbytes,
             alignment=ARENA_ALIGNMENT
-            if buffer.id in offsets
+            if buffer.id in plan.offsets
             else max(_natural_alignment(spec.dtype), needed.get(buffer.id, 1)),
             buffer=buffer.id,
             tolerance=tolerances.get(spec.name, OutputTolerance.default(spec.dtype)),
@@ -284,7 +304,8 @@ def public_tensors(
             image=spec.image or spec.layout != "model",
             selection=spec.selection,
             quantisation=spec.quantisation,
-            offset=offsets.get(buffer.id),
+            offset=plan.offsets.get(buffer.id),
+            workspace=plan.regions.get(buffer.id, 0),
         )
         for field, spec, buffer in zip(fields, specs, buffers, strict=True)
     )

@@ -13,6 +13,7 @@ from edgetune.target.isa import Isa
 from edgetune.target.preferences import Io
 from edgetune.yaml_reader.messages import complaint as in_words
 
+_IDENTIFIER = r"^([A-Za-z_][A-Za-z0-9_]*)?$"
 _Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -44,10 +45,18 @@ class _GpuTarget(_BoardKind):
     instead: str
 
 
+class _Workspace(ManifestPart):
+    region: str
+    field: str = Field(pattern=_IDENTIFIER)
+    nbytes: Count = Field(alias="bytes")
+    section: str = Field(pattern=r"^(\.[A-Za-z0-9_.]+)?$")
+
+
 class _Memory(ManifestPart):
     weights_bytes: int
     weights_placement: Literal["text", "binary", "external"]
     workspace_bytes: Count | None = None
+    workspaces: list[_Workspace] = Field(default_factory=list)
     arena_bytes: Count | None = None
     io_bytes: Count | None = None
     io: Io = "caller"
@@ -90,11 +99,12 @@ class _Goldens(ManifestPart):
 
 
 class _Written(ManifestPart):
-    tensor: str = Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")
+    tensor: str = Field(pattern=_IDENTIFIER)
     offset: int = Field(ge=0)
     nbytes: int = Field(alias="bytes", ge=0)
     in_state: bool = False
     row_bytes: int = Field(default=0, ge=0)
+    workspace: str = Field(default="", pattern=_IDENTIFIER)
 
 
 class _LoopCall(ManifestPart):

@@ -33,7 +33,8 @@ def target_fault(target: BoardKind) -> KeyFault | None:
 def start_words(target: BoardKind, folder: Path) -> tuple[str, ...]:
     """`StartWords` of the backend of `target`."""
     image = backend_of(target).program_image("program", target)
-    return image.start_words(folder, {"p": "program", "target": target, "generator": __version__, "code": None})
+    context = {"p": "program", "target": target, "generator": __version__, "code": None, "workspaces": ()}
+    return image.start_words(folder, context)
 
 
 def untimed(target: BoardKind) -> str:

@@ -11,6 +11,7 @@ from edgetune.errors import MemoryLimitExceeded, UnsupportedOperator
 from edgetune.events import Event
 from edgetune.frontend.model_format import Model
 from edgetune.graph.loops import times_called, without_loops
+from edgetune.graph.memory.regions import RegionSize
 from edgetune.graph.precision import ALLOWED, with_precision
 from edgetune.graph.program import Program
 from edgetune.graph.states import with_states
@@ -19,6 +20,7 @@ from edgetune.graph.ways import Ways
 from edgetune.package.emit import Check, PackageSummary
 from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
 from edgetune.package.inputs import Device, PackageOptions
+from edgetune.package.program_image import GUARD_BYTES
 from edgetune.pipeline import link
 from edgetune.pipeline.backends import backend_of
 from edgetune.pipeline.declared_states import (
@@ -36,6 +38,7 @@ from edgetune.pipeline.model_formats import read_model
 from edgetune.pipeline.sequences import golden_cases, stream_lengths
 from edgetune.pipeline.tolerances import tolerances_of
 from edgetune.target.board_kind import BoardKind
+from edgetune.target.target import Target
 
 Events = Callable[[Event], None]
 
@@ -219,4 +222,12 @@ def device_of(settings: Settings) -> Device:
     ram, flash = (
         min((size for size in (stated[name], sizes.get(name)) if size is not None), default=None) for name in stated
     )
-    return Device(settings.target, settings.threads, ram, flash)
+    return Device(settings.target, settings.threads, ram, flash, regions_of(settings.target))
+
+
+def regions_of(target: BoardKind) -> tuple[RegionSize, ...]:
+    """The regions of RAM that a target names, with what a workspace may take of each; none where it names none."""
+    space = target.memory_map if isinstance(target, Target) else None
+    if space is None or not space.regions:
+        return ()
+    return tuple(RegionSize(one.name, one.workspace or one.bytes - 2 * GUARD_BYTES) for one in space.workspaces)

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from edgetune.backends.printed import Printed, PrintedKernels
-from edgetune.errors import MemoryLimitExceeded
+from edgetune.errors import MemoryLimitExceeded, UsageError
 from edgetune.graph.memory.cache_model import Caches
 from edgetune.graph.memory.core_affinity import with_core_affinity
 from edgetune.graph.memory.plan import MemoryPlan, plan
+from edgetune.graph.memory.regions import plan_in_regions
 from edgetune.graph.program import Program
 from edgetune.graph.states import with_states_overwritten
 from edgetune.package.content import PackageContent
@@ -69,7 +70,8 @@ def assemble(
     all_printed = print_kernels(program, choices, target, prefix, events, threads)
     printed = all_printed.kernels
     scratch = {i: p.source.scratch_bytes for i, p in enumerate(printed)}
-    program, memory = _planned(program, scratch, all_printed.in_place)
+    program, over = with_states_overwritten(program, all_printed.in_place)
+    memory = plan_memory(program, scratch, over, device)
     packed = pack_constants(program, printed)
     check_limits(program, memory, packed, device)
     if threads > 1:
@@ -91,18 +93,31 @@ def assemble(
 
 
 def arena_bytes(program: Program, choices: Sequence[Choice], target: BoardKind, threads: int = 1) -> int:
-    """Bytes of the arena of a package of `program` under `choices`; raises what the backend raises."""
+    """Bytes of the arena of a package of `program` under `choices`, in one region; raises what the backend raises."""
     printed = print_kernels(program, choices, target, package_prefix(program.name), lambda _: None, threads)
     scratch = {i: p.source.scratch_bytes for i, p in enumerate(printed.kernels)}
-    return _planned(program, scratch, printed.in_place)[1].arena_bytes
+    program, over = with_states_overwritten(program, printed.in_place)
+    return min(plan(program, scratch, way).arena_bytes for way in _ways(over))
 
 
-def _planned(program: Program, scratch: dict[int, int], in_place: Mapping[int, int]) -> tuple[Program, MemoryPlan]:
-    """The program with the states that are overwritten, and its plan; `scratch` is bytes by kernel."""
-    program, over = with_states_overwritten(program, in_place)
-    # Placement is a heuristic: in rare cases, tensors that share memory need more of it.
-    plans = (plan(program, scratch, one) for one in (over, {}))
-    return program, min(plans, key=lambda one: one.arena_bytes)
+def plan_memory(program: Program, scratch: Mapping[int, int], over: Mapping[int, int], device: Device) -> MemoryPlan:
+    """The plan of tensors and scratch, of which tensors `over` may be written over their operand.
+
+    Raises MemoryLimitExceeded where they do not fit the regions of `device`, and UsageError for threads in them.
+    """
+    if not device.regions:
+        return min((plan(program, scratch, way) for way in _ways(over)), key=lambda one: one.arena_bytes)
+    if device.threads > 1:
+        raise UsageError(
+            f"target '{device.target.name}' names regions of RAM, in which a package runs on one thread: build it with "
+            "`--threads 1`"
+        )
+    return plan_in_regions(program, scratch, device.regions, _ways(over))
+
+
+def _ways(over: Mapping[int, int]) -> Sequence[Mapping[int, int]]:
+    """What may be written in place. Placement is a heuristic: in rare cases, tensors that share memory need more."""
+    return (over, {}) if over else ({},)
 
 
 def pack_constants(program: Program, printed: Sequence[Printed]) -> dict[tuple[int, int], np.ndarray]:

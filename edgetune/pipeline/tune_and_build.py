@@ -19,7 +19,6 @@ from edgetune.errors import (
     WrongResult,
 )
 from edgetune.events import Event
-from edgetune.graph.memory.plan import plan
 from edgetune.graph.precision import STORED
 from edgetune.graph.program import Program, StateTensor
 from edgetune.graph.states import with_states_overwritten
@@ -264,10 +263,10 @@ def _check_limits_early(program: Program, settings: Settings) -> None:
     """Fails before the search where no schedule can fit the limits: scratch only adds to the arena planned here."""
     device = device_of(settings)
     try:
-        link.check_limits(program, plan(program, {}), {}, device)
+        link.check_limits(program, link.plan_memory(program, {}, {}, device), {}, device)
     except MemoryLimitExceeded:
         if device.ram is None:
             raise
         over = backend_of(settings.target).in_place_at_best(program, settings.target)
         program, rest = with_states_overwritten(program, over)
-        link.check_limits(program, plan(program, {}, rest), {}, device)
+        link.check_limits(program, link.plan_memory(program, {}, rest, device), {}, device)

@@ -24,6 +24,7 @@ from edgetune.target.dot_product import DotProduct
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.isa import INSTRUCTION_SETS, InstructionSet, Isa
 from edgetune.target.isa.vector_instructions import RESULTS_OF_WINDOW
+from edgetune.target.memory_map import MemoryMap
 from edgetune.target.preferences import Preferences
 from edgetune.yaml_reader.checked import Checked, check_document
 from edgetune.yaml_reader.nearest import nearest
@@ -142,20 +143,6 @@ class Probe(Checked):
         return [word.replace(IMAGE_FILE, str(image)) for word in self.command]
 
 
-class MemoryRegion(Checked):
-    """Contiguous memory of a board without operating system."""
-
-    origin: Annotated[StrictInt, Field(ge=0)] = Field(description="First address.")
-    bytes: ByteCount = Field(description="Size, such as 4MiB.")
-
-
-class MemoryMap(Checked):
-    """Where the linker puts an image on a board without operating system; the image starts at the origin of flash."""
-
-    flash: MemoryRegion = Field(description="Vector table, code and constants.")
-    ram: MemoryRegion = Field(description="Variables, and the stack at its end.")
-
-
 class Target(BoardKind):
     """A board with a CPU, fixed in every detail that code generation, compilation and measuring depend on."""
 
@@ -203,7 +190,8 @@ class Target(BoardKind):
         "names a whole family: boards with different cores must not share records.",
     )
     memory_map: MemoryMap | None = Field(
-        default=None, description="Flash and RAM, for boards without operating system."
+        default=None,
+        description="Flash, RAM and [regions of RAM](#several-regions-of-ram), for boards without operating system.",
     )
     emulator: Words = Field(default=(), description="Command prefix that runs its binaries on this machine.")
     emulator_package: StrictStr | None = Field(default=None, description="Debian packages that bring the emulator.")
@@ -268,9 +256,9 @@ class Target(BoardKind):
 
     @property
     def memory_sizes(self) -> dict[str, int]:
-        """Bytes of `ram` and `flash`, where `memory_map` says them."""
+        """Bytes of `ram`, all regions of it together, and `flash`, where `memory_map` says them."""
         space = self.memory_map
-        return {} if space is None else {"ram": space.ram.bytes, "flash": space.flash.bytes}
+        return {} if space is None else {"ram": space.workspace_bytes, "flash": space.flash.bytes}
 
     def peak(self) -> Peak | None:
         """One vector multiply-add per cycle of one core; the clock of this machine is asked for where it is meant."""

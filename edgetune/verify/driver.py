@@ -15,6 +15,7 @@ from edgetune.package.golden import Golden
 from edgetune.package.manifest import in_arena, run_function
 from edgetune.package.rendering import render
 from edgetune.package.states import KeptState, state_bytes
+from edgetune.package.workspaces import PackageWorkspace
 from edgetune.verify.place import ExecutionPlace
 from edgetune.verify.toolchain import PackageToolchain
 from edgetune.verify.work_copy import ProgramResult
@@ -81,6 +82,7 @@ def run_driver(
         file=_INPUTS,
         layers=layers,
         states=states,
+        workspaces=PackageWorkspace.all_of(manifest["memory"]),
         resets=[not case.goes_on for case in cases],
     )
     (copy / f"test/{p}_driver.c").write_text(source, encoding="ascii")

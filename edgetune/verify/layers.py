@@ -15,6 +15,7 @@ from typing import Any
 
 from edgetune.errors import PackageInvalid, SelfTestFailed, UsageError
 from edgetune.package.golden import Golden
+from edgetune.package.workspaces import PackageWorkspace
 from edgetune.target.board_kind import BoardKind
 from edgetune.verify.driver import last_words, run_driver
 from edgetune.verify.notebook_table import table
@@ -109,12 +110,13 @@ def require_readable_layers(package: Path, manifest: Mapping[str, Any]) -> None:
             f"{package} does not say where its layers write, because an earlier version of edgetune wrote it: build it "
             "again with `edgetune build`"
         )
-    rooms = {(tensor["field"], False): tensor["bytes"] for tensor in manifest["outputs"]}
-    rooms["", False] = manifest["memory"].get("workspace_bytes", 0)
-    rooms["", True] = manifest["memory"].get("state_bytes", 0)
+    rooms = {(tensor["field"], "", False): tensor["bytes"] for tensor in manifest["outputs"]}
+    rooms |= {("", one.field, False): one.nbytes for one in PackageWorkspace.all_of(manifest["memory"])}
+    rooms["", "", True] = manifest["memory"].get("state_bytes", 0)
     for number, layer in enumerate(manifest["layers"]):
         for place in layer["written"]:
-            if place["offset"] + place["bytes"] > rooms.get((place["tensor"], place.get("in_state", False)), -1):
+            key = (place["tensor"], place.get("workspace", ""), place.get("in_state", False))
+            if place["offset"] + place["bytes"] > rooms.get(key, -1):
                 raise PackageInvalid(
                     f"MANIFEST.json of {package} has layer {number} write outside of its memory: build the package "
                     "again with `edgetune build`"

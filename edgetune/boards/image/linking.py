@@ -9,8 +9,9 @@ from pathlib import Path
 from edgetune.boards.image.parameters import ImageParameter, write_assembly
 from edgetune.boards.image.parts import layout_words
 from edgetune.errors import BoardLost, DiskFull
+from edgetune.target.memory_map import MemoryMap
 from edgetune.target.newlib import NEWLIB
-from edgetune.target.target import STACK_LIMIT_BYTES, MemoryMap, Target
+from edgetune.target.target import STACK_LIMIT_BYTES, Target
 from edgetune.target.tool_process import run_tool
 from edgetune.yaml_reader.quantities import format_bytes
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from edgetune.boards.compiled_once import PLUGIN, WARNINGS, CompiledProgram, compiled_once
 from edgetune.resources import templates_dir
-from edgetune.target.target import MemoryMap, Target
+from edgetune.target.memory_map import MemoryMap
+from edgetune.target.target import Target
 
 _FOLDER = "image"
 EMULATED, PROBED = "marks.c", "cycles.c"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from bisect import insort
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT, Block, Key, blocks_of, live_bytes, live_ranges, owner_of
@@ -21,12 +21,25 @@ _OWN = 2048
 
 
 @dataclass(frozen=True)
+class Arena:
+    """What a plan takes of a region of memory: `nbytes` of its `most`."""
+
+    region: str
+    nbytes: int
+    most: int
+
+
+@dataclass(frozen=True)
 class MemoryPlan:
     """Offsets in bytes into the arena, each a multiple of `ARENA_ALIGNMENT`.
 
     `bound_bytes` is the largest sum of live outputs of kernels over all calls, without scratch: no plan can be smaller.
     `peak_call` is the index of a call that reaches this bound. `in_place` maps tensors to an operand of the call that
     writes them, whose memory they take over: the two count once.
+
+    Where memory has several regions, `arenas` are those that something lies in, the fastest first, and offsets count
+    from the beginning of one: `regions` has the number of it by tensor, `scratch_regions` by call. `arena_bytes` is the
+    sum of all.
     """
 
     offsets: dict[int, int]
@@ -35,6 +48,9 @@ class MemoryPlan:
     bound_bytes: int
     peak_call: int
     in_place: Mapping[int, int] = field(default_factory=dict)
+    arenas: tuple[Arena, ...] = ()
+    regions: Mapping[int, int] = field(default_factory=dict)
+    scratch_regions: Mapping[int, int] = field(default_factory=dict)
 
 
 def scratch_limits(
@@ -64,7 +80,7 @@ def scratch_limits(
     return limits
 
 
-def plan(program: Program, scratch: dict[int, int], in_place: Mapping[int, int] | None = None) -> MemoryPlan:
+def plan(program: Program, scratch: Mapping[int, int], in_place: Mapping[int, int] | None = None) -> MemoryPlan:
     """Places every tensor of the arena, and the scratch of each call whose kernel (by index) needs some.
 
     Tensors written `in_place` (see `in_place_outputs`) share their operand's memory.
@@ -78,7 +94,7 @@ def plan(program: Program, scratch: dict[int, int], in_place: Mapping[int, int] 
     bound = max(live, default=0)
     ranges = live_ranges(program)
     blocks = blocks_of(program, scratch, shared)
-    offsets, size = _best_placement(blocks, len(program.calls))
+    offsets, size = best_placement(blocks, len(program.calls))
     return MemoryPlan(
         offsets={buffer: offsets["buffer", owner_of(buffer, shared)] for buffer in ranges},
         scratch_offsets={k: o for (kind, k), o in offsets.items() if kind == "scratch"},
@@ -89,7 +105,8 @@ def plan(program: Program, scratch: dict[int, int], in_place: Mapping[int, int] 
     )
 
 
-def _best_placement(blocks: list[Block], calls: int) -> tuple[dict[Key, int], int]:
+def best_placement(blocks: list[Block], calls: int) -> tuple[dict[Key, int], int]:
+    """Offsets of blocks in an arena of their own, and its bytes; see `plan`."""
     unavoidable = max((sum(b.size for b in blocks if b.first <= i <= b.last) for i in range(calls)), default=0)
     pressure = {
         b.key: max(sum(o.size for o in blocks if o.overlaps(b) and o.first <= i <= o.last) for i in (b.first, b.last))
@@ -119,13 +136,19 @@ def _first_fit(order: list[Block]) -> tuple[dict[Key, int], int]:
     placed: list[tuple[int, Block]] = []
     total = 0
     for block in order:
-        offset = 0
-        for start, other in placed:
-            if not other.overlaps(block):
-                continue
-            if offset + block.size <= start:
-                break
-            offset = max(offset, start + other.size)
+        offset = first_gap(placed, block)
         insort(placed, (offset, block), key=lambda p: p[0])
         total = max(total, offset + block.size)
     return {block.key: offset for offset, block in placed}, total
+
+
+def first_gap(placed: Sequence[tuple[int, Block]], block: Block) -> int:
+    """The lowest offset of a block beside those that are `placed`, by ascending offsets."""
+    offset = 0
+    for start, other in placed:
+        if not other.overlaps(block):
+            continue
+        if offset + block.size <= start:
+            break
+        offset = max(offset, start + other.size)
+    return offset
