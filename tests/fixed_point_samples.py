@@ -13,19 +13,23 @@ from edgetune.graph.kernels import SCALES_SHIFT, SCALES_SHIFT_LITTLE, SYMMETRIC_
 from tests.integer_samples import Quantised
 from tests.sketch_samples import Array, prim_func
 
-_ADDED = 2200318594  # a scale that shifts by 2 bits
+_ADDED = 2200318592  # a scale that does not shift
 _SUM = 97102993  # and one that shifts by 17
 
 
 @dataclass(frozen=True)
 class FixedPoint(Quantised):
-    """A convolution of int8 images, scaled per channel by shifts from `least` to `most`, with `zero` added."""
+    """A convolution of int8 images, scaled per channel by shifts from `least` to `most`, with `zero` added.
+
+    The other image of a `residual` one is scaled by a shift of `other` bits.
+    """
 
     zeros: tuple[int, int] = (0, 0)
     border: int = 5
     least: int = 5
     most: int = 12
     zero: int = -3
+    other: int = 2
     symmetric: bool = True  # no weight is -128
 
     def function(self) -> Any:
@@ -43,7 +47,7 @@ class FixedPoint(Quantised):
         y = topi.cast(topi.clip(y, -128, 127), "int8")
         if self.residual:
             inputs.append(te.placeholder(tuple(y.shape), "int8", name="other"))
-            y = _added(y, inputs[-1])
+            y = _added(y, inputs[-1], _ADDED + self.other)
         function = prim_func(inputs, y, [1]).with_attr(SCALES_SHIFT, [2])
         function = function.with_attr(SCALES_SHIFT_LITTLE, [2]) if self.most <= 12 else function
         return function.with_attr(SYMMETRIC_BYTES, 1) if self.symmetric else function
@@ -68,19 +72,19 @@ class FixedPoint(Quantised):
         """The output, exactly."""
         found = np.clip(scaled(self._sums(x, w) + bias, scale) + self.zero, -128, 127)
         if self.residual:
-            added = scaled(other[0].astype("int64") * (1 << 20) + (1 << 27), np.array([_ADDED], np.uint32))
+            added = scaled(other[0].astype("int64") * (1 << 20) + (1 << 27), np.array([_ADDED + self.other], np.uint32))
             found = np.clip(scaled(found * (1 << 19) + added - (1 << 21), np.array([_SUM], np.uint32)) - 128, -128, 127)
         result: Array = found.astype(np.int8)
         return result
 
 
-def _added(y: Any, other: Any) -> Any:
+def _added(y: Any, other: Any, scale: int) -> Any:
     """The sum of two images of bytes with different scales."""
 
     def total(*place: Any) -> Any:
         own = y(*place).astype("int32") * tirx.const(1 << 19, "int32")
         shifted = other(*place).astype("int32") * tirx.const(1 << 20, "int32") + tirx.const(1 << 27, "int32")
-        added = fixed_point_scale(shifted, tirx.const(_ADDED, "uint32"))
+        added = fixed_point_scale(shifted, tirx.const(scale, "uint32"))
         whole = fixed_point_scale(own + added - tirx.const(1 << 21, "int32"), tirx.const(_SUM, "uint32"))
         return whole + tirx.const(-128, "int32")
 

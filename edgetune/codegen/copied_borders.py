@@ -2,8 +2,9 @@
 
 `for j in 0..34: copy[j] = 1 <= j < 33 ? image[j - 1] : zero` asks for each element what one loop for the elements of
 the image, and one for those on either side of it, need not ask. What a condition says of outer loops alone is asked
-before the inner ones: an `if` around both copies. A loop that would become too many stays as it is, and so does a copy
-that gathers elements, whose vectors are shuffled.
+before the inner ones: an `if` around both copies. Where a border moves with a loop around the copy, as in strips of a
+row, each of its iterations has a copy of its own, and those alike have one. A loop that would become too many stays as
+it is, and so does a copy that gathers elements, whose vectors are shuffled.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from edgetune.affine.expressions import (
     conjuncts,
     is_branch,
     is_moved,
+    is_one,
+    is_zero,
     loads_in,
     mentions,
     unconverted,
@@ -35,6 +38,12 @@ from edgetune.tvm_types import BufferStore, Expr, For, Stmt, Var
 
 _MOST_RANGES = 4
 """Loops that one loop becomes: a border on both sides, the image, and what fills a last step."""
+
+_MOST_ITERATIONS = 16
+"""Iterations of a loop around a copy that may have copies of their own, before those alike have one."""
+
+_MOST_CASES = 4
+"""Copies that one copy becomes: in the first strip, in others, in the last one, and one more."""
 
 _BOUNDS: Mapping[type[Expr], Callable[[int, int], bool]] = {
     tirx.LT: operator.lt,
@@ -56,21 +65,73 @@ class _Range:
     holds: tuple[bool, ...]
 
 
-def divide_borders(node: Stmt, kept: Collection[Var] = ()) -> Stmt:
-    """`node` with the loops of each copy that has a border divided, but those over the variables `kept`."""
+def divide_borders(node: Stmt, kept: Collection[Var] = (), around: Sequence[For] = ()) -> Stmt:
+    """`node` with the loops of each copy that has a border divided, but those over the variables `kept`.
+
+    `around` are the loops that it is in.
+    """
     if isinstance(node, tirx.For):
         loops, store = _nest(node, kept)
         if store is not None and _is_copy(store.value) and _lies_side_by_side(store, loops[-1].loop_var):
-            return _divided(loops, store)
-        return with_kind(node, int(node.kind), divide_borders(node.body, kept))
+            return _by_iterations(loops, store, around)
+        return with_kind(node, int(node.kind), divide_borders(node.body, kept, [*around, node]))
     if isinstance(node, tirx.SeqStmt):
-        return tirx.SeqStmt([divide_borders(child, kept) for child in node.seq])
+        return tirx.SeqStmt([divide_borders(child, kept, around) for child in node.seq])
     if isinstance(node, tirx.AttrStmt):
-        return tirx.AttrStmt(node.node, node.attr_key, node.value, divide_borders(node.body, kept))
+        return tirx.AttrStmt(node.node, node.attr_key, node.value, divide_borders(node.body, kept, around))
     if isinstance(node, tirx.IfThenElse):
-        cases = [divide_borders(child, kept) for child in children(node)]
+        cases = [divide_borders(child, kept, around) for child in children(node)]
         return tirx.IfThenElse(node.condition, *cases, *([None] if len(cases) == 1 else []))
     return node
+
+
+def _by_iterations(loops: Sequence[For], store: BufferStore, around: Sequence[For]) -> Stmt:
+    """The `loops` around a store, divided for each iteration of the loop around them that moves its borders."""
+    moving = next((loop for loop in around if _moves_borders(store.value, loop, loops[-1].loop_var)), None)
+    if moving is None:
+        return _divided(loops, store)
+    cases: list[tuple[int, Stmt]] = []
+    for iteration in range(extent_of(moving) or 0):
+        made = _divided(loops, _at_iteration(store, moving.loop_var, iteration))
+        if not cases or not tvm_ffi.structural_equal(cases[-1][1], made):
+            cases.append((iteration, made))
+    if len(cases) > _MOST_CASES:
+        return _divided(loops, store)
+    *others, (first, found) = cases
+    for begin, made in reversed(others):
+        found = tirx.IfThenElse(moving.loop_var < first, made, found)
+        first = begin
+    return found
+
+
+def _moves_borders(value: Expr, loop: For, innermost: Var) -> bool:
+    """Whether a condition of a value depends on a short loop and on the `innermost` one at once."""
+    extent = extent_of(loop)
+    if extent is None or extent > _MOST_ITERATIONS or not isinstance(loop.min, tirx.IntImm) or int(loop.min.value):
+        return False
+    asked = [one for choice in _choices(value) for one in conjuncts(choice.args[0])]
+    return any(mentions(one, loop.loop_var) and mentions(one, innermost) for one in asked)
+
+
+def _at_iteration(store: BufferStore, var: Var, iteration: int) -> BufferStore:
+    """A store whose conditions are those of one iteration of a loop around it."""
+    place = {var: tirx.IntImm(str(var.ty.dtype), iteration)}
+
+    def settled(value: Expr) -> Expr:
+        if isinstance(value, tirx.Cast):
+            return tirx.Cast(value.ty, settled(value.value))
+        if not is_branch(value):
+            return value
+        condition, *sides = value.args
+        asked = [simplified(with_places(one, place)) for one in conjuncts(condition)]
+        left = [one for one in asked if not is_one(one)]
+        if any(is_zero(one) for one in left):
+            return settled(sides[1])
+        if not left:
+            return settled(sides[0])
+        return tirx.if_then_else(reduce(tirx.And, left), *map(settled, sides))
+
+    return tirx.BufferStore(store.buffer, settled(store.value), store.indices)
 
 
 def _nest(node: Stmt, kept: Collection[Var]) -> tuple[list[For], BufferStore | None]:
@@ -107,11 +168,10 @@ def _divided(loops: Sequence[For], store: BufferStore) -> Stmt:
         return with_kind(loop, int(loop.kind), _divided(inner, store))
     bounds = list(_bounds(store.value, loop.loop_var))
     ranges = _ranges(bounds, loop)
-    if not 1 < len(ranges) <= _MOST_RANGES:
+    if not bounds or len(ranges) > _MOST_RANGES:
         return with_kind(loop, int(loop.kind), _asked_before(inner, store))
-    return tirx.SeqStmt(
-        [_over(loop, part, _asked_before(inner, _storing(store, bounds, part.holds))) for part in ranges]
-    )
+    parts = [_over(loop, part, _asked_before(inner, _storing(store, bounds, part.holds))) for part in ranges]
+    return parts[0] if len(parts) == 1 else tirx.SeqStmt(parts)
 
 
 def _inside(loops: Sequence[For], store: Stmt) -> Stmt:

@@ -20,7 +20,7 @@ from edgetune.codegen.dtypes import element_and_lanes
 from edgetune.codegen.lines import JoinableCall, Line, LineKind, call, joinable
 from edgetune.codegen.text import Address, Code, Lvalue, code
 from edgetune.codegen.work import LOAD, VECTOR_LOAD
-from edgetune.target.dot_product import order_of_factors
+from edgetune.target.dot_product import at_words, order_of_factors
 from edgetune.tvm_types import BufferLoad, BufferStore, Expr, PrimFunc, Stmt, TvmBuffer
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def added_dot_products(
     if begins is None:
         return False
     x, w = found[0].shared.source, found[0].lanes.source
-    aligned = name.replace("dot", "dot_aligned", 1)
+    aligned = at_words(name)
     if width in printer.context.vectors.dot.get(aligned, {}) and _at_words(printer, (x, w), begins):
         name = aligned
     kind = f"i32x{width}" if width > 1 else "i32"

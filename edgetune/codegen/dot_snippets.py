@@ -28,7 +28,7 @@ FORMS = {
         *(("i16", "i16", 2), ("i16", "i8", 2), ("i8", "i8", 2)),
         *(("u8", "i8", 4), ("i8", "i8", 4), ("u8", "u8", 4), ("i16", "i8", 4), ("i8", "i8", 16)),
     )
-} | {"dot_aligned_i16_i8_4": ("i16", "i8", 4)}
+} | {"dot_aligned_i16_i8_4": ("i16", "i8", 4), "dot_aligned_i8_i8_16": ("i8", "i8", 16)}
 """By the name of a function: the types of both factors, and how many products it adds to a lane."""
 
 
@@ -83,26 +83,30 @@ def _of_one(name: str) -> str:
     plain = f"    *s00 = (int32_t)((uint32_t)*s00 + {f'{chr(10)}        + '.join(lines)});\n"
     choices = [(one.condition(), one.code()) for one in instructions(lambda isa: isa.dot.get(name, {}), 1)]
     head = f"{_HEAD_OF_FALLBACK}@{name}_i32(int32_t *s00, const {by_short(x).value} *x, const {by_short(w).value} *w)\n"
-    aligned = "; x lies at a multiple of 4 bytes" if "aligned" in name else ""
+    aligned = "; x and w lie at multiples of 4 bytes" if "aligned" in name else ""
     return f"/* *s00 += {' + '.join(products)}; it wraps{aligned}. */\n{head}{{\n{either(choices, plain)}}}\n"
 
 
 def tile(name: str, size: TileSize, rest: str) -> str:
     """`void @dot_i16_i8_4_2x2x1_i32(int32_t *s00, int32_t *s10, const int16_t *x, int32_t x_apart, const int8_t *w)`.
 
-    The dot products of all rows of data, so many elements apart, by all rows of factors.
+    The dot products of all rows of data, so many elements apart, by all rows of factors; the same for several taps.
     """
     x, w, count = FORMS[name]
     rows, columns = size.rows, size.columns
     sums = [(row, column) for row in range(rows) for column in range(columns)]
-    indent, more = ("        ", " + k") if size.steps > 1 else ("    ", "")
-    plain = f"    for (int32_t k = 0; k < {count * size.steps}; k += {count}) {{\n" if more else ""
+    more = " + k" if size.steps > 1 else ""
+    heads = [f"for (int32_t t = 0; t < {size.taps}; t++) {{"] if size.taps > 1 else []
+    heads += [f"for (int32_t k = 0; k < {count * size.steps}; k += {count}) {{"] if more else []
+    plain = "".join(f"{'    ' * depth}{one}\n" for depth, one in enumerate(heads, 1))
     for row, column in sums:
-        data = f"x{('', ' + x_apart', f' + {row} * x_apart')[min(row, 2)]}{more}"
+        data = f"x{('', ' + x_apart', f' + {row} * x_apart')[min(row, 2)]}"
+        data += (" + t * x_apart" if size.taps > 1 else "") + more
         factors = f"w{f' + {count * column}' if column else ''}"
+        factors += f" + {count * size.steps * columns} * t" if size.taps > 1 else ""
         factors += more if columns == 1 else f" + {columns} * k" if more else ""
-        plain += f"{indent}@{name}_{rest}(s{row}{column}, {data}, {factors});\n"
-    plain += "    }\n" if more else ""
+        plain += f"{'    ' * (len(heads) + 1)}@{name}_{rest}(s{row}{column}, {data}, {factors});\n"
+    plain += "".join(f"{'    ' * depth}}}\n" for depth in range(len(heads), 0, -1))
     found = (isa.vectors.dot_tiles.get(name, {}).get(size) for isa in INSTRUCTION_SETS.values())
     choices = [(f"{one.condition()} && defined(__OPTIMIZE__)", one.code()) for one in dict.fromkeys(found) if one]
     operands = [
@@ -115,6 +119,7 @@ def tile(name: str, size: TileSize, rest: str) -> str:
         f"@{name}_{rest} of {count * size.steps} numbers, of each of {rows} rows of x and {columns} of w.",
         f"In w, {count} of each row lie in turn." if columns > 1 else "",
         "x_apart is a constant." if rows > 1 else "",
+        f"That for {size.taps} taps, of which x moves on by x_apart." if size.taps > 1 else "",
     )
     return f"/* {' '.join(filter(None, lines))} */\n{head}\n{{\n{either(choices, plain)}}}\n"
 

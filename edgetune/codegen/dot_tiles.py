@@ -14,7 +14,7 @@ from itertools import product
 
 from edgetune.codegen.lines import JoinableCall, Line, LineKind, joinable
 from edgetune.codegen.text import Code
-from edgetune.target.isa.vector_instructions import TileSize, VectorInstructions
+from edgetune.target.isa.vector_instructions import TileReach, TileSize, VectorInstructions
 
 _ONE = TileSize(1, 1, 1)
 
@@ -41,8 +41,9 @@ def in_tiles(lines: Sequence[Line], need: Callable[[str], str], vectors: VectorI
 
 
 def tile_name(function: str, size: TileSize) -> str:
-    """The function of a tile of dot products that `function` computes one of: steps, rows and columns."""
-    return f"{function}_{size.steps}x{size.rows}x{size.columns}"
+    """The function of a tile of dot products that `function` computes one of: steps, rows, columns and taps."""
+    taps = f"_{size.taps}_taps" if size.taps > 1 else ""
+    return f"{function}_{size.steps}x{size.rows}x{size.columns}{taps}{'_near' if size.near else ''}"
 
 
 def _run(lines: Sequence[Line]) -> list[JoinableCall]:
@@ -64,7 +65,7 @@ def _largest(calls: Sequence[JoinableCall], vectors: VectorInstructions) -> tupl
     """The largest tile that the first calls are, and how far its rows lie apart; one call where there is none."""
     best = _ONE, 0
     function = calls[0].function if calls else ""
-    reach = vectors.tile_reach.get(function, 0)
+    reach = vectors.tile_reach.get(function, TileReach(0, 0))
     for size in vectors.dot_tiles.get(function, {}):
         apart = _apart(calls[: size.calls], size, reach) if size.calls > best[0].calls else None
         if apart is not None:
@@ -72,7 +73,7 @@ def _largest(calls: Sequence[JoinableCall], vectors: VectorInstructions) -> tupl
     return best
 
 
-def _apart(calls: Sequence[JoinableCall], size: TileSize, reach: int) -> int | None:
+def _apart(calls: Sequence[JoinableCall], size: TileSize, reach: TileReach) -> int | None:
     """How far rows of data lie apart, in elements, where calls are a tile within `reach`; None where they are not."""
     numbers = int(calls[0].function.rpartition("_")[2])
     if len(calls) < size.calls:
@@ -82,12 +83,16 @@ def _apart(calls: Sequence[JoinableCall], size: TileSize, reach: int) -> int | N
         return None
     data, factors = ([call.places[number].at[1] - calls[0].places[number].at[1] for call in calls] for number in (0, 1))
     apart = data[size.columns] if size.rows > 1 else 0
-    grid = product(range(size.steps), range(size.rows), range(size.columns))
-    wanted = [(numbers * step + apart * row, numbers * (step * size.columns + column)) for step, row, column in grid]
+    grid = product(range(size.taps), range(size.steps), range(size.rows), range(size.columns))
+    wanted = [
+        (numbers * step + apart * (tap + row), numbers * ((tap * size.steps + step) * size.columns + column))
+        for tap, step, row, column in grid
+    ]
     sums = [call.variables[0] for call in calls[: size.rows * size.columns]]
-    same = [call.variables[0] for call in calls] == sums * size.steps and len(set(sums)) == len(sums)
-    last = apart * (size.rows - 1) + numbers * size.steps
-    return apart if same and [*zip(data, factors, strict=True)] == wanted and 0 <= last <= reach else None
+    same = [call.variables[0] for call in calls] == sums * size.taps * size.steps and len(set(sums)) == len(sums)
+    last = apart * (size.places - 1) + numbers * size.steps
+    reached = 0 <= apart <= reach.row and last <= reach.whole and (not size.near or last - numbers <= reach.near)
+    return apart if same and reached and [*zip(data, factors, strict=True)] == wanted else None
 
 
 def _joint(calls: Sequence[JoinableCall], size: TileSize, apart: int) -> JoinableCall:

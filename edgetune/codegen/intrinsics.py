@@ -15,7 +15,7 @@ from edgetune.codegen.literals import digits
 from edgetune.codegen.powers import exponent_of, product, root
 from edgetune.codegen.text import ADD, LOOSE, UNARY, Code, Lvalue, Text, called, cast, code, joined, operation
 from edgetune.errors import KernelFailed
-from edgetune.graph.fixed_point import FIXED_POINT_SCALE, LEAST_SHIFT
+from edgetune.graph.fixed_point import FIXED_POINT_SCALE, LEAST_SHIFT, LEAST_VECTOR_SHIFT
 from edgetune.tvm_types import BufferLoad, Expr
 
 if TYPE_CHECKING:
@@ -138,13 +138,13 @@ def scale_address(printer: ScalarPrinter, call: Expr, first: int | None = None) 
     return Text(Lvalue.element(printer.place(load.source).name, printer.scalar(index)).address)
 
 
-def scales_down(printer: ScalarPrinter, call: Expr) -> bool:
-    """Whether a call scales by `LEAST_SHIFT` bits or more, and that takes fewer instructions."""
+def scales_down(printer: ScalarPrinter, call: Expr, lanes: int = 1) -> bool:
+    """Whether a call scales numbers of so many lanes by so many bits that it takes fewer instructions."""
     if operator(call) != _SCALE or not printer.context.vectors.scale_down:
         return False
     scale = call.args[1].value if isinstance(call.args[1], tirx.Broadcast) else call.args[1]
     if isinstance(scale, tirx.IntImm):
-        return int(scale.value) & _SHIFT >= LEAST_SHIFT
+        return int(scale.value) & _SHIFT >= (LEAST_SHIFT if lanes == 1 else LEAST_VECTOR_SHIFT)
     return isinstance(scale, ir.TensorLoad) and bool(printer.place(scale.source).scales)
 
 

@@ -241,7 +241,7 @@ def lower_flat(function: tirx.PrimFunc, register_bytes: int, shared: Shared | No
         function = sole_function(_before_unrolling()(tvm.IRModule({"main": function})))
         body = block_reductions(join_lanes(hoist_initialisation(function.body)))
         body = in_one_pass(
-            limit_unrolling(unroll_register_tiles(body, several=reads_several(function))),
+            limit_unrolling(unroll_register_tiles(body, several=reads_several(function)), products_of(function)),
             register_bytes,
             kept,
             unrolled=True,

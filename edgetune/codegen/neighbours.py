@@ -1,8 +1,9 @@
-"""Neighbours: four results that lie side by side are bytes of one vector, though each has a sum of its own.
+"""Neighbours: four results at equal distances are bytes of one vector, though each has a sum of its own.
 
 Such sums are in the core's own registers, where some instructions add to them. A core with vectors beside those moves
 four numbers there by two instructions, and then computes, scales and limits all of them as it does one. So four stores
-whose values are computed alike become the store of a vector here, if all of it has instructions.
+whose values are computed alike become the store of a vector here, if all of it has instructions. They are channels side
+by side, or one channel of several pixels.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def printed_neighbours(printer: StatementPrinter, statements: Sequence[Stmt]) ->
     if NEIGHBOURS not in printer.context.vectors.joined:
         return 0
     bound, stores = _begun(printer, statements)
-    if not stores or not _side_by_side(printer, stores):
+    apart = _distance(printer, stores) if stores else None
+    if apart is None or (apart > 1 and NEIGHBOURS not in printer.context.vectors.low_bytes_apart):
         return 0
     value = _Join(printer).joined([store.value for store in stores])
     found = None if value is None else narrowing(value)
@@ -46,8 +48,9 @@ def printed_neighbours(printer: StatementPrinter, statements: Sequence[Stmt]) ->
     start = printer.flat_index(first.buffer, first.indices)
     bytes_ = printed_limited(printer, found, 0, NEIGHBOURS)
     pointer = printer.pointer(first.buffer, (start, 1), 0)
-    name = printer.context.need(f"low_bytes:i32x{NEIGHBOURS}")
-    printer.context.emit(call(name, Lvalue.of(bytes_).address, pointer, elements=NEIGHBOURS))
+    name = printer.context.need(f"low_bytes{'_apart' if apart > 1 else ''}:i32x{NEIGHBOURS}")
+    distance = (str(apart),) if apart > 1 else ()
+    printer.context.emit(call(name, Lvalue.of(bytes_).address, pointer, *distance, elements=NEIGHBOURS))
     return len(bound) + NEIGHBOURS
 
 
@@ -84,13 +87,15 @@ def _stores_byte(printer: StatementPrinter, statement: Stmt) -> bool:
     return all(printer.survey.base(load.source) != stored for load in loads_in([statement.value]))
 
 
-def _side_by_side(printer: StatementPrinter, places: Sequence[BufferStore | BufferLoad]) -> bool:
-    """Whether elements of one tensor lie in turn."""
+def _distance(printer: StatementPrinter, places: Sequence[BufferStore | BufferLoad]) -> int | None:
+    """How far each of several elements of one tensor lies behind the one before; None if not equally far."""
     sources = [one.buffer if isinstance(one, tirx.BufferStore) else one.source for one in places]
     if not all(one.same_as(sources[0]) for one in sources):
-        return False
+        return None
     found = [printer.flat_index(source, one.indices) for source, one in zip(sources, places, strict=True)]
-    return [constant_distance(printer, found[0], one) for one in found] == [*range(len(found))]
+    distances = [constant_distance(printer, found[0], one) for one in found]
+    apart = distances[1]
+    return apart if apart is not None and apart > 0 and distances == [n * apart for n in range(len(found))] else None
 
 
 class _Join:
@@ -104,10 +109,10 @@ class _Join:
         first = parts[0]
         if any(type(one) is not type(first) or one.ty != first.ty for one in parts):
             return None
+        if all(tvm_ffi.structural_equal(one, first) for one in parts):
+            return tirx.Broadcast(first, NEIGHBOURS)
         if isinstance(first, ir.TensorLoad):
             return self._load(parts)
-        if all(tvm_ffi.structural_equal(one, first) for one in parts):
-            return tirx.Broadcast(first, NEIGHBOURS) if not loads_in([first]) else None
         if isinstance(first, tirx.Cast):
             value = self.joined([one.value for one in parts])
             kind = f"{element_and_lanes(first.ty)[0].dtype}x{NEIGHBOURS}"
@@ -118,18 +123,21 @@ class _Join:
         return self._scaled(parts) if isinstance(first, ir.Call) else None
 
     def _load(self, parts: Sequence[BufferLoad]) -> Expr | None:
-        """Elements in turn, in registers or in memory."""
+        """Elements in turn, in registers or in memory; there, bytes may lie apart."""
         first, printer = parts[0], self._printer
-        if not _side_by_side(printer, parts) or len(first.indices) != 1:
+        apart = _distance(printer, parts)
+        if apart is None or len(first.indices) != 1:
             return None
         of, place = element_and_lanes(first.ty)[0], printer.place(first.source)
         if place.lanes > 1 or (of.short not in ("i8", "i32", "u32")):
             return None
-        return tirx.BufferLoad(first.source, [tirx.Ramp(first.indices[0], 1, NEIGHBOURS)])
+        if apart > 1 and (of.short != "i8" or place.registers is not None or not printer.context.vectors.widen_apart):
+            return None
+        return tirx.BufferLoad(first.source, [tirx.Ramp(first.indices[0], apart, NEIGHBOURS)])
 
     def _scaled(self, parts: Sequence[Expr]) -> Expr | None:
         first = parts[0]
-        if any(operator(one) != operator(first) for one in parts) or not scales_down(self._printer, first):
+        if any(operator(one) != operator(first) for one in parts) or not scales_down(self._printer, first, NEIGHBOURS):
             return None
         value = self.joined([one.args[0] for one in parts])
         scale = self.joined([one.args[1] for one in parts])

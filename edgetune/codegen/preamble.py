@@ -104,6 +104,8 @@ _BY_TEXT: dict[str, Callable[[str], str]] = {
     "joined": neighbour_snippets.joined,
     "limited_i8": neighbour_snippets.limited,
     "low_bytes": neighbour_snippets.low_bytes,
+    "low_bytes_apart": neighbour_snippets.low_bytes_apart,
+    "widen_apart": neighbour_snippets.widen_apart,
     **{name: partial(dot_snippets.lane_products, size) for name, size in dot_snippets.windows().items()},
     **{name: partial(dot_snippets.function, name) for name in dot_snippets.FORMS},
 }
@@ -130,7 +132,7 @@ def _lane_window(name: str, rest: str) -> str:
 
 
 def _lanes_scaled(kind: str, rest: str) -> list[str]:
-    return [f"type:{rest}", f"fixed_point_scale_{kind}:i32"]
+    return [f"type:{rest}", f"{neighbour_snippets.function_of_lane(kind)}:i32"]
 
 
 # By kind of snippet: the snippets it requires, and its text; both depend on what follows the colon in its name.
@@ -154,7 +156,7 @@ _VECTOR: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
     **{name: (partial(_tile_needs, name), partial(_tile, name)) for name in _TILES},
     **{
         f"vscale_{kind}": (partial(_lanes_scaled, kind), partial(neighbour_snippets.scaled, kind))
-        for kind in ("down", "by", "little")
+        for kind in neighbour_snippets.SCALES
     },
     **{name: (lambda rest: [f"scaled_little_{rest}:i32"], partial(_lane_window, name)) for name in _LANE_WINDOWS},
     **{word: (_macro_types, partial(vector_snippets.rounding, word)) for word in sorted(vector_snippets.ROUNDINGS)},

@@ -63,14 +63,17 @@ def weight(node: Stmt) -> int:
     return sum(weight(child) for child in below) if below else int(isinstance(node, (tirx.BufferStore, tirx.Evaluate)))
 
 
-def limit_unrolling(body: Stmt) -> Stmt:
-    """Turn unrolled loops back into loops if their bodies would exceed `MAX_STATEMENTS`."""
+def limit_unrolling(body: Stmt, products: int = 1) -> Stmt:
+    """Turn unrolled loops back into loops if their bodies would exceed `MAX_STATEMENTS`.
+
+    Of a dot product, so many `products` of numbers become one statement.
+    """
 
     def kind(loop: tirx.For, below: Stmt) -> int:
         if int(loop.kind) != _UNROLLED:
             return int(loop.kind)
         extent = extent_of(loop)
-        if extent is None or extent * weight(below) > MAX_STATEMENTS:
+        if extent is None or extent * weight(below) > MAX_STATEMENTS * products:
             return int(tirx.ForKind.SERIAL)
         return _UNROLLED
 

@@ -221,9 +221,10 @@ def _factors_of_scale(printer: VectorPrinter, e: Expr, first: int, width: int) -
     """How lanes are scaled where that is no scale of each lane: by factors from a table on, or down by one scale."""
     load, address = table_load(e), scale_address(printer, e, first)
     if load is not None and address is not None:
-        return "little" if printer.place(load.source).scales == "byte table" else "by", address
+        of_all = "all_" if isinstance(e.args[1], tirx.Broadcast) else ""
+        return of_all + ("little" if printer.place(load.source).scales == "byte table" else "by"), address
     same = isinstance(e.args[1], tirx.Broadcast) and isinstance(e.args[1].value, tirx.IntImm)
-    if same and scales_down(printer, e) and width in printer.context.vectors.scale_down:
+    if same and scales_down(printer, e, width) and width in printer.context.vectors.scale_down:
         return "down", printer.without_lane(e.args[1].value)
     return None
 
@@ -292,7 +293,8 @@ def has_vector_form(printer: VectorPrinter, e: Expr) -> bool:
     if isinstance(e, ir.Call):
         return _call_has_form(printer, e)
     if isinstance(e, tirx.Cast):
-        return _cast_has_form(of, element_and_lanes(e.value.ty)[0]) and has_vector_form(printer, e.value)
+        widened = of.value_bits == 32 and printer.bytes_apart(e.value, lanes) is not None
+        return widened or (_cast_has_form(of, element_and_lanes(e.value.ty)[0]) and has_vector_form(printer, e.value))
     if isinstance(e, tirx.Select):
         return all(has_vector_form(printer, part) for part in (e.condition, e.true_value, e.false_value))
     return has_vector_form(printer, e.a) and has_vector_form(printer, e.b)

@@ -46,6 +46,7 @@ from edgetune.codegen.vector_division import loads, quotient_or_remainder
 from edgetune.codegen.work import BROADCAST, SELECT, VECTOR_LOAD
 from edgetune.tvm_types import Expr, TvmBuffer, Var
 
+_BYTE = 8
 _LEAST_REGISTER = 64
 """Bits of the smallest vectors that GCC has in registers."""
 
@@ -457,6 +458,14 @@ class VectorPrinter(ScalarPrinter):
                 if not self.place(e.source).written and not any(map(loads, e.indices)):
                     shared[key] = name
             a = Text(name)
+        elif not halves and (apart := self.bytes_apart(e, width)) is not None:
+            name = self.context.names.unique(f"{self.place(e.source).name}_wide")
+            self.context.emit(declaration(ints, name))
+            pointer = self.pointer(e.source, (apart.base, 1), 0)
+            self.context.emit(
+                call(self.context.need(f"widen_apart:{rest}"), pointer, str(apart.stride), Lvalue.of(name).address)
+            )
+            a = Text(name)
         else:
             a = self.vector(e, first, width)
             middle = ints if halves else self.context.need(f"type:{of.short[0]}16x{width}")
@@ -464,6 +473,14 @@ class VectorPrinter(ScalarPrinter):
         if to.kind == "float":
             return _converted(a, c_type)
         return a if c_type == ints else cast(c_type, a)
+
+    def bytes_apart(self, e: Expr, width: int) -> tirx.Ramp | None:
+        """The index of bytes at a constant distance, where an instruction loads them all; else None."""
+        if not isinstance(e, ir.TensorLoad) or width not in self.context.vectors.widen_apart:
+            return None
+        place, index = self.place(e.source), self.flat_index(e.source, e.indices)
+        found = isinstance(index, tirx.Ramp) and isinstance(index.stride, tirx.IntImm) and int(index.lanes) == width
+        return index if found and place.of.bits == _BYTE and place.registers is None and place.lanes == 1 else None
 
 
 def _converted(vector: Text | Code, c_type: str) -> Text:

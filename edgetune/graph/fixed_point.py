@@ -26,6 +26,9 @@ FIXED_POINT_SCALE_ONCE = "edgetune.fixed_point_scale_once"
 LEAST_SHIFT = 2
 """The shift from which on some instruction sets need fewer instructions."""
 
+LEAST_VECTOR_SHIFT = 1
+"""The same where the lanes of a vector are scaled."""
+
 MOST_LITTLE_SHIFT = 12
 """The shift up to which they need still fewer, where the result is limited to a byte."""
 

@@ -43,10 +43,10 @@ from edgetune.schedule.sketches.spaces import (
     fills_vectors,
     in_blocks,
     in_rows,
-    kept_bytes,
     limits,
     native_lanes,
     postprocs,
+    register_variants,
     rows_of,
     stages_of,
     tile_of,
@@ -55,7 +55,7 @@ from edgetune.schedule.sketches.spaces import (
     untouched,
 )
 from edgetune.schedule.sketches.tile import Tile, reads_each_once
-from edgetune.schedule.sketches.variants import Variant, variants_of
+from edgetune.schedule.sketches.variants import Variant
 from edgetune.schedule.tile_costs import cheapest, ideal_cycles
 from edgetune.target.costs import MARGINS
 from edgetune.target.target import Target
@@ -283,7 +283,7 @@ def ranked_variants(tile: Tile, target: Target, *, streamed: bool) -> list[Varia
     by_rows = passing and tile.weight_bytes <= cache // 2  # each streamed line is touched once, for all channels
     first = "channel" if many and not by_rows else None
 
-    variants = variants_of(tile, cache, kept_bytes(target, streamed=streamed), target.l1_bytes if wide else 0)
+    variants = register_variants(tile, target, target.l1_bytes if wide else 0, streamed=streamed)
     far = any(variant.prefetch_weights_l2 for variant in variants) and not by_rows
 
     def rank(variant: Variant) -> tuple[bool, bool, bool, int, bool, bool, bool, bool, bool, bool]:

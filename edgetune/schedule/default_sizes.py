@@ -25,10 +25,10 @@ from edgetune.schedule.sketches.attention_rows import AttentionRows, RowsVariant
 from edgetune.schedule.sketches.block_analysis import BlockAnalysis
 from edgetune.schedule.sketches.limits import FREE_SCRATCH
 from edgetune.schedule.sketches.register_tile import MAX_ROWS
-from edgetune.schedule.sketches.spaces import kept_bytes
+from edgetune.schedule.sketches.spaces import prefetches_filters
 from edgetune.schedule.sketches.tile import Tile
 from edgetune.schedule.sketches.variants import Variant
-from edgetune.schedule.sketches.winograd_tile import MAX_BLOCK, BlockVariant, TransformedTiles, streams_filters
+from edgetune.schedule.sketches.winograd_tile import MAX_BLOCK, BlockVariant, TransformedTiles
 from edgetune.schedule.tile_costs import LINE, cheapest, divisors, step_cycles
 from edgetune.target.target import Target
 
@@ -92,7 +92,7 @@ def block_sizes(
     )
     fitting = [choice for choice in choices if _scratch(tiles, *choice) <= limit]
     fitting.sort(key=lambda choice: _rank(tiles, target.l2_bytes, *choice))
-    far = streams_filters(tiles, kept_bytes(target, streamed=streamed))
+    far = prefetches_filters(tiles, target, streamed=streamed)
     for rows, columns, vectors in fitting[:_TRIED]:
         row, pixel, vector = _register_tile(rows, columns, vectors, target)
         sizes = {"tile_rows": rows, "tile_columns": columns, "filters": vectors}

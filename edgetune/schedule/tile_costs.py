@@ -7,7 +7,7 @@ results, and of the tensors added to them, where L1 does not hold these.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 from math import inf, prod
@@ -18,7 +18,7 @@ from edgetune.schedule.sketches.register_tile import MAX_UNROLLED_WINDOW
 from edgetune.schedule.sketches.tile import Tile
 from edgetune.schedule.sketches.variants import Variant
 from edgetune.target.costs import Costs
-from edgetune.target.isa.vector_instructions import NEIGHBOURS
+from edgetune.target.isa.vector_instructions import NEIGHBOURS, TileSize
 from edgetune.target.target import Target
 
 _DEPTH, _MOST_DEPTH = 4, 8  # steps of a long reduction that are unrolled, and of neighbours in memory
@@ -40,7 +40,9 @@ def cheapest(
     reads = reads_of(tile.anchor, tile.row, tile.pixel, tile.channel, tile.lanes)
     epilogue = epilogue_operands(analysis, tile.after, tile.channel)
     results = _results_of(analysis, tile, target)
-    joint = target.tiles_of_dots(tile.products) if tile.products > 1 else frozenset()
+    tiles = target.tiles_of_dots(tile.products) if tile.products > 1 else frozenset()
+    joint = {(size.rows, size.columns) for size in tiles}
+    taps = {size.taps for size in tiles}
     best: tuple[tuple[float, float, int], dict[str, int]] | None = None
     for (row, pixel), vectors in product(pixels, divisors(tile.vectors, registers)):
         size = row * pixel * vectors
@@ -49,7 +51,7 @@ def cheapest(
         if joint and (row * pixel, vectors) not in joint:
             continue
         over_pixels = variant.order[-1] != "channel" or vectors == tile.vectors
-        choices = _unrolled(tile, max(1, _UNROLLED // size))
+        choices = _unrolled(tile, max(1, _UNROLLED // size), taps)
         for unrolled in choices:
             body = Body(row, pixel, vectors, tuple(unrolled.values()), columns)
             cycles, sums = _cost(body, reads, epilogue, over_pixels, tile, target, carried=len(choices) > 1)
@@ -67,8 +69,10 @@ def _windows(tile: Tile) -> list[int]:
     return found[1:] if len(found) > 1 and found[0] == len(extents) - 1 and not tile.per_channel else found
 
 
-def _unrolled(tile: Tile, most: int) -> list[dict[str, int]]:
+def _unrolled(tile: Tile, most: int, taps: Collection[int] = ()) -> list[dict[str, int]]:
     """Choices of the unrolled steps of each reduction axis, at most `most` steps in total.
+
+    `taps` are those of windows of which one function computes several steps.
 
     A window that does not fit as a whole can be unrolled along any of its axes: along that of the pixels, neighbours
     share what they load.
@@ -93,6 +97,10 @@ def _unrolled(tile: Tile, most: int) -> list[dict[str, int]]:
             choices.append(choice)
     if tile.products > 1:  # along the axis of neighbours in memory
         choices.append(sizes | {f"reduction{depth}": max(divisors(extents[depth], min(_MOST_DEPTH, most)))})
+    window = extents[depth - 1] if depth else 1
+    if window > 1 and window in taps:
+        steps = divisors(extents[depth], min(_MOST_DEPTH, most // window))
+        choices += [sizes | {f"reduction{depth - 1}": window, f"reduction{depth}": number} for number in steps]
     return choices
 
 
@@ -143,7 +151,8 @@ def _cost_of_dots(body: Body, reads: Reads, epilogue: int, tile: Tile, target: T
     of_vector = max(1, 8 * tile.lanes * tile.sum_element // max(1, target.vector_bits))
     operands = min(of_vector, _MOST_OF_OPERAND) * (reads.registers(step) - size)
     taken, registers = of_vector * size + operands + ahead, max(2, target.vector_registers)
-    joint = (body.row * body.pixel, body.vectors) in target.tiles_of_dots(tile.products)
+    tiles = target.tiles_of_dots(tile.products)
+    joint = any((of.rows, of.columns) == (body.row * body.pixel, body.vectors) for of in tiles)
     whole = size == 1 and target.has_windows_of(tile.lanes)
     if taken > registers and not (joint or whole):  # such functions say in which order registers are loaded
         return _too_large(taken, size)
@@ -153,11 +162,33 @@ def _cost_of_dots(body: Body, reads: Reads, epilogue: int, tile: Tile, target: T
     loads = reads.loads(step) + (costs.widened_factors - 1) * own
     *groups, last = body.reduction[:-1] if tile.products > 1 else body.reduction
     around = (costs.iteration + costs.addresses * prod(groups)) / (prod(groups) * last)
-    apart = tile.lanes > 1 or body.vectors % NEIGHBOURS
-    of_results = costs.joint_results * tile.operations_after * size / prod(tile.steps) if apart else 0.0
+    window = _window_of(body, reads, tile, target)
+    if window is not None:
+        loads = (window.places + window.taps * window.columns) / window.taps + (costs.widened_factors - 1) * own
+        addresses = costs.addresses + (0 if window.near else costs.instruction * (window.places - 1))
+        around = (costs.iteration + addresses) / (window.taps * window.steps)
+    along = body.vectors if body.vectors > 1 else max(body.row, body.pixel) if size in (body.row, body.pixel) else 1
+    joins = tile.lanes == 1 and along % NEIGHBOURS == 0
+    of_results = 0.0 if joins else costs.joint_results * tile.operations_after * size / prod(tile.steps)
     return ((step_cycles(costs, size, loads, far, chained=chained) + around + of_results) / size, size)
 
 
+def _window_of(body: Body, reads: Reads, tile: Tile, target: Target) -> TileSize | None:
+    """The function that computes a body of several taps, if there is one and neighbours share the rows of data."""
+    if len(body.reduction) < _AXES_OF_WINDOW:
+        return None
+    *others, taps, steps, _ = body.reduction
+    window = TileSize(steps, body.row * body.pixel, body.vectors, taps)
+    apart = tile.steps[-2] * tile.products  # of pixels, where taps are those of a row
+    last = apart * (window.places - 1) + tile.products * (steps - 1)
+    window = window._replace(near=body.row == 1 and last <= target.near_rows_of_dots(tile.products))
+    if taps == 1 or prod(others) > 1 or window not in target.tiles_of_dots(tile.products):
+        return None
+    loads = reads.loads(replace(body, reduction=(*others, taps, 1, 1)))
+    return window if loads == window.places + taps * window.columns else None
+
+
+_AXES_OF_WINDOW = 3  # along taps, along steps, and of the products of a step
 _MOST_OF_OPERAND = 2  # registers of an operand of several lanes, which are bytes
 _OF_PRODUCT = 1  # registers that hold a product before it is added
 

@@ -15,6 +15,11 @@ _OF_BYTES = frozenset(elements for elements, bits in _BITS.items() if bits == mi
 """Products of a lane whose other factors are bytes, whatever the data are."""
 
 
+def at_words(function: str) -> str:
+    """The name of a dot product whose integers begin at multiples of 4 bytes, by that of one for any."""
+    return function.replace("dot", "dot_aligned", 1)
+
+
 def order_of_factors(data: str, elements: int) -> tuple[int, ...]:
     """The order in which the data of a lane is multiplied by the other factors, which lie in turn.
 

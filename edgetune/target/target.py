@@ -20,10 +20,10 @@ from edgetune.resources import targets_dir, user_dir
 from edgetune.target.board_kind import BoardKind, Peak, this_clock_mhz
 from edgetune.target.costs import Costs
 from edgetune.target.cycles import CycleCosts
-from edgetune.target.dot_product import DotProduct
+from edgetune.target.dot_product import DotProduct, at_words
 from edgetune.target.gpu import GpuTarget
 from edgetune.target.isa import INSTRUCTION_SETS, InstructionSet, Isa
-from edgetune.target.isa.vector_instructions import RESULTS_OF_WINDOW
+from edgetune.target.isa.vector_instructions import RESULTS_OF_WINDOW, TileSize
 from edgetune.target.memory_map import MemoryMap
 from edgetune.target.preferences import Preferences
 from edgetune.yaml_reader.checked import Checked, check_document
@@ -234,11 +234,17 @@ class Target(BoardKind):
         found = [rows.get(one.function, {}).get(lanes, ()) for one in self.dot_products if one.elements == products]
         return any(one.count > 1 for instructions in found for one in instructions[-1:])
 
-    def tiles_of_dots(self, products: int) -> frozenset[tuple[int, int]]:
-        """The rows of data and of factors that one function multiplies, by dot products of so many numbers."""
+    def tiles_of_dots(self, products: int) -> frozenset[TileSize]:
+        """The tiles that one function computes, by dot products of so many numbers."""
         tiles = self.instruction_set.vectors.dot_tiles
         names = [one.function for one in self.dot_products if one.elements == products]
-        return frozenset((size.rows, size.columns) for name in names for size in tiles.get(name, {}))
+        return frozenset(size for name in names for one in (name, at_words(name)) for size in tiles.get(one, {}))
+
+    def near_rows_of_dots(self, products: int) -> float:
+        """`TileReach.near` of such tiles whose integers begin at multiples of 4 bytes."""
+        reach = self.instruction_set.vectors.tile_reach
+        names = [at_words(one.function) for one in self.dot_products if one.elements == products]
+        return max((reach[name].near for name in names if name in reach), default=0)
 
     def has_windows_of(self, lanes: int) -> bool:
         """Whether one function computes so many results of a window from their bias to their bytes."""

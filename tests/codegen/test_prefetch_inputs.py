@@ -15,6 +15,7 @@ from edgetune.schedule.default_schedule import default_trace
 from edgetune.schedule.sketches.block_analysis import analyse_blocks
 from edgetune.schedule.sketches.tile import find_tile
 from edgetune.schedule.sketches.variants import Outer, Variant, variants_of
+from edgetune.target.isa import INSTRUCTION_SETS
 from tests.codegen.test_prefetch_weights_l2 import PIXELS, POINTWISE, ROWS, TARGET, by_variant, counted
 from tests.codegen_run import SANITIZERS, run_kernel
 from tests.sketch_samples import board, conv2d, dense, random_arguments, run_plain
@@ -108,3 +109,20 @@ def test_without_records_they_are_asked_for() -> None:
     function = conv2d((64, 64, 64), 64, kernel=(1, 1), pad=(0, 0, 0, 0))
     assert "edgetune_next_tile" in default_trace(function, board(512, 32))[0]
     assert "edgetune_next_tile" not in default_trace(POINTWISE, board(512, 32))[0]
+
+
+def test_kernels_of_microcontrollers_prefetch_nothing() -> None:
+    analysis = analyse_blocks(POINTWISE)
+    tile = find_tile(analysis, 1) if analysis else None
+    assert tile is not None
+    names = ("prefetch_inputs", "prefetch_outputs", "prefetch_weights_l1", "prefetch_weights_l2")
+    sizes = 1, 1, 1  # of caches, all smaller than the tensors
+    made = [variants_of(tile, *sizes, prefetches=prefetches) for prefetches in (True, False)]
+    assert [any(getattr(one, name) for one in some for name in names) for some in made] == [True, False]
+    assert {name for name, one in INSTRUCTION_SETS.items() if not one.prefetches} == {
+        "armv6m",
+        "armv7m",
+        "armv7em",
+        "armv8m",
+        "armv8.1m",
+    }

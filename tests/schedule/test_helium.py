@@ -19,7 +19,7 @@ from edgetune.target.target import Target, load_target
 from tests.codegen_run import SANITIZERS, compile_strictly, run_kernel, wide_target
 from tests.dsp_core import printed
 from tests.fixed_point_samples import FixedPoint
-from tests.schedule.helium_samples import BYTES, PRODUCTS, WINDOWS
+from tests.schedule.helium_samples import BYTES, PRODUCTS, TAPS, WINDOWS
 
 BOARD = "mps3-an547"
 ALL = {
@@ -97,6 +97,25 @@ def test_four_neighbours_become_bytes_together(kind: str) -> None:
     assert joined == ((0, 0) if sample.out % 4 else (1, 1))
 
 
+@pytest.mark.parametrize("kind", TAPS)
+def test_taps_of_a_window_load_what_they_share_once(kind: str) -> None:
+    sample, tile = TAPS[kind]
+    source, _ = printed(sample, load_target(BOARD), "dot_int8_16", sample.arrays())
+    form = "dot_i8_i8_16" if "unaligned" in kind else "dot_aligned_i8_i8_16"
+    assert f"@{form}_{tile}_i32(" in source.definition
+    assert source.definition.count("@dot_") == 1
+
+
+@pytest.mark.parametrize("kind", [kind for kind, (_, tile) in TAPS.items() if "4x1" in tile])
+def test_four_pixels_of_a_channel_become_bytes_together(kind: str) -> None:
+    sample, _ = TAPS[kind]
+    source, _ = printed(sample, load_target(BOARD), "dot_int8_16", sample.arrays())
+    scaled = "by" if "large shifts" in kind else "little"
+    assert source.definition.count("@low_bytes_apart_i32x4") == 1
+    assert source.definition.count(f"@vscale_all_{scaled}_i32x4") == 1
+    assert source.definition.count("@widen_apart_i8x4") == sample.residual
+
+
 def test_windows_are_for_whole_groups_of_eight_channels() -> None:
     odd = replace(WINDOWS["3x3"], shape=(9, 7, 12), out=12, groups=12)
     assert [one.name for one in algorithms_among(odd.function(), LANES)] == ["lanes_4_int16", "lanes_4_int8"]
@@ -119,6 +138,9 @@ def test_im2col_fills_the_last_step_with_whole_rows_of_taps() -> None:
         (BOARD, "3x3, taps out of reach", "vqmovnt.s32"),
         (BOARD, "products, 1x1, residual", "vqshl.s32"),
         (BOARD, "products, 3x3, overlapping tiles", "vmladava.s8"),
+        (BOARD, "products, 3x3 of 16 channels, three pixels", "vldrw.u32"),
+        (BOARD, "products, 3x3 of 144 channels", "vldrb.s32"),
+        (BOARD, "products, 3x3 of 40 channels, taps of a column", "vstrb.32"),
         ("cortex-m0plus", "1x1", "ldrsb"),
     ],
 )

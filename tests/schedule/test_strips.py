@@ -21,7 +21,7 @@ from edgetune.schedule.guessed_schedule import default_schedule, estimated_instr
 from edgetune.schedule.sketches.spaces import tile_of
 from edgetune.schedule.sketches.variants import variants_of
 from edgetune.target.target import load_target
-from tests.codegen_run import run_kernel
+from tests.codegen_run import SANITIZERS, run_kernel, wide_target
 from tests.dsp_core import DEPTHWISE, SHARED, dsp_core, extreme, in_strips, printed, printed_as
 from tests.examples import costly
 from tests.integer_samples import Quantised
@@ -133,3 +133,34 @@ def test_a_search_has_strips_where_channels_share_a_copy(sample: Quantised, form
     found = tile_of(algorithm_named(sample.function(), form).function, load_target("mps2-an386"))
     assert found is not None
     assert any("strip" in variant.order for variant in variants_of(found[1])) == divided
+
+
+@costly(6)
+@given(
+    st.sampled_from([8, 12, 16, 20, 32]),
+    st.sampled_from([3, 7, 9, 24, 40]),
+    st.tuples(
+        st.sampled_from([1, 2]),
+        st.sampled_from([(3, 3), (1, 5), (3, 2)]),
+        st.sampled_from([(1, 1, 1, 1), (0, 0, 1, 1), (0, 2, 1, 0)]),
+    ),
+    st.integers(0, 5),
+)
+def test_strips_whose_rows_are_copied_whole_ask_nothing_of_an_element(
+    tmp_path_factory: pytest.TempPathFactory,
+    columns: int,
+    channels: int,
+    window: tuple[int, tuple[int, int], tuple[int, int, int, int]],
+    number: int,
+) -> None:
+    stride, kernel, pad = window
+    width = (columns - 1) * stride + kernel[1] - pad[1] - pad[3]
+    sample = replace(SHARED, shape=(5, width, channels), out=5, kernel=kernel, stride=stride, pad=pad)
+    target, arrays = load_target("mps3-an547"), extreme(sample)
+    texts = [*in_strips(sample, target, "dot_int8_16").values()]
+    assume(texts)
+    source, given_arrays = printed_as(sample, target, texts[number % len(texts)], arrays)
+    assert " ? " not in source.definition
+    plain = wide_target(256).model_copy(update={"compiler": load_target("host").compiler})
+    found = run_kernel(source, plain, given_arrays, tmp_path_factory.mktemp("strips"), extra=SANITIZERS)[-1]
+    np.testing.assert_array_equal(found, sample.expected(*arrays[:-1]))

@@ -124,6 +124,12 @@ def kept_bytes(target: Target, *, streamed: bool) -> int:
     return target.l1_bytes if streamed else cache_for_blocks(target)
 
 
+def register_variants(tile: Tile, target: Target, first_bytes: int, *, streamed: bool) -> tuple[Variant, ...]:
+    """The variants of a register tile; `first_bytes` is the size of L1, 0 where no weights are prefetched into it."""
+    kept = kept_bytes(target, streamed=streamed)
+    return variants_of(tile, cache_for_blocks(target), kept, first_bytes, prefetches=target.instruction_set.prefetches)
+
+
 def untouched(function: PrimFunc, seed: int = 1) -> Schedule:
     """A traced schedule of the function without any step."""
     return Schedule(module_of(function), seed=seed)
@@ -140,7 +146,7 @@ def _tiled(
     tile = find_tile(analysis, native_lanes(function, target))
     if tile is None:
         return
-    variants = variants_of(tile, cache_for_blocks(target), kept_bytes(target, streamed=streamed), target.l1_bytes)
+    variants = register_variants(tile, target, target.l1_bytes, streamed=streamed)
     yield from _applicable(
         lambda variant: tiled(function, tile, variant, Decisions(), target, seed), variants, on_refused
     )
@@ -197,6 +203,12 @@ def tiles_of(function: PrimFunc, target: Target) -> TransformedTiles | None:
     return find_tiles(analysis, native_lanes(function, target)) if analysis else None
 
 
+def prefetches_filters(tiles: TransformedTiles, target: Target, *, streamed: bool) -> bool:
+    """Whether the transformed weights of the next block are prefetched; for `streamed` see `design_spaces`."""
+    kept = kept_bytes(target, streamed=streamed)
+    return target.instruction_set.prefetches and streams_filters(tiles, kept)
+
+
 def in_blocks(
     function: PrimFunc, tiles: TransformedTiles, variant: BlockVariant, decide: Decisions, target: Target, seed: int = 1
 ) -> Schedule:
@@ -212,7 +224,7 @@ def _in_blocks(
     tiles = find_tiles(analysis, native_lanes(function, target))
     if tiles is None:
         return
-    far = streams_filters(tiles, kept_bytes(target, streamed=streamed))
+    far = prefetches_filters(tiles, target, streamed=streamed)
     variants = [replace(variant, prefetch_weights_l2=far) for variant in VARIANTS]
     yield from _applicable(
         lambda variant: in_blocks(function, tiles, variant, Decisions(), target, seed), variants, on_refused

@@ -43,25 +43,28 @@ class Variant:
     copy_columns: bool = False
 
 
-def variants_of(tile: Tile, cache_bytes: int = 0, kept_bytes: int = 0, first_bytes: int = 0) -> tuple[Variant, ...]:
+def variants_of(
+    tile: Tile, cache_bytes: int = 0, kept_bytes: int = 0, first_bytes: int = 0, *, prefetches: bool = True
+) -> tuple[Variant, ...]:
     """All structures worth searching for a tile.
 
     `cache_bytes`: the cache in which operands of a block of channels should stay; `kept_bytes`: weights up to this size
     are still cached when the kernel runs again; `first_bytes`: the size of L1. A value of 0 means unknown.
+    `prefetches`: whether any of them may prefetch.
     """
     parts = parts_for(tile, cache_bytes)
     found = _whole(tile)
-    if kept_bytes > 0 and streams_weights(tile, kept_bytes):
+    if prefetches and kept_bytes > 0 and streams_weights(tile, kept_bytes):
         found = tuple(replace(v, prefetch_weights_l2=v.order[0] == "channel") for v in found)
     copies = [replace(v, copy_columns=True) for v in found if v.order[0] == "channel" and not v.pad_rows]
     if parts > 1:
         whole = [v for v in found if v.order[0] == "channel" and v.pad_rows == tile.copies]
         found += tuple(replace(v, parts=parts) for v in whole)
-    if 0 < cache_bytes < tile.passing_bytes:
+    if prefetches and 0 < cache_bytes < tile.passing_bytes:
         found += tuple(replace(v, prefetch_outputs=True) for v in found if v.parts == 1)
-    if 0 < cache_bytes < tile.input_bytes and reads_each_once(tile):
+    if prefetches and 0 < cache_bytes < tile.input_bytes and reads_each_once(tile):
         found += tuple(replace(v, prefetch_inputs=True) for v in found if v.parts == 1)
-    if first_bytes > 0 and streams_weights(tile, first_bytes):
+    if prefetches and first_bytes > 0 and streams_weights(tile, first_bytes):
         found += tuple(replace(v, prefetch_weights_l1=True) for v in found if v.order[0] == "channel")
     return (*found, *copies) if copies_columns(tile) else found
 

@@ -11,6 +11,7 @@ ARMV6M = InstructionSet(
     machines=(),
     bits=32,
     machine_flags_are_abi=True,
+    prefetches=False,
     dot=DotProduct(elements=4),
     costs=COSTS,
     vectors=THUMB,

@@ -11,6 +11,7 @@ ARMV7EM = InstructionSet(
     machines=(),
     bits=32,
     machine_flags_are_abi=True,
+    prefetches=False,
     dot=DotProduct(elements=4, bits=16),
     costs=COSTS,
     vectors=DSP,

@@ -12,6 +12,7 @@ from edgetune.target.isa.assembler_statement import address, reading_statement
 from edgetune.target.isa.vector_instructions import (
     RESULTS_OF_LANES,
     Instruction,
+    TileReach,
     TileSize,
     VectorInstructions,
     WindowSize,
@@ -197,7 +198,7 @@ COSTS = Costs(
 """One instruction begins at a time; an operation is the two SMLAD of four products."""
 
 DSP = VectorInstructions(
-    tile_reach={"dot_aligned_i16_i8_4": 508, "dot_i16_i8_4": 2040},
+    tile_reach={"dot_aligned_i16_i8_4": TileReach(508), "dot_i16_i8_4": TileReach(2040)},
     dot_tiles={name: {size: _tile(size, aligned=aligned) for size in _TILES} for name, aligned in _FORMS},
     dot={name: {1: (_tile(TileSize(1, 1, 1), aligned=aligned),)} for name, aligned in _FORMS},
     widen_word={1: (Instruction(_MACRO, "\n    ".join(_WIDEN_WORD), count=7.0),)},

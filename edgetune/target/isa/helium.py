@@ -7,12 +7,13 @@ number. Sums of a tile are such registers; rows of data and of factors are vecto
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from edgetune.target.isa.assembler_statement import address, reading_statement
 from edgetune.target.isa.dsp_extension import COSTS as DSP_COSTS
 from edgetune.target.isa.dsp_extension import DSP, REGISTERS
 from edgetune.target.isa.helium_windows import WINDOWS
-from edgetune.target.isa.vector_instructions import Instruction, TileSize
+from edgetune.target.isa.vector_instructions import Instruction, TileReach, TileSize
 
 _MACRO = "__ARM_FEATURE_MVE"
 _MOST_SUMS = 6
@@ -21,55 +22,87 @@ _MOST_SUMS = 6
 _MOST_REGISTERS = 12
 """Registers of a tile, for sums and addresses: of 14, two are left for the loops around it."""
 
-_REACH = 127  # bytes from an address to what a vector is loaded from
+_IMMEDIATE = 4095  # that an address of a row adds to that of the row before
+_REACH = {False: 127, True: 508}
+"""Bytes from an address to what a vector is loaded from; True: as words, which lie at multiples of 4 bytes."""
+
 _BYTES = 16  # of a vector
 _MOST_STEPS = 8  # of a tile: the data of all is within reach
+_TAPS = (1, 3, 5)  # of a tile
+_VECTORS = 8
 _READ = 2  # loads that are counted where a function is called: from x and from w
 
 
-def _tile(size: TileSize) -> Instruction:
-    """16 products of each row of data and each row of factors, in each step.
+def _tile(size: TileSize, *, aligned: bool) -> Instruction:
+    """16 products of each row of data and each row of factors, in each step and for each tap.
 
-    A register has the address of each row, and one that of the factors, which moves on where they are out of reach.
+    The factors of a step are loaded, then each row of data, once for all of its taps. A register has the address of
+    each row, or of all that are near. Factors that are out of reach have an address that moves on.
     """
-    columns = [f"w{column}" for column in range(size.columns)]
-    rows = ["x", *(f"row{row}" for row in range(1, size.rows))]
-    steps = [f"add %[row{row}], %[x], %[x{row}]" for row in range(1, size.rows)]
-    far = _BYTES * (size.steps * size.columns - 1) > _REACH
-    factors = "factors" if far else "w"
+    load = "vldrw.u32" if aligned else "vldrb.u8"
+    names = [[f"w{tap}{column}" for column in range(size.columns)] for tap in range(size.taps)]
+    rows = ["x", *(f"row{place}" for place in range(1, size.places))]
+    far = not _within_reach(size, aligned=aligned)
+    steps = [] if size.near else [f"add %[{row}], %[{before}], %[apart]" for before, row in pairwise(rows)]
     for step in range(size.steps):
-        for column, one in enumerate(columns):
-            from_here = address(factors, 0 if far else _BYTES * (step * size.columns + column))
-            steps.append(f"vldrb.u8 %q[{one}], {from_here}" + (f", #{_BYTES}" if far else ""))
-        for row, start in enumerate(rows):
-            steps.append(f"vldrb.u8 %q[data], {address(start, _BYTES * step)}")
-            steps += [f"vmladava.s8 %[s{row}{column}], %q[data], %q[{one}]" for column, one in enumerate(columns)]
-    sums = [f'[s{row}{column}] "+&Te"(*s{row}{column})' for row in range(size.rows) for column in range(size.columns)]
-    written = [f'[{one}] "=&w"({one})' for one in (*columns, "data")]
-    written += [f'[{row}] "=&r"({row})' for row in rows[1:]]
+        for tap, columns in enumerate(names):
+            for column, one in enumerate(columns):
+                offset = _BYTES * ((tap * size.steps + step) * size.columns + column)
+                steps.append(f"{load} %q[{one}], " + (f"[%[factors]], #{_BYTES}" if far else address("w", offset)))
+        for place, start in enumerate(rows):
+            constant = f"x{place}" if size.near and place else ""
+            steps.append(f"{load} %q[data], {address('x' if size.near else start, _BYTES * step, constant)}")
+            for tap, columns in enumerate(names):
+                row = place - tap
+                if 0 <= row < size.rows:
+                    steps += [f"vmladava.s8 %[s{row}{n}], %q[data], %q[{one}]" for n, one in enumerate(columns)]
+    vectors = [*(one for columns in names for one in columns), "data"]
+    pointers = [] if size.near else rows[1:]
+    written = [
+        f'[s{row}{column}] "+&Te"(*s{row}{column})' for row in range(size.rows) for column in range(size.columns)
+    ]
+    written += [*(f'[{one}] "=&w"({one})' for one in vectors), *(f'[{one}] "=&r"({one})' for one in pointers)]
     written += ['[factors] "+&r"(factors)'] if far else []
-    apart = [f'[x{row}] "i"({"" if row == 1 else f"{row} * "}x_apart)' for row in range(1, size.rows)]
-    statement = reading_statement(steps, [*sums, *written], ['[x] "r"(x)', *([] if far else ['[w] "r"(w)']), *apart])
-    pointers = [f"*{row}" for row in rows[1:]] + (["*factors = w"] if far else [])
-    declared = f"const int8_t {', '.join(pointers)};\n    " if pointers else ""
-    text = f"i8x16 {', '.join((*columns, 'data'))};\n    {declared}{statement}"
+    read = ['[x] "r"(x)', *([] if far else ['[w] "r"(w)']), *(['[apart] "i"(x_apart)'] if pointers else [])]
+    read += [f'[x{place}] "i"({place} * x_apart)' for place in range(1, size.places if size.near else 1)]
+    addresses = [f"*{one}" for one in pointers] + (["*factors = w"] if far else [])
+    declared = f"const int8_t {', '.join(addresses)};\n    " if addresses else ""
+    text = f"i8x16 {', '.join(vectors)};\n    {declared}{reading_statement(steps, written, read)}"
     return Instruction(_MACRO, text, count=float(len(steps) - _READ), also=REGISTERS)
 
 
-def _fits(size: TileSize) -> bool:
-    """Whether there are registers for a tile: its sums, the addresses of its rows, and one for that of factors."""
-    sums = size.rows * size.columns
-    return sums <= _MOST_SUMS and sums + size.rows + 1 <= _MOST_REGISTERS
+def _within_reach(size: TileSize, *, aligned: bool) -> bool:
+    """Whether one address reaches all factors."""
+    return _BYTES * (size.taps * size.steps * size.columns - 1) <= _REACH[aligned]
 
 
-_TILES = [
-    size
-    for steps in range(1, _MOST_STEPS + 1)
-    for rows in range(1, _MOST_SUMS + 1)
-    for columns in range(1, _MOST_SUMS + 1)
-    if (size := TileSize(steps, rows, columns)).calls > 1 and _fits(size)
-]
+def _fits(size: TileSize, *, aligned: bool) -> bool:
+    """Whether there are registers for a tile: its sums, the addresses of its rows, and one for that of factors.
 
+    Of several taps, rows share data, and all factors of a step have registers, and an address that does not move.
+    """
+    sums, factors = size.rows * size.columns, size.taps * size.columns
+    if size.taps > 1 and not (size.rows > 1 and factors < _VECTORS and _within_reach(size, aligned=aligned)):
+        return False
+    if size.near and (size.places == 1 or _BYTES * (size.steps - 1) > _REACH[aligned]):
+        return False
+    return sums <= _MOST_SUMS and sums + (1 if size.near else size.places) + 1 <= _MOST_REGISTERS
+
+
+def _tiles(*, aligned: bool) -> dict[TileSize, Instruction]:
+    """All tiles, those before others that take fewer instructions for the same."""
+    return {
+        size: _tile(size, aligned=aligned)
+        for near in (True, False)
+        for steps in range(1, _MOST_STEPS + 1)
+        for rows in range(1, _MOST_SUMS + 1)
+        for columns in range(1, _MOST_SUMS // rows + 1)
+        for taps in _TAPS
+        if (size := TileSize(steps, rows, columns, taps, near)).calls > 1 and _fits(size, aligned=aligned)
+    }
+
+
+_FORMS = {"dot_i8_i8_16": False, "dot_aligned_i8_i8_16": True}
 COSTS = DSP_COSTS.model_copy(update={"operation": 1.0, "widened_factors": 1.0, "joint_results": 0.5})
 """An operation is one VMLADAVA, whose factors are not widened. Four neighbours become bytes together."""
 
@@ -86,13 +119,19 @@ _DIGITS = (
 )
 
 
-def _rows_of_table(*, little: bool) -> dict[int, tuple[Instruction, ...]]:
-    """A scale of 2^32 too little is x times too little: x is added. A tie is away from 0 where less than 0 is less."""
+def _rows_of_table(*, little: bool, same: bool = False) -> dict[int, tuple[Instruction, ...]]:
+    """A scale of 2^32 too little is x times too little: x is added. A tie is away from 0 where less than 0 is less.
+
+    Lanes have factors of their own, or the `same`.
+    """
     steps = ["vld20.32 {q6, q7}, [%[scale]]", "vld21.32 {q6, q7}, [%[scale]]"]
+    if same:
+        steps = ["vdup.32 q6, %[digits]", "vdup.32 q7, %[shift]"]
     steps += ["vrmulh.s32 q6, %q[x], q6", "vadd.i32 %q[x], %q[x], q6"]
     steps += [] if little else ["vshr.s32 q6, %q[x], #31", "vadd.i32 %q[x], %q[x], q6"]
     steps += ["vrmulh.s32 %q[x], %q[x], q7"]
-    return _row(reading_statement(steps, ['[x] "+w"(*x)'], ['[scale] "r"(scale)'], ["q6", "q7"]), float(len(steps)))
+    factors = ['[digits] "r"(scale[0])', '[shift] "r"(scale[1])'] if same else ['[scale] "r"(scale)']
+    return _row(reading_statement(steps, ['[x] "+w"(*x)'], factors, ["q6", "q7"]), float(len(steps)))
 
 
 _NEIGHBOURS = replace(
@@ -120,13 +159,27 @@ _NEIGHBOURS = replace(
     },
     scale_by={**DSP.scale_by, **_rows_of_table(little=False)},
     scale_little={**DSP.scale_little, **_rows_of_table(little=True)},
+    scale_all_by=_rows_of_table(little=False, same=True),
+    scale_all_little=_rows_of_table(little=True, same=True),
+    low_bytes_apart=_row(
+        reading_statement(["vstrb.32 %q[x], [%[y], %q[at]]"], [], ['[x] "w"(*x)', '[y] "r"(y)', '[at] "w"(at)']), 2.0
+    ),
+    widen_apart=_row(
+        reading_statement(
+            ["vldrb.{letter}32 %q[r], [%[p], %q[at]]"], ['[r] "=&w"(*r)'], ['[p] "r"(p)', '[at] "w"(at)']
+        ).replace("{{letter}}", "{letter}"),
+        2.0,
+    ),
 )
 """Rows for numbers that move from the core's registers to a vector."""
 
 HELIUM = replace(
     _NEIGHBOURS,
-    dot={**DSP.dot, "dot_i8_i8_16": {1: (_tile(TileSize(1, 1, 1)),)}},
-    dot_tiles={**DSP.dot_tiles, "dot_i8_i8_16": {size: _tile(size) for size in _TILES}},
+    dot={**DSP.dot, **{name: {1: (_tile(TileSize(1, 1, 1), aligned=one),)} for name, one in _FORMS.items()}},
+    dot_tiles={**DSP.dot_tiles, **{name: _tiles(aligned=one) for name, one in _FORMS.items()}},
     lane_windows=WINDOWS,
-    tile_reach={**DSP.tile_reach, "dot_i8_i8_16": 4000},
+    tile_reach={
+        **DSP.tile_reach,
+        **{name: TileReach(row=_IMMEDIATE, near=_REACH[aligned]) for name, aligned in _FORMS.items()},
+    },
 )

@@ -101,6 +101,12 @@ class InstructionSet:
     assumption: `python -m benchmarks.oracle estimates` says how far estimates lie from counts with it.
     """
 
+    prefetches: bool = True
+    """Whether kernels may load data ahead of its use by instructions of their own.
+
+    A microcontroller's weights lie in flash, and what caches it has are small and near: there they only cost.
+    """
+
     tile_rows: float = inf
     """Most rows in a register tile whose rows have several pixels."""
 

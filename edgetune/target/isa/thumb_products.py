@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from edgetune.target.costs import Costs
 from edgetune.target.isa.assembler_statement import reading_statement
-from edgetune.target.isa.vector_instructions import Instruction, TileSize, VectorInstructions
+from edgetune.target.isa.vector_instructions import Instruction, TileReach, TileSize, VectorInstructions
 
 _MACRO = "__ARM_ARCH_6M__"
 _NUMBERS = 4  # of a dot product
@@ -65,5 +65,5 @@ COSTS = Costs(
 THUMB = VectorInstructions(
     dot={"dot_i8_i8_4": {1: (_tile(TileSize(1, 1, 1)),)}},
     dot_tiles={"dot_i8_i8_4": {size: _tile(size) for size in _TILES}},
-    tile_reach={"dot_i8_i8_4": 31},
+    tile_reach={"dot_i8_i8_4": TileReach(31)},
 )

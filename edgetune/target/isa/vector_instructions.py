@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal, NamedTuple
 
 _COMPILERS = {"any": "", "gcc": " && !defined(__clang__)", "clang": " && defined(__clang__)"}
@@ -47,16 +48,38 @@ def widening_assembly(lines: Sequence[str], result: str = "*r") -> str:
 
 
 class TileSize(NamedTuple):
-    """A tile of dot products: steps along the rows, rows of data, and rows of factors."""
+    """A tile of dot products: steps along the rows, rows of data, and rows of factors.
+
+    For several `taps` of a window, it adds that of each: its rows of data begin with the second one of the tap before.
+    `near`: one address reaches all rows of data.
+    """
 
     steps: int
     rows: int
     columns: int
+    taps: int = 1
+    near: bool = False
 
     @property
     def calls(self) -> int:
         """The dot products that it is."""
-        return self.steps * self.rows * self.columns
+        return self.taps * self.steps * self.rows * self.columns
+
+    @property
+    def places(self) -> int:
+        """Rows of data that it loads in each step."""
+        return self.rows + self.taps - 1
+
+
+class TileReach(NamedTuple):
+    """Most elements of data from the first one of a tile to its last one, and from one row to the next.
+
+    `near`: from the first one to where the last step of the last row begins, in a tile whose rows are near.
+    """
+
+    whole: float = inf
+    row: float = inf
+    near: float = 0
 
 
 class WindowSize(NamedTuple):
@@ -130,8 +153,8 @@ class VectorInstructions:
     from x on, by several rows of factors from w on, added to the numbers at s00, s01, .., s10 and so on. Rows of data
     lie `x_apart` elements from each other, a constant after inlining; the factors of all rows in a step lie in turn."""
 
-    tile_reach: Mapping[str, int] = field(default_factory=dict)
-    """By the name of such a function: most elements from the first one of its data to the last one."""
+    tile_reach: Mapping[str, TileReach] = field(default_factory=dict)
+    """By the name of such a function."""
 
     lane_pairs: Rows = field(default_factory=dict)
     """32-bit integers at `sums` plus products of bytes of each lane, of `x` by the first bytes at w and of `y` by the
@@ -211,6 +234,12 @@ class VectorInstructions:
     scaled_byte_little: Rows = field(default_factory=dict)
     """As `scaled_byte_by`, with such factors."""
 
+    scale_all_by: Rows = field(default_factory=dict)
+    """As `scale_by`, where all lanes have one scale."""
+
+    scale_all_little: Rows = field(default_factory=dict)
+    """As `scale_little`, where all lanes have one scale."""
+
     joined: Rows = field(default_factory=dict)
     """Integers `x0`, `x1` and so on of 32 bits in the core's own registers as vector *r: this core has vectors beside
     those, and the rows from here on, which are of four lanes, too."""
@@ -220,6 +249,12 @@ class VectorInstructions:
 
     low_bytes: Rows = field(default_factory=dict)
     """The low bytes of 32-bit integers at `x` as those at `y`."""
+
+    low_bytes_apart: Rows = field(default_factory=dict)
+    """The same, so many bytes from `y` as lanes of `at` say."""
+
+    widen_apart: Rows = field(default_factory=dict)
+    """As `widen`, so many bytes from p as lanes of `at` say."""
 
     float_registers: Mapping[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """By bytes (4: a float, more: a vector of floats): conditions of the preprocessor, best first, each with GCC's

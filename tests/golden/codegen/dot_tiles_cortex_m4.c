@@ -8,7 +8,7 @@ typedef int16_t sample__i16x2u __attribute__((vector_size(4), aligned(2), may_al
 #define i16x2u sample__i16x2u
 typedef int8_t sample__i8x4u __attribute__((vector_size(4), aligned(1), may_alias));
 #define i8x4u sample__i8x4u
-/* *s00 += x[0] * w[0] + x[2] * w[1] + x[1] * w[2] + x[3] * w[3]; it wraps; x lies at a multiple of 4 bytes. */
+/* *s00 += x[0] * w[0] + x[2] * w[1] + x[1] * w[2] + x[3] * w[3]; it wraps; x and w lie at multiples of 4 bytes. */
 static inline __attribute__((always_inline, unused)) void sample__dot_aligned_i16_i8_4_i32(int32_t *s00, const int16_t *x, const int8_t *w)
 {
 #if defined(__ARM_FEATURE_DSP) && !defined(__ARM_RWPI)
