@@ -123,10 +123,17 @@ def _tensor(tensor: InspectedTensor) -> str:
 
 
 def _on_board(board: BoardFit) -> list[str]:
+    from edgetune.yaml_reader.quantities import format_bytes
+
     lines = [
         f"flash of {board.name}: {_fit(board.flash, 'weights alone')}",
         f"RAM of {board.name}: {_fit(board.ram, 'at least')}",
     ]
+    if board.regions:
+        listed = ", ".join(f"{one.name} with {format_bytes(one.available_bytes)}" for one in board.regions)
+        whole = next((f"{one.name} holds all of them" for one in board.regions if one.suffices), "")
+        whole = whole or ("no region holds all of them: they are divided" if board.ram.suffices else "")
+        lines.append(f"regions for tensors between layers: {listed}{'; ' if whole else ''}{whole}")
     if board.time is None:
         return [*lines, f"time on {board.name}: no estimate, because {board.no_time}"]
     least = f"at least {_time(board.time.seconds)} a run, limited by {board.time.limited_by}"

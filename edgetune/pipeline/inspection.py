@@ -14,10 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from edgetune.config.input_stream import InputStream
 from edgetune.frontend.model_facts import InterfaceTensor, ModelFacts, RamSource, UnsupportedNode
 from edgetune.frontend.model_format import AxisSizes, Model, ModelSource, Shapes
+from edgetune.pipeline.compile_input import regions_of
 from edgetune.pipeline.model_formats import name_of_format, read_stored, require_model
 from edgetune.target.board_kind import BoardKind
 
 _MEGA = 1e6
+_BYTES = frozenset({"int8", "uint8"})
 _GIGA = 1e9
 
 
@@ -106,12 +108,21 @@ class TimeEstimate(_Part):
     assumes: str
 
 
+class RegionFit(_Part):
+    """A region of a board's RAM, the fastest first."""
+
+    name: str
+    available_bytes: int = Field(description="Most bytes of a workspace in it.")
+    suffices: bool | None = Field(description="For all tensors between layers; null where their bytes are not known.")
+
+
 class BoardFit(_Part):
     """What is expected on a board."""
 
     name: str
     flash: MemoryFit
     ram: MemoryFit
+    regions: tuple[RegionFit, ...] = Field(default=(), description="Where the target names several regions of RAM.")
     time: TimeEstimate | None = None
     no_time: str = Field(default="", description="Why there is no estimate of time.")
 
@@ -226,11 +237,19 @@ def _on_board(facts: ModelFacts, ram: LeastRam | None, target: BoardKind) -> Boa
     if facts.macs is None:
         time, why = None, "the multiply-adds of the model are not known"
     else:
-        time, why = _estimate(facts.macs, weights, target)
+        time, why = _estimate(facts.macs, facts.weights, target)
     return BoardFit(
         name=target.name,
         flash=_fit(weights, available.get("flash")),
         ram=_fit(needed, available.get("ram")),
+        regions=tuple(
+            RegionFit(
+                name=region.name,
+                available_bytes=region.nbytes,
+                suffices=None if ram is None else ram.workspace_bytes <= region.nbytes,
+            )
+            for region in regions_of(target)
+        ),
         time=time,
         no_time=why,
     )
@@ -251,15 +270,16 @@ def _fit(needed: int | None, available: int | None) -> MemoryFit:
     return MemoryFit(needed_bytes=needed, available_bytes=available, suffices=suffices)
 
 
-def _estimate(macs: int, weights: int, target: BoardKind) -> tuple[TimeEstimate | None, str]:
+def _estimate(macs: int, weights: Mapping[str, int], target: BoardKind) -> tuple[TimeEstimate | None, str]:
     peak = target.peak()
     if peak is None:
         return None, f"the file of target '{target.name}' states no clock_mhz"
-    computing = macs / (peak.multiply_adds_per_cycle * peak.clock_mhz * _MEGA)
-    reading = weights / (peak.memory_gb_per_s * _GIGA)
+    per_cycle, kind = peak.multiply_adds(integers=not _BYTES.isdisjoint(weights))
+    computing = macs / (per_cycle * peak.clock_mhz * _MEGA)
+    reading = sum(weights.values()) / (peak.memory_gb_per_s * _GIGA)
     return TimeEstimate(
         seconds=max(computing, reading),
         limited_by="multiply-adds" if computing >= reading else "reading weights",
-        assumes=f"{peak.multiply_adds_per_cycle} float32 multiply-adds per cycle at {peak.clock_mhz:g} MHz on "
+        assumes=f"{per_cycle} {kind} multiply-adds per cycle at {peak.clock_mhz:g} MHz on "
         f"{peak.unit}, and {peak.memory_gb_per_s:g} GB/s",
     ), ""

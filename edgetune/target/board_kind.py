@@ -37,12 +37,22 @@ def this_clock_mhz(highest: Path = _HIGHEST, cpuinfo: Path = _CPUINFO) -> float 
 
 @dataclass(frozen=True)
 class Peak:
-    """What a board can do at most, for estimates: float32 multiply-adds of `unit` per cycle, its clock and memory."""
+    """What a board can do at most, for estimates: float32 multiply-adds of `unit` per cycle, its clock and memory.
+
+    `integers_per_cycle` are multiply-adds of bytes, 0 where that is not known.
+    """
 
     multiply_adds_per_cycle: int
     clock_mhz: float
     memory_gb_per_s: float
     unit: str
+    integers_per_cycle: int = 0
+
+    def multiply_adds(self, *, integers: bool) -> tuple[int, str]:
+        """The most multiply-adds per cycle of a model with or without weights of bytes, and their type."""
+        if integers and self.integers_per_cycle >= self.multiply_adds_per_cycle:
+            return self.integers_per_cycle, "int8"
+        return self.multiply_adds_per_cycle, "float32"
 
 
 class BoardKind(Checked):

@@ -267,11 +267,16 @@ class Target(BoardKind):
         return {} if space is None else {"ram": space.workspace_bytes, "flash": space.flash.bytes}
 
     def peak(self) -> Peak | None:
-        """One vector multiply-add per cycle of one core; the clock of this machine is asked for where it is meant."""
+        """One vector multiply-add per cycle of one core, or the products that one instruction adds.
+
+        The clock of this machine is asked for where it is meant.
+        """
         clock = self.clock_mhz or (this_clock_mhz() if self.name == THIS_MACHINE else None)
         if clock is None:
             return None
-        return Peak(max(1, self.vector_bits // _FLOAT_BITS), clock, float(self.memory_gb_per_s), "one core")
+        lanes = max(1, self.vector_bits // _FLOAT_BITS)
+        products = [one.elements * lanes / max(1.0, self.costs.operation) for one in self.dot_products]
+        return Peak(lanes, clock, float(self.memory_gb_per_s), "one core", int(max([lanes, *products])))
 
     @property
     def register_bytes(self) -> int:

@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from edgetune.cli.inspect import _on_board
 from edgetune.cli.main import run
 from edgetune.pipeline.inspection import Inspection, inspect_model
 from edgetune.pipeline.schema import schemas
@@ -18,6 +19,7 @@ from edgetune.target.target import load_board_kind
 
 ROOT = Path(__file__).parents[2]
 DS_CNN = ROOT / "examples" / "models" / "ds_cnn.onnx"
+KWS = Path(__file__).parents[3] / "shared" / "models" / "mlperf_tiny" / "kws_int8.tflite"
 ODD = """
 <ir_version: 9, opset_import: ["" : 18, "com.example" : 3], producer_name: "maker">
 g (float[batch, 4] x, float[2, 3] state) => (float[batch, 2] y, float[2, 3] stateN)
@@ -114,6 +116,27 @@ def test_the_estimate_is_the_larger_of_computing_and_reading() -> None:
     assert rpi.time.seconds == pytest.approx(2656768 / (4 * 1.5e9))
     assert gpu.time.is_estimate
     assert gpu.time.assumes.startswith("16896 float32 multiply-adds per cycle at 1980 MHz on the whole GPU")
+
+
+@pytest.mark.parametrize(
+    ("board", "per_cycle"),
+    [("mps3-an547", 16), ("mps2-an386", 2), ("mps2-an385", 1), ("cortex-m0plus", 1), ("rpi4", 8)],
+)
+def test_the_estimate_of_a_model_of_bytes_counts_the_products_of_an_instruction(board: str, per_cycle: int) -> None:
+    found = inspect_model(KWS, {}, {}, load_board_kind(board)).board
+    assert found is not None
+    assert found.time is not None
+    assert found.time.assumes.startswith(f"{per_cycle} int8 multiply-adds per cycle")
+
+
+def test_regions_of_ram_say_which_of_them_holds_all_tensors() -> None:
+    board = load_board_kind("stm32h7a3")
+    for name, whole in (("kws_int8", "dtcm holds all of them"), ("resnet_large_int8", "axi holds all of them")):
+        found = inspect_model(KWS.with_name(f"{name}.tflite"), {}, {}, board).board
+        assert found is not None
+        assert [region.name for region in found.regions] == ["dtcm", "axi"]
+        line = "regions for tensors between layers: dtcm with 96.0 KiB, axi with 960.0 KiB; "
+        assert line + whole in _on_board(found)
 
 
 @pytest.mark.parametrize(
