@@ -2,10 +2,11 @@
 
 python -m benchmarks.firmware [--models kws_int8,...] [--boards mps2-an386,...] [--trials N] [--cmsis-nn FOLDER]
 
-Each model gets a package with default schedules, and with `--trials` one that is tuned. Each is tested by its golden
-vectors under the emulator, which then counts the instructions of a run as `edgetune bench` does. Counts are exact and
-repeatable, and are no times. Beside them are the counts of CMSIS-NN, measured earlier; `--cmsis-nn` names a checkout of
-it, whose functions for convolutions and products are counted instead (benchmarks/cmsis_nn.py).
+Each model gets a package with default schedules, and with `--trials` one that is tuned, the fastest within the bar of
+RAM (`--ram`). Each is tested by its golden vectors under the emulator, which then counts the instructions of a run as
+`edgetune bench` does. Counts are exact and repeatable, and are no times. Beside them are the counts of CMSIS-NN,
+measured earlier; `--cmsis-nn` names a checkout of it, whose functions for convolutions and products are counted instead
+(benchmarks/cmsis_nn.py). RAM is the arena, the context and the stack of a call, without the caller's tensors.
 
 A row is printed once it is measured, with `--json` as a line of JSON. Packages and records stay in the folder of `-o`,
 so that the same call goes on with them. The exit code is 1 where a package cannot be built or run; a bar that is missed
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,7 +30,7 @@ from typing import Any
 
 from benchmarks.cmsis_nn import instructions
 from benchmarks.command import run_command
-from benchmarks.firmware_bars import MILLION, MODELS, bar_of, cmsis_nn_of
+from benchmarks.firmware_bars import MILLION, MODELS, bar_of, cmsis_nn_of, ram_bar_of
 from edgetune.boards.cores import CoreSplit
 from edgetune.errors import EdgetuneError, UsageError
 from edgetune.package.manifest import read_manifest
@@ -56,6 +58,12 @@ class Package:
     weights: int
     code: int
     small_code: int
+    context: int = 0
+
+    @property
+    def ram(self) -> int:
+        """Bytes of the arena, the context and the stack of a call. A package has no variables."""
+        return self.arena + self.context + self.stack
 
 
 @dataclass(frozen=True)
@@ -91,13 +99,15 @@ class Row:
 
     def line(self) -> str:
         """A row of the table; bytes are those of the best package."""
-        best, verdict = self.best, {True: "met", False: "missed", None: "-"}[self.met]
+        best, verdict = self.best, _VERDICTS[self.met]
         if best is None:
-            cells = [self.model, self.board, self.fault, *["-"] * 10]
+            cells = [self.model, self.board, self.fault, *["-"] * 13]
         else:
             ratio = "-" if self.default is None or self.tuned is None else _ratio(self.default, self.tuned)
             cells = [self.model, self.board, _millions(self.default), _millions(self.tuned), ratio]
             cells += [_count(bar_of(self.model, self.cpu)), verdict, self._cmsis_nn()]
+            ram = ram_bar_of(self.model)
+            cells += [f"{best.ram:,}", *(("-", "-") if ram is None else (f"{ram:,}", _VERDICTS[best.ram <= ram]))]
             cells += [f"{size:,}" for size in (best.arena, best.stack, best.weights, best.code, best.small_code)]
         return "| " + " | ".join(cells) + " |"
 
@@ -109,8 +119,10 @@ class Row:
         return "-" if earlier is None else f"{_count(earlier)} (earlier)"
 
 
+_VERDICTS = {True: "met", False: "missed", None: "-"}
 _COLUMNS = (
     "model", "board", "default, M", "tuned, M", "default / tuned", "bar, M", "bar is", "CMSIS-NN, M",
+    "RAM, bytes", "RAM bar, bytes", "RAM bar is",
     "arena, bytes", "stack, bytes", "weights, bytes", "code, bytes", f"code at {_OPTIMISED_FOR_SIZE}, bytes",
 )  # fmt: skip
 HEAD = "\n".join(["| " + " | ".join(_COLUMNS) + " |", "|---|---|" + "---:|" * (len(_COLUMNS) - 2)])
@@ -138,7 +150,7 @@ def measured(model: Path, target: Target, trials: int, out: Path, cmsis_nn: Path
     try:
         default = package_of(["build", "--db", str(place / "none.db")], model, target, place / "default")
         if trials:
-            words = ["tune", "--trials", str(trials), "--db", str(place / "records.db")]
+            words = ["tune", "--trials", str(trials), "--db", str(place / "records.db"), *_within_bar(model.stem)]
             tuned = package_of(words, model, target, place / "tuned")
         if cmsis_nn is not None:
             peer = instructions(model, target, cmsis_nn)
@@ -146,6 +158,16 @@ def measured(model: Path, target: Target, trials: int, out: Path, cmsis_nn: Path
         print(f"firmware: {model.stem} on {target.name}: {error.message}", file=sys.stderr)
         return row(default, tuned, error.message, peer)
     return row(default, tuned, "", peer)
+
+
+_BESIDE_ARENA = 1_000
+"""Bytes of RAM left for stack and context."""
+
+
+def _within_bar(model: str) -> list[str]:
+    """The words that ask for the fastest package within the bar of RAM."""
+    bar = ram_bar_of(model)
+    return [] if bar is None else ["--ram", str(bar - _BESIDE_ARENA)]
 
 
 def package_of(words: Sequence[str], model: Path, target: Target, folder: Path) -> Package:
@@ -173,7 +195,15 @@ def package_of(words: Sequence[str], model: Path, target: Target, folder: Path) 
         weights=memory["weights_bytes"],
         code=memory["code_bytes"],
         small_code=code_for_size(folder, manifest, target),
+        context=_context_bytes(folder, manifest["prefix"]),
     )
+
+
+def _context_bytes(folder: Path, prefix: str) -> int:
+    """Bytes of an instance, as the header of a package declares it."""
+    found = re.search(r"uint64_t opaque\[(\d+)\];", (folder / "include" / f"{prefix}.h").read_text(encoding="utf-8"))
+    assert found is not None, "the header declares the context"  # noqa: S101
+    return 8 * int(found[1])
 
 
 def code_for_size(folder: Path, manifest: dict[str, Any], target: Target) -> int:

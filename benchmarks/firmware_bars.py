@@ -1,4 +1,4 @@
-"""Instructions of one run of MLPerf Tiny's int8 models on Cortex-M: what packages are to need, and what CMSIS-NN needs.
+"""MLPerf Tiny's int8 models on Cortex-M: instructions of a run and RAM that packages are to need, and CMSIS-NN's.
 
 Those of CMSIS-NN were measured earlier, under QEMU as well, compiled by GCC.
 """
@@ -24,6 +24,14 @@ _CMSIS_NN: Mapping[str, Mapping[str, float]] = {
     "cortex-m4": dict(zip(MODELS, (7.84, 29.9, 24.7, 0.579, 2.22, 146.0), strict=True)),
     "cortex-m55": dict(zip(MODELS, (1.78, 4.81, 6.42, 0.147, 0.408, 18.6), strict=True)),
 }
+
+
+_RAM = dict(zip(MODELS, (19_000, 37_000, 61_000, 3_000, 9_000, 86_000), strict=True))
+
+
+def ram_bar_of(model: str) -> int | None:
+    """Bytes of RAM that a package of `model` may take, without the caller's tensors; None where there is no bar."""
+    return _RAM.get(model)
 
 
 def bar_of(model: str, cpu: str) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,26 +16,36 @@ from edgetune.target.target import Target, load_target
 from tests.target.test_own_microcontroller import MODEL
 
 DEFAULT = Package(5_000_000, 16_000, 904, 31_296, 11_369, 7_806)
-TUNED = Package(4_000_000, 17_000, 900, 31_300, 12_000, 8_000)
+TUNED = Package(4_000_000, 17_000, 900, 31_300, 12_000, 8_000, 64)
 
 
 def test_a_row_shows_the_tuned_package_beside_the_default_one() -> None:
     row = Row("kws_int8", "mps2-an386", "cortex-m4", DEFAULT, TUNED)
     assert row.met
     assert row.line() == (
-        "| kws_int8 | mps2-an386 | 5 | 4 | 1.25 | 4.2 | met | 7.84 (earlier) | 17,000 | 900 | 31,300 | 12,000 | 8,000 |"
+        "| kws_int8 | mps2-an386 | 5 | 4 | 1.25 | 4.2 | met | 7.84 (earlier) | 17,964 | 19,000 | met "
+        "| 17,000 | 900 | 31,300 | 12,000 | 8,000 |"
     )
     assert row.line().count("|") == HEAD.splitlines()[0].count("|")
 
 
 def test_a_bar_may_be_missed_and_a_core_may_have_none() -> None:
     missed = Row("kws_int8", "mps2-an386", "cortex-m4", DEFAULT)
-    assert missed.line().startswith("| kws_int8 | mps2-an386 | 5 | - | - | 4.2 | missed | 7.84 (earlier) | 16,000 |")
+    assert missed.line().startswith(
+        "| kws_int8 | mps2-an386 | 5 | - | - | 4.2 | missed | 7.84 (earlier) | 16,904 | 19,000 | met |"
+    )
     beside = Row("kws_int8", "mps2-an386", "cortex-m4", DEFAULT, counted_cmsis_nn=7_819_160)
     assert "| 7.82 (counted) |" in beside.line()
     small = Row("kws_int8", "cortex-m0plus", "cortex-m0plus", DEFAULT)
     assert (small.met, small.to_json()["bar"]) == (None, None)
-    assert small.line().startswith("| kws_int8 | cortex-m0plus | 5 | - | - | - | - | - | 16,000 |")
+    assert small.line().startswith("| kws_int8 | cortex-m0plus | 5 | - | - | - | - | - | 16,904 |")
+
+
+def test_ram_is_the_arena_with_what_lies_beside_it_and_has_a_bar_of_its_own() -> None:
+    large = Row("kws_int8", "mps2-an386", "cortex-m4", replace(DEFAULT, arena=19_000))
+    assert "| 19,904 | 19,000 | missed |" in large.line()
+    other = Row("other", "mps2-an386", "cortex-m4", DEFAULT)
+    assert "| 16,904 | - | - | 16,000 |" in other.line()
 
 
 def test_bars_of_similar_cores_are_those_of_a_cortex_m4_and_a_tenth() -> None:
@@ -76,3 +87,4 @@ def test_a_model_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert (row["met"], row["tuned"], row["fault"]) == (True, None, "")
     assert 264_192 / 2 < row["default"]["instructions"] < row["bar"]  # two multiply-adds of an instruction at most
     assert row["default"]["small_code"] < row["default"]["code"]
+    assert row["default"]["context"] == 64
