@@ -15,6 +15,7 @@ from edgetune.graph.memory.cache_model import Caches
 from edgetune.graph.memory.core_affinity import with_core_affinity
 from edgetune.graph.memory.plan import MemoryPlan, plan
 from edgetune.graph.memory.regions import plan_in_regions
+from edgetune.graph.places_of_tensors import layer_in_words, tensor_in_words
 from edgetune.graph.program import Program
 from edgetune.graph.states import with_states_overwritten
 from edgetune.package.content import PackageContent
@@ -142,7 +143,7 @@ def check_limits(
     if device.ram is not None and needed + states > device.ram:
         live = [program.buffers[i] for i in (*memory.offsets, *(state.buffer for state in program.states))]
         largest = sorted(live, key=lambda b: (-b.nbytes, b.id))[:_LARGEST_SHOWN]
-        shown = ", ".join(f"{b.name} {'x'.join(map(str, b.shape))} of {b.nbytes} bytes" for b in largest)
+        shown = ", ".join(f"{tensor_in_words(program, b.id)} of {b.nbytes} bytes" for b in largest)
         why = f"the largest tensors are {shown}" if live else "all of it is scratch memory of its kernels"
         room = f"an arena of {needed} bytes" if threads == 1 else f"{needed} bytes for its arena and {threads} threads"
         room += f" and {states} bytes for its states" if states else ""
@@ -162,7 +163,7 @@ def check_limits(
     if device.flash is not None and total > device.flash:
         largest_weights = sorted(weights.items(), key=lambda item: -item[1].nbytes)[:_LARGEST_SHOWN]
         shown = ", ".join(
-            f"parameter {p} of {program.calls[c].label} with {a.nbytes} bytes" for (c, p), a in largest_weights
+            f"parameter {p} of {layer_in_words(program, c)} with {a.nbytes} bytes" for (c, p), a in largest_weights
         )
         raise MemoryLimitExceeded(
             f"the weights of {program.name} take {total} bytes, and the limit is {device.flash} bytes, "

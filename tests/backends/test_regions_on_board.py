@@ -101,7 +101,7 @@ def test_what_fits_the_fast_region_is_one_workspace_there(tmp_path: Path) -> Non
     [
         (
             ("4KiB", "6KiB"),
-            r"tensor .* 1x25x5x64 of kws_int8 takes 8000 bytes, and the largest region of the board, sram",
+            r"layer \d (.*) 1x25x5x64 of kws_int8 takes 8000 bytes, and the largest region of the board, sram",
         ),
         (
             ("8128", "8000"),

@@ -108,14 +108,17 @@ def test_a_tensor_that_no_region_holds_is_named() -> None:
     with pytest.raises(MemoryLimitExceeded) as raised:
         planned(program_of([640, 6400, 640], [[], [0], [1]]), {}, [1024, 4096])
     assert raised.value.message == (
-        "tensor t1 6400 of p takes 6400 bytes, and the largest region of the board, r1, has 4096 for a workspace, 2304 "
-        "too few: use a smaller model or a larger board, or raise 'workspace' of a region in the target file"
+        "the output of layer 1 (k1) 6400 of p takes 6400 bytes, and the largest region of the board, r1, has 4096 for "
+        "a workspace, 2304 too few: use a smaller model or a larger board, or raise 'workspace' of a region in the "
+        "target file"
     )
     assert raised.value.excess == ("ram", 2304)
 
 
 def test_scratch_that_no_region_holds_is_named() -> None:
-    with pytest.raises(MemoryLimitExceeded, match=r"^the scratch memory of k1 of p takes 9984 bytes, and the largest"):
+    with pytest.raises(
+        MemoryLimitExceeded, match=r"^the scratch memory of layer 1 \(k1\) of p takes 9984 bytes, and the largest"
+    ):
         planned(program_of([640, 640], [[], [0]]), {1: 9984}, [1024, 4096])
 
 

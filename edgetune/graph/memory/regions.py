@@ -17,6 +17,7 @@ from edgetune.errors import MemoryLimitExceeded
 from edgetune.graph.loops import times_called
 from edgetune.graph.memory.live_ranges import ARENA_ALIGNMENT, Block, Key, blocks_of, live_bytes, live_ranges, owner_of
 from edgetune.graph.memory.plan import Arena, MemoryPlan, best_placement, first_gap
+from edgetune.graph.places_of_tensors import layer_in_words, tensor_in_words
 from edgetune.graph.program import Program, byte_size
 
 _SEARCH_STEPS = 1000
@@ -190,10 +191,9 @@ def _no_room(placement: _Placement) -> MemoryLimitExceeded:
     block = max(placement.left_out, key=lambda one: (one.size, one.key))
     kind, number = block.key
     if kind == "scratch":
-        what = f"the scratch memory of {program.calls[number].label}"
+        what = f"the scratch memory of {layer_in_words(program, number)}"
     else:
-        buffer = program.buffers[number]
-        what = f"tensor {buffer.name} {'x'.join(map(str, buffer.shape))}"
+        what = tensor_in_words(program, number)
     advice = "use a smaller model or a larger board, or raise 'workspace' of a region in the target file"
     if block.size > largest.nbytes:
         return MemoryLimitExceeded(
