@@ -123,6 +123,7 @@ _BY_ROWS: Mapping[str, _Steps] = {
     **dict.fromkeys(("scaled_by_i8", "scaled_by_u8"), ((lambda isa: isa.scaled_byte_by, 10.0),)),
     **dict.fromkeys(("scaled_once_i8", "scaled_once_u8"), ((lambda isa: isa.scaled_byte_once, 14.0),)),
     **dict.fromkeys(("scaled_i8", "scaled_u8"), ((lambda isa: isa.scaled_byte, 12.0),)),
+    **dict.fromkeys(("rounded_i8", "rounded_u8"), ((lambda isa: isa.rounded_byte, 40.0),)),
     "widen_word": ((lambda isa: isa.widen_word, 12.0),),
     "dot_twice_i8_i8_2": ((lambda isa: isa.dot_twice, 8.0),),
     "nearest": ((lambda isa: isa.nearest, 12.0),),

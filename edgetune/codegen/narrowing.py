@@ -85,8 +85,11 @@ def _constant(e: Expr) -> int | None:
 
 
 def printed_scaled_byte(printer: ScalarPrinter, e: Expr) -> Text | None:
-    """A cast of a number of 32 bits to a byte that scales it down before, where the core limits numbers to bytes."""
+    """A cast of a number of 32 bits to a byte that scales or rounds it before, where the core limits it to bytes."""
     found = narrowing(e) if printer.context.vectors.scaled_byte else None
+    if found is not None and found.is_float and printer.context.vectors.rounded_byte:
+        function = printer.context.need(f"rounded_{element_and_lanes(e.ty)[0].short}:f32")
+        return called(function, printer.scalar(found.value), digits(found.zero))
     scaled = None if found is None else found.value
     if found is not None and isinstance(scaled, ir.Call) and scales_once(printer, scaled):
         function = printer.context.need(f"scaled_once_{element_and_lanes(e.ty)[0].short}:i32")

@@ -235,6 +235,21 @@ def _scaled_byte(value: str, function: str, scale: str, rows: Callable[[VectorIn
     return f"{comment}\n{head}\n{{\n{either(choices, plain)}}}\n"
 
 
+def _rounded_byte(value: str, _: str) -> str:
+    """`int8_t @rounded_i8_f32(float x, int32_t zero)`: x rounded, plus zero, within its limits."""
+    of = by_short(value)
+    least, most = _limits(of)
+    plain = (
+        "    const float y = __builtin_nearbyintf(x) + (float)zero;\n"
+        f"    return y > (float){least} ? (y < (float){most} ? ({of.value})y : {most}) : {least};\n"
+    )
+    words = {"value": of.value, "sign": "s" if of.kind == "int" else "u"}
+    choices = [(one.condition(), one.code(**words)) for one in instructions(lambda isa: isa.rounded_byte, 1)]
+    head = f"static inline {of.value} @rounded_{value}_f32(float x, int32_t zero)"
+    comment = "/* x rounded, half to even, plus zero, within the limits of the type. */"
+    return f"{comment}\n{head}\n{{\n{either(choices, plain)}}}\n"
+
+
 _FIXED_POINT_SCALE_ONCE = f"""/* x * m / 2^(31 + right) rounded, half upwards. {_SCALE}
 static inline int32_t @fixed_point_scale_once_i32(int32_t x, uint32_t scale)
 {{
@@ -335,6 +350,7 @@ SCALAR: dict[str, Callable[[str], str]] = {
         for kind, rows in (("by", lambda isa: isa.scaled_byte_by), ("little", lambda isa: isa.scaled_byte_little))
         for value in ("i8", "u8")
     },
+    **{f"rounded_{value}": partial(_rounded_byte, value) for value in ("i8", "u8")},
     "fixed_point_scale_once": lambda _: _FIXED_POINT_SCALE_ONCE,
     "from_bf16": lambda _: _FROM_BF16,
     "to_bf16": lambda _: _TO_BF16,

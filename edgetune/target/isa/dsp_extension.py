@@ -181,6 +181,16 @@ _LITTLE = tuple(line.replace(_ROUNDED, _ROUNDED_LITTLE) for line in _SCALE)
 _BYTE_LITTLE = tuple(line.replace(_ROUNDED, _ROUNDED_LITTLE) for line in _SCALED_BYTE)
 
 
+_ROUNDED_BYTE = (
+    "float whole;",
+    "int32_t y;",
+    '__asm__("vcvtr.s32.f32 %1, %2\\n\\tvmov %0, %1\\n\\tqadd %0, %0, %3\\n\\t{sign}sat %0, #8, %0"',
+    '    : "=&r"(y), "=&t"(whole) : "t"(x), "r"(zero));',
+    "return ({value})y;",
+)
+"""VCVTR rounds as the floating-point environment says. Where numbers are beyond 32 bits, they stay at their limits."""
+
+
 def _scaling(lines: Sequence[str], count: float) -> dict[int, tuple[Instruction, ...]]:
     return {1: (Instruction(_MACRO, "\n    ".join(lines), count=count),)}
 
@@ -205,6 +215,13 @@ DSP = VectorInstructions(
     scale_down=_scaling((*_FACTORS, *_SCALE), 7.0),
     scaled_byte=_scaling((*_FACTORS, *_SCALED_BYTE), 8.0),
     scaled_byte_once=_scaling(_ONCE, 5.0),
+    rounded_byte={
+        1: (
+            Instruction(
+                "__ARM_FP", "\n    ".join(_ROUNDED_BYTE), count=4.0, also=f"(__ARM_FP & 4) && defined({_MACRO})"
+            ),
+        )
+    },
     scale_by=_scaling((*_FACTORS_OF_TABLE, *_SCALE), 4.0),
     scaled_byte_by=_scaling((*_FACTORS_OF_TABLE, *_SCALED_BYTE), 5.0),
     scale_little=_scaling((*_FACTORS_OF_TABLE, *_LITTLE), 3.0),

@@ -221,6 +221,10 @@ class VectorInstructions:
     scaled_byte_once: Rows = field(default_factory=dict)
     """As `scaled_byte`, where x by `scale` is rounded once, and shifted by 1 to 16 bits beside the 31 of a product."""
 
+    rounded_byte: Rows = field(default_factory=dict)
+    """A float `x`, rounded half to even, plus `zero` (at most 255 in size), within the limits of bytes of type `value`,
+    which is returned. Names of instructions have the letter `sign` (s or u)."""
+
     scale_by: Rows = field(default_factory=dict)
     """As `scale_down`, where `scale` is the address of both factors (see `edgetune.codegen.scale_tables`), of each lane
     in turn."""
