@@ -105,15 +105,20 @@ static inline __attribute__((always_inline)) void sample__dot_i16_i8_4_3x4x1_i32
     }
 #endif
 }
-/* x rounded to 0, limited to the integers of the result; 0 for NaN. */
-static inline int8_t sample__f32_to_i8(float x)
+/* x rounded, half to even, plus zero, within the limits of the type. */
+static inline int8_t sample__rounded_i8_f32(float x, int32_t zero)
 {
-    return x >= 0x1p+7f ? INT8_MAX : x >= -0x1p+7f ? (int8_t)x : x < -0x1p+7f ? INT8_MIN : 0;
+#if defined(__ARM_FP) && (__ARM_FP & 4) && defined(__ARM_FEATURE_DSP)
+    float whole;
+    int32_t y;
+    __asm__("vcvtr.s32.f32 %1, %2\n\tvmov %0, %1\n\tqadd %0, %0, %3\n\tssat %0, #8, %0"
+        : "=&r"(y), "=&t"(whole) : "t"(x), "r"(zero));
+    return (int8_t)y;
+#else
+    const float y = __builtin_nearbyintf(x) + (float)zero;
+    return y > (float)INT8_MIN ? (y < (float)INT8_MAX ? (int8_t)y : INT8_MAX) : INT8_MIN;
+#endif
 }
-/* The larger one; a where either is NaN. */
-static inline float sample__max_f32(float a, float b) { return b > a ? b : a; }
-/* The smaller one; a where either is NaN. */
-static inline float sample__min_f32(float a, float b) { return b < a ? b : a; }
 /* to[0] = from[0], .., to[3] = from[3]. */
 static inline __attribute__((always_inline)) void sample__widen_word_i16(int16_t *to, const int8_t *from)
 {
@@ -187,18 +192,10 @@ void sample_first_layer(const int8_t *restrict x, const int8_t *restrict w, cons
                     sample__dot_i16_i8_4_3x4x1_i32(&acc_0, &acc_1, &acc_2, &acc_3, &operand[operand_at_1], 3, &w[w_at]);
                 }
                 const int32_t compute_at = oh * 64 + ow_o * 32 + oc;
-                compute[compute_at] =
-                    sample__f32_to_i8(sample__max_f32(sample__min_f32(__builtin_nearbyintf((float)acc_0 * scale[oc] + bias[oc]) + -3.0f,
-                    127.0f), -128.0f));
-                compute[compute_at + 8] =
-                    sample__f32_to_i8(sample__max_f32(sample__min_f32(__builtin_nearbyintf((float)acc_1 * scale[oc] + bias[oc]) + -3.0f,
-                    127.0f), -128.0f));
-                compute[compute_at + 16] =
-                    sample__f32_to_i8(sample__max_f32(sample__min_f32(__builtin_nearbyintf((float)acc_2 * scale[oc] + bias[oc]) + -3.0f,
-                    127.0f), -128.0f));
-                compute[compute_at + 24] =
-                    sample__f32_to_i8(sample__max_f32(sample__min_f32(__builtin_nearbyintf((float)acc_3 * scale[oc] + bias[oc]) + -3.0f,
-                    127.0f), -128.0f));
+                compute[compute_at] = sample__rounded_i8_f32((float)acc_0 * scale[oc] + bias[oc], -3);
+                compute[compute_at + 8] = sample__rounded_i8_f32((float)acc_1 * scale[oc] + bias[oc], -3);
+                compute[compute_at + 16] = sample__rounded_i8_f32((float)acc_2 * scale[oc] + bias[oc], -3);
+                compute[compute_at + 24] = sample__rounded_i8_f32((float)acc_3 * scale[oc] + bias[oc], -3);
             }
         }
     }

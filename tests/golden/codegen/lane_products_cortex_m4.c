@@ -6,11 +6,6 @@ typedef int8_t sample__i8x4 __attribute__((vector_size(4)));
 #define i8x4 sample__i8x4
 typedef int8_t sample__i8x4u __attribute__((vector_size(4), aligned(1), may_alias));
 #define i8x4u sample__i8x4u
-/* x rounded to 0, limited to the integers of the result; 0 for NaN. */
-static inline int8_t sample__f32_to_i8(float x)
-{
-    return x >= 0x1p+7f ? INT8_MAX : x >= -0x1p+7f ? (int8_t)x : x < -0x1p+7f ? INT8_MIN : 0;
-}
 /* *s0 += x[0] * w[0], and the same of s1, s2 and s3, for 3 taps: x_apart is a constant. Sums wrap. */
 static inline __attribute__((always_inline)) void sample__lane_products_i16_3_i32(
         int32_t *s0, int32_t *s1, int32_t *s2, int32_t *s3, const int8_t *x, int32_t x_apart, const int16_t *w)
@@ -54,10 +49,20 @@ static inline __attribute__((always_inline)) void sample__lane_products_i16_3_i3
     }
 #endif
 }
-/* The larger one; a where either is NaN. */
-static inline float sample__max_f32(float a, float b) { return b > a ? b : a; }
-/* The smaller one; a where either is NaN. */
-static inline float sample__min_f32(float a, float b) { return b < a ? b : a; }
+/* x rounded, half to even, plus zero, within the limits of the type. */
+static inline int8_t sample__rounded_i8_f32(float x, int32_t zero)
+{
+#if defined(__ARM_FP) && (__ARM_FP & 4) && defined(__ARM_FEATURE_DSP)
+    float whole;
+    int32_t y;
+    __asm__("vcvtr.s32.f32 %1, %2\n\tvmov %0, %1\n\tqadd %0, %0, %3\n\tssat %0, #8, %0"
+        : "=&r"(y), "=&t"(whole) : "t"(x), "r"(zero));
+    return (int8_t)y;
+#else
+    const float y = __builtin_nearbyintf(x) + (float)zero;
+    return y > (float)INT8_MIN ? (y < (float)INT8_MAX ? (int8_t)y : INT8_MAX) : INT8_MIN;
+#endif
+}
 
 void sample_lane_products(const int8_t *restrict x, const int16_t *restrict w, const float *restrict scale,
                           const float *restrict bias, int8_t *restrict compute);
@@ -106,17 +111,13 @@ void sample_lane_products(const int8_t *restrict x, const int16_t *restrict w, c
                     &w[kh_o * 36 + 24]);
                 const int32_t offset_1 = kh_o * 4;
                 compute[offset + oc * 8 + offset_1] =
-                    sample__f32_to_i8(sample__max_f32(sample__min_f32(__builtin_nearbyintf((float)acc_0 * scale[offset_1] + bias[offset_1])
-                    + -3.0f, 127.0f), -128.0f));
+                    sample__rounded_i8_f32((float)acc_0 * scale[offset_1] + bias[offset_1], -3);
                 compute[offset + oc * 8 + offset_1 + 1] =
-                    sample__f32_to_i8(sample__max_f32(sample__min_f32(__builtin_nearbyintf((float)acc_1 * scale[offset_1 + 1]
-                    + bias[offset_1 + 1]) + -3.0f, 127.0f), -128.0f));
+                    sample__rounded_i8_f32((float)acc_1 * scale[offset_1 + 1] + bias[offset_1 + 1], -3);
                 compute[offset + oc * 8 + offset_1 + 2] =
-                    sample__f32_to_i8(sample__max_f32(sample__min_f32(__builtin_nearbyintf((float)acc_2 * scale[offset_1 + 2]
-                    + bias[offset_1 + 2]) + -3.0f, 127.0f), -128.0f));
+                    sample__rounded_i8_f32((float)acc_2 * scale[offset_1 + 2] + bias[offset_1 + 2], -3);
                 compute[offset + oc * 8 + offset_1 + 3] =
-                    sample__f32_to_i8(sample__max_f32(sample__min_f32(__builtin_nearbyintf((float)acc_3 * scale[offset_1 + 3]
-                    + bias[offset_1 + 3]) + -3.0f, 127.0f), -128.0f));
+                    sample__rounded_i8_f32((float)acc_3 * scale[offset_1 + 3] + bias[offset_1 + 3], -3);
             }
         }
     }
