@@ -66,18 +66,26 @@ def weight(node: Stmt) -> int:
 def limit_unrolling(body: Stmt, products: int = 1) -> Stmt:
     """Turn unrolled loops back into loops if their bodies would exceed `MAX_STATEMENTS`.
 
-    Of a dot product, so many `products` of numbers become one statement.
+    So many `products` that are added to a number, not to lanes of a vector, become one statement of a tile.
     """
+    most = MAX_STATEMENTS * (1 if _stores_vectors(body) else products)
 
     def kind(loop: tirx.For, below: Stmt) -> int:
         if int(loop.kind) != _UNROLLED:
             return int(loop.kind)
         extent = extent_of(loop)
-        if extent is None or extent * weight(below) > MAX_STATEMENTS * products:
+        if extent is None or extent * weight(below) > most:
             return int(tirx.ForKind.SERIAL)
         return _UNROLLED
 
     return map_loop_kinds(body, kind)
+
+
+def _stores_vectors(node: Stmt) -> bool:
+    """Whether a sum has several lanes."""
+    if isinstance(node, tirx.BufferStore):
+        return isinstance(node.value, tirx.Add) and element_and_lanes(node.value.ty)[1] > 1
+    return any(map(_stores_vectors, children(node)))
 
 
 def unroll_register_tiles(body: Stmt, *, several: bool) -> Stmt:
