@@ -132,7 +132,7 @@ def _on_board(board: BoardFit) -> list[str]:
     if board.regions:
         listed = ", ".join(f"{one.name} with {format_bytes(one.available_bytes)}" for one in board.regions)
         whole = next((f"{one.name} holds all of them" for one in board.regions if one.suffices), "")
-        whole = whole or ("no region holds all of them: they are divided" if board.ram.suffices else "")
+        whole = whole or ("no region holds all of them" if board.ram.needed_bytes is not None else "")
         lines.append(f"regions for tensors between layers: {listed}{'; ' if whole else ''}{whole}")
     if board.time is None:
         return [*lines, f"time on {board.name}: no estimate, because {board.no_time}"]

@@ -21,7 +21,7 @@ from edgetune.package.flags import CompilerFlags
 from edgetune.package.interface import WORKSPACE_ALIGNMENT, Interface, PublicTensor
 from edgetune.package.loop_views import LoopView
 from edgetune.package.package_file import PackageFile
-from edgetune.package.program_image import GUARD_BYTES, ProgramImage
+from edgetune.package.program_image import ProgramImage
 from edgetune.package.provenance import amount
 from edgetune.package.size import CodeSize, StaticSize
 from edgetune.package.slow_kernels import slow_kernels
@@ -31,6 +31,7 @@ from edgetune.schedule.algorithms.descriptions import describe_form
 from edgetune.schedule.algorithms.schedule_text import WIDE
 from edgetune.target.board_kind import BoardKind
 from edgetune.target.isa.cpu_features import CpuChecks
+from edgetune.target.memory_map import GUARD_BYTES
 
 _SHOWN = 8
 """Tensors of a workspace in the report."""

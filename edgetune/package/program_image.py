@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from edgetune.package.package_file import PackageFile, write_files
+from edgetune.target.memory_map import GUARD_BYTES
 
 Real = Literal["double", "float"]
-
-GUARD_BYTES = 64
-"""Bytes that the self-test watches on both sides of each buffer that the library writes."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from edgetune.graph.ways import Ways
 from edgetune.package.emit import Check, PackageSummary
 from edgetune.package.golden import Golden, GoldenCases, OutputTolerance
 from edgetune.package.inputs import Device, PackageOptions
-from edgetune.package.program_image import GUARD_BYTES
 from edgetune.pipeline import link
 from edgetune.pipeline.backends import backend_of
 from edgetune.pipeline.declared_states import (
@@ -230,4 +229,4 @@ def regions_of(target: BoardKind) -> tuple[RegionSize, ...]:
     space = target.memory_map if isinstance(target, Target) else None
     if space is None or not space.regions:
         return ()
-    return tuple(RegionSize(one.name, one.workspace or one.bytes - 2 * GUARD_BYTES) for one in space.workspaces)
+    return tuple(RegionSize(one.name, one.workspace_bytes) for one in space.workspaces)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -113,7 +114,9 @@ def plan_memory(program: Program, scratch: Mapping[int, int], over: Mapping[int,
             f"target '{device.target.name}' names regions of RAM, in which a package runs on one thread: build it with "
             "`--threads 1`"
         )
-    return plan_in_regions(program, scratch, device.regions, _ways(over))
+    states = sum(state.nbytes for state in program.states)
+    most = inf if device.ram is None else device.ram - states
+    return plan_in_regions(program, scratch, device.regions, _ways(over), most)
 
 
 def _ways(over: Mapping[int, int]) -> Sequence[Mapping[int, int]]:
@@ -145,7 +148,8 @@ def check_limits(
         largest = sorted(live, key=lambda b: (-b.nbytes, b.id))[:_LARGEST_SHOWN]
         shown = ", ".join(f"{tensor_in_words(program, b.id)} of {b.nbytes} bytes" for b in largest)
         why = f"the largest tensors are {shown}" if live else "all of it is scratch memory of its kernels"
-        room = f"an arena of {needed} bytes" if threads == 1 else f"{needed} bytes for its arena and {threads} threads"
+        arena = "an arena" if len(memory.arenas) <= 1 else f"{len(memory.arenas)} arenas"
+        room = f"{arena} of {needed} bytes" if threads == 1 else f"{needed} bytes for its arena and {threads} threads"
         room += f" and {states} bytes for its states" if states else ""
         raise MemoryLimitExceeded(
             f"{program.name} needs {room}, and the limit is {device.ram} bytes, "

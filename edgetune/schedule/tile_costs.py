@@ -22,6 +22,7 @@ from edgetune.target.isa.vector_instructions import NEIGHBOURS, TileSize
 from edgetune.target.target import Target
 
 _DEPTH, _MOST_DEPTH = 4, 8  # steps of a long reduction that are unrolled, and of neighbours in memory
+_AXES_OF_WINDOW = 3  # along taps, along steps, and of the products of a step
 _UNROLLED = 256  # most stores in a body that is unrolled by default
 LINE = 64  # bytes
 _OPEN_LINES = 4  # rows of results, and of what is added to them, whose last lines wait for their other part
@@ -48,12 +49,14 @@ def cheapest(
         size = row * pixel * vectors
         if size > registers or (row > target.instruction_set.tile_rows and pixel > 1):
             continue
-        if joint and (row * pixel, vectors) not in joint:
-            continue
+        if joint and (1 not in (row, pixel) or (row * pixel, vectors) not in joint):
+            continue  # pixels of several rows are not at equal distances
         over_pixels = variant.order[-1] != "channel" or vectors == tile.vectors
         choices = _unrolled(tile, max(1, _UNROLLED // size), taps)
         for unrolled in choices:
             body = Body(row, pixel, vectors, tuple(unrolled.values()), columns)
+            if joint and _has_taps(body) and _window_of(body, reads, tile, target) is None:
+                continue
             cycles, sums = _cost(body, reads, epilogue, over_pixels, tile, target, carried=len(choices) > 1)
             cycles /= tile.products
             cost = max(cycles, results.cycles(tile, body, target.costs, over_pixels=over_pixels)), cycles, sums
@@ -167,10 +170,23 @@ def _cost_of_dots(body: Body, reads: Reads, epilogue: int, tile: Tile, target: T
         loads = (window.places + window.taps * window.columns) / window.taps + (costs.widened_factors - 1) * own
         addresses = costs.addresses + (0 if window.near else costs.instruction * (window.places - 1))
         around = (costs.iteration + addresses) / (window.taps * window.steps)
-    along = body.vectors if body.vectors > 1 else max(body.row, body.pixel) if size in (body.row, body.pixel) else 1
-    joins = tile.lanes == 1 and along % NEIGHBOURS == 0
+    joins = tile.lanes == 1 and NEIGHBOURS in _equally_far(body)
     of_results = 0.0 if joins else costs.joint_results * tile.operations_after * size / prod(tile.steps)
     return ((step_cycles(costs, size, loads, far, chained=chained) + around + of_results) / size, size)
+
+
+def _equally_far(body: Body) -> set[int]:
+    """The divisors of how many results of a body follow one another at equal distances."""
+    if body.vectors > 1:
+        return set(divisors(body.vectors, body.vectors))
+    pixels = body.row * body.pixel if 1 in (body.row, body.pixel) else 1
+    return set(divisors(pixels, pixels))
+
+
+def _has_taps(body: Body) -> bool:
+    """Whether several steps of several taps are unrolled."""
+    taps, steps = body.reduction[-_AXES_OF_WINDOW:-1] if len(body.reduction) >= _AXES_OF_WINDOW else (1, 1)
+    return taps > 1 and steps > 1
 
 
 def _window_of(body: Body, reads: Reads, tile: Tile, target: Target) -> TileSize | None:
@@ -188,7 +204,6 @@ def _window_of(body: Body, reads: Reads, tile: Tile, target: Target) -> TileSize
     return window if loads == window.places + taps * window.columns else None
 
 
-_AXES_OF_WINDOW = 3  # along taps, along steps, and of the products of a step
 _MOST_OF_OPERAND = 2  # registers of an operand of several lanes, which are bytes
 _OF_PRODUCT = 1  # registers that hold a product before it is added
 

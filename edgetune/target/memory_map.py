@@ -26,6 +26,12 @@ from edgetune.yaml_reader.quantities import ByteCount
 RAM = "ram"
 """The name of `ram` where it is no region with a name of its own."""
 
+GUARD_BYTES = 64
+"""Bytes that the self-test watches on both sides of each buffer that the library writes."""
+
+_ALIGNMENT = 64
+"""Of a workspace, in bytes."""
+
 _NAME = r"^[a-z][a-z0-9]{0,15}$"
 """No underscore: C names put words behind it."""
 
@@ -48,7 +54,7 @@ class RamRegion(MemoryRegion):
     workspace: ByteCount | None = Field(
         default=None,
         description="The most that a workspace may take of it; by default all of it, or in one of several regions "
-        "all except for 128 bytes, which the self-test watches.",
+        "all except for 128 bytes, which the self-test watches, from a multiple of 64 on.",
     )
 
     @model_validator(mode="after")
@@ -69,6 +75,16 @@ class NamedRegion(RamRegion):
     name: Annotated[StrictStr, Field(pattern=_NAME)] = Field(
         description="Name in the C of a package, such as dtcm: lower-case letters and digits."
     )
+
+    @property
+    def room(self) -> int:
+        """Bytes from the first address at which a workspace may begin, without what the self-test watches."""
+        return self.bytes - -self.origin % _ALIGNMENT - 2 * GUARD_BYTES
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes that a workspace may take of it."""
+        return self.room if self.workspace is None else self.workspace
 
 
 class _OrName:
@@ -118,6 +134,16 @@ class MemoryMap(Checked):
                 raise ValueError(f"has two regions of the name {name!r}: give each its own, none of them flash or ram")
             if one.origin < other.end and other.origin < one.end:
                 raise ValueError(f"has regions {name!r} and {other_name!r} that share addresses: correct one of them")
+        for region in self.workspaces:
+            if region.name == RAM and not self.is_ram(region):
+                raise ValueError("has a region of the name 'ram' that is not 'ram': give it another name")
+            if region.room < (region.workspace or _ALIGNMENT):
+                least = region.workspace or _ALIGNMENT
+                raise ValueError(
+                    f"has region {region.name!r} with room for {max(region.room, 0)} bytes beside the "
+                    f"{2 * GUARD_BYTES} that the self-test watches, and a workspace of {least} needs more: "
+                    "state a smaller 'workspace', or leave the region out"
+                )
         return self
 
     @model_serializer(mode="wrap")
@@ -140,4 +166,6 @@ class MemoryMap(Checked):
     @property
     def workspace_bytes(self) -> int:
         """Bytes that all workspaces of a package may take together."""
-        return sum(one.workspace or one.bytes for one in self.workspaces)
+        if not self.regions:
+            return self.ram.workspace or self.ram.bytes
+        return sum(one.workspace_bytes for one in self.workspaces)

@@ -133,6 +133,12 @@ def test_a_model_that_no_region_holds_is_refused(tmp_path: Path, sizes: tuple[st
             r"'workspace' of 9216 bytes, more than its 8192",
         ),
         (
+            {"regions": [REGIONS[0] | {"workspace": "8KiB"}, REGIONS[1]]},
+            r"'dtcm' with room for 8064 bytes beside the 128",
+        ),
+        ({"regions": [REGIONS[0] | {"bytes": 128}, REGIONS[1]]}, r"'dtcm' with room for 0 bytes beside the 128"),
+        ({"regions": [REGIONS[0] | {"name": "ram"}, REGIONS[1]]}, r"a region of the name 'ram' that is not 'ram'"),
+        (
             {"regions": [REGIONS[0] | {"name": "D-TCM"}, REGIONS[1]]},
             r"'memory_map\.regions\.0\.name' must be text of the form",
         ),
@@ -150,7 +156,22 @@ def test_ram_of_its_own_is_the_last_region(tmp_path: Path) -> None:
     target = load_target(str(board(tmp_path, ram=ram, regions=REGIONS[:1])))
     assert target.memory_map is not None
     assert [one.name for one in target.memory_map.workspaces] == ["dtcm", "ram"]
-    assert target.memory_sizes["ram"] == 8192 + (1 << 20)
+    assert target.memory_sizes["ram"] == 8192 - 128 + (1 << 20) - 128
+
+
+def test_a_workspace_begins_at_a_multiple_of_its_alignment(tmp_path: Path) -> None:
+    moved = REGIONS[0] | {"origin": DTCM + 16, "bytes": 8176}
+    target = load_target(str(board(tmp_path, regions=[moved, REGIONS[1]])))
+    assert target.memory_map is not None
+    assert [one.workspace_bytes for one in target.memory_map.workspaces] == [8176 - 48 - 128, 512 << 10]
+
+
+@with_model
+def test_no_name_of_a_region_is_a_word_of_the_linker(tmp_path: Path) -> None:
+    board(tmp_path, regions=[REGIONS[0] | {"name": "length"}, REGIONS[1]])
+    done = built(tmp_path, "regions.yaml", "-o", "p")
+    assert done.returncode == 0, done.stderr
+    assert "not_tested" not in json.loads(done.stdout)
 
 
 def test_a_map_without_regions_is_stated_as_before() -> None:

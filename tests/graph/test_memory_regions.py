@@ -132,3 +132,12 @@ def test_inputs_and_outputs_lie_in_regions_too() -> None:
     memory = planned(program, {}, [640, 640])
     assert memory.regions.keys() == {0, 1, 2}
     assert memory.regions[1] != memory.regions[0] == memory.regions[2]
+
+
+def test_a_limit_of_the_sum_comes_before_the_fastest_region() -> None:
+    """Divided, the arenas take 3,200 bytes together, and the slow one alone takes 2,560."""
+    program = program_of([640, 640, 1280, 1280], [[], [0], [1], [2]])
+    regions = [RegionSize("r0", 704), RegionSize("r1", 4096)]
+    for most, arenas in ((3200, [("r0", 640), ("r1", 2560)]), (3199, [("r1", 2560)]), (100, [("r1", 2560)])):
+        found = plan_in_regions(program, {}, regions, ({},), most)
+        assert [(arena.region, arena.nbytes) for arena in found.arenas] == arenas

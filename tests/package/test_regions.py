@@ -19,7 +19,7 @@ from edgetune.package.golden import Golden, GoldenCases
 from edgetune.package.inputs import CompiledModel, Device
 from edgetune.package.manifest import read_manifest
 from edgetune.pipeline.link import plan_memory
-from edgetune.target.memory_map import MemoryMap
+from edgetune.target.memory_map import GUARD_BYTES, MemoryMap
 from edgetune.target.preferences import Io
 from edgetune.target.target import Target
 from edgetune.verify.verify import verify
@@ -76,7 +76,7 @@ DEVICE = """
 def target(*regions: RegionSize) -> Target:
     """A PC whose memory is said to be in regions: programs there take the sections for usual variables."""
     pieces = [
-        {"name": one.name, "origin": 0x20000000 + number * 0x100000, "bytes": one.nbytes}
+        {"name": one.name, "origin": 0x20000000 + number * 0x100000, "bytes": one.nbytes + 2 * GUARD_BYTES}
         for number, one in enumerate(regions)
     ]
     space = {"flash": {"origin": 0, "bytes": 1 << 20}, "ram": regions[-1].name, "regions": pieces}

@@ -12,6 +12,7 @@ from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 from edgetune.errors import MemoryLimitExceeded
 from edgetune.graph.loops import times_called
@@ -32,15 +33,20 @@ class RegionSize:
 
 
 def plan_in_regions(
-    program: Program, scratch: Mapping[int, int], regions: Sequence[RegionSize], ways: Sequence[Mapping[int, int]]
+    program: Program,
+    scratch: Mapping[int, int],
+    regions: Sequence[RegionSize],
+    ways: Sequence[Mapping[int, int]],
+    most: float = inf,
 ) -> MemoryPlan:
     """Places every tensor of the arena, and the scratch of each call, in one of `regions`, the fastest first.
 
     `ways` are choices of what is written in place (see `in_place_outputs`); the plan has the one that fits best. Blocks
-    that share memory share a region. Within a region, offsets are those of `plan`. The same arguments give the same
-    plan. Raises MemoryLimitExceeded, naming a tensor, where a region is too small for one or all are for what is alive.
+    that share memory share a region. Within a region, offsets are those of `plan`. All arenas together take at most
+    `most` bytes, if a plan is found that does. The same arguments give the same plan. Raises MemoryLimitExceeded,
+    naming a tensor, where a region is too small for one or all are for what is alive.
     """
-    problems = [_Problem(program, scratch, regions, way) for way in ways]
+    problems = [_Problem(program, scratch, regions, way, most) for way in ways]
     found = [placement for problem in problems for placement in (*_whole(problem), _search(problem))]
     best = min(found, key=lambda one: one.badness)
     if best.left_out:
@@ -54,6 +60,7 @@ class _Problem:
     scratch: Mapping[int, int]
     regions: Sequence[RegionSize]
     in_place: Mapping[int, int]
+    most: float = inf
 
     @cached_property
     def blocks(self) -> list[Block]:
@@ -91,10 +98,14 @@ class _Placement:
     left_out: tuple[Block, ...]
 
     @cached_property
-    def badness(self) -> tuple[int, int, int]:
-        """Bytes without room; bytes moved, each as often as there are faster regions; bytes of all arenas."""
+    def badness(self) -> tuple[int, float, int, int]:
+        """Bytes without room; bytes of all arenas beyond the most; bytes moved behind faster regions; of all arenas.
+
+        Bytes moved count as often as there are regions that are faster.
+        """
         behind = sum(self.problem.touched[key] * region for key, (region, _) in self.places.items())
-        return sum(block.size for block in self.left_out), behind, self._arena_bytes
+        without = sum(block.size for block in self.left_out)
+        return without, max(0.0, self._arena_bytes - self.problem.most), behind, self._arena_bytes
 
     @property
     def _arena_bytes(self) -> int:
@@ -156,7 +167,7 @@ def _search(problem: _Problem) -> _Placement:
     best = _placed(problem, order)
     generator = random.Random(0)  # noqa: S311 - a search, not a secret
     for _ in range(_SEARCH_STEPS if len(order) > 1 else 0):
-        if best.badness[:2] == (0, 0):
+        if best.badness[:3] == (0, 0, 0):
             break
         other = list(order)
         first, second = generator.randrange(len(order)), generator.randrange(len(order))
