@@ -19,10 +19,12 @@ _BARS: Mapping[str, Mapping[str, float]] = {
     "cortex-m7": _NEAR_M4,
     "cortex-m33": _NEAR_M4,
     "cortex-m55": _M55,
+    "cortex-m0plus": {"kws_int8": 23.0},
 }
 _CMSIS_NN: Mapping[str, Mapping[str, float]] = {
     "cortex-m4": dict(zip(MODELS, (7.84, 29.9, 24.7, 0.579, 2.22, 146.0), strict=True)),
     "cortex-m55": dict(zip(MODELS, (1.78, 4.81, 6.42, 0.147, 0.408, 18.6), strict=True)),
+    "cortex-m0plus": {"kws_int8": 29.0},
 }
 
 

@@ -43,6 +43,7 @@ from edgetune.schedule.sketches.spaces import (
     fills_vectors,
     in_blocks,
     in_rows,
+    kept_bytes,
     limits,
     native_lanes,
     postprocs,
@@ -54,7 +55,7 @@ from edgetune.schedule.sketches.spaces import (
     tiles_of,
     untouched,
 )
-from edgetune.schedule.sketches.tile import Tile, reads_each_once
+from edgetune.schedule.sketches.tile import Tile, reads_each_once, streams_weights
 from edgetune.schedule.sketches.variants import Variant
 from edgetune.schedule.tile_costs import cheapest, ideal_cycles
 from edgetune.target.costs import MARGINS
@@ -284,7 +285,7 @@ def ranked_variants(tile: Tile, target: Target, *, streamed: bool) -> list[Varia
     first = "channel" if many and not by_rows else None
 
     variants = register_variants(tile, target, target.l1_bytes if wide else 0, streamed=streamed)
-    far = any(variant.prefetch_weights_l2 for variant in variants) and not by_rows
+    far = streams_weights(tile, kept_bytes(target, streamed=streamed)) and not by_rows
 
     def rank(variant: Variant) -> tuple[bool, bool, bool, int, bool, bool, bool, bool, bool, bool]:
         inside = (variant.order[-2:-1] == ("channel",)) != (first == "channel")
