@@ -11,7 +11,7 @@ _LONGEST = 48
 
 def layer_in_words(program: Program, call: int) -> str:
     """The layer of a call by its number and the first of the names that its label joins: `layer 2 (conv2d_1/Relu)`."""
-    name = program.calls[call].label.partition(";")[0]
+    name = program.calls[call].label.partition(";")[0].partition(" (")[0]
     short = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}..."
     number = stage_of_each_call(program)[call]
     return f"layer {number} ({short})" if short else f"layer {number}"

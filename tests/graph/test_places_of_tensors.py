@@ -10,7 +10,7 @@ from tests.graph.test_memory_plan import program_of
 
 def test_a_tensor_is_called_by_its_layer_or_by_its_name_in_the_model() -> None:
     program = program_of([8, 16, 24], [[], [0], [1]])
-    labels = ("relu;bias;conv", "n" * 60, "")
+    labels = ("relu;bias;conv (conv_relu)", "n" * 60 + " (dense)", "")
     calls = tuple(replace(call, label=label) for call, label in zip(program.calls, labels, strict=True))
     first, *others = program.buffers
     program = replace(program, calls=calls, buffers=(replace(first, name="x", kind="input"), *others))
